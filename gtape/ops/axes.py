@@ -1,0 +1,131 @@
+"""Shapes and axes: reading TensorFlow's static arguments, and the leading axes that batched cotangents have."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gtape.errors import InvalidArgumentError
+
+__all__: list[str] = []
+
+
+def shape_of(v: Any) -> tuple[int, ...]:
+    """Shape of a value of any world as a tuple; Python floats are scalars."""
+    return tuple(getattr(v, "shape", ()))
+
+
+def lead_of(g: Any, ndim: int) -> tuple[int, ...]:
+    """The leading axes that a cotangent has beyond the `ndim` of the op's output: () or those of a batch."""
+    shape = shape_of(g)
+    return shape[: len(shape) - ndim]
+
+
+def from_end(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The same axes counted from the end, so that they also fit a batched cotangent."""
+    return tuple([a - ndim if a >= 0 else a for a in axis])
+
+
+def kept_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a reduction over `axis` leaves with keepdims."""
+    gone = {a % len(shape) for a in axis}
+    return tuple([1 if i in gone else d for i, d in enumerate(shape)])
+
+
+def left_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a reduction over `axis` leaves without keepdims."""
+    gone = {a % len(shape) for a in axis}
+    return tuple([d for i, d in enumerate(shape) if i not in gone])
+
+
+def spread(xp: Any, g: Any, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Give a reduction's cotangent (or output) its reduced axes back, with size 1, keeping what leads it."""
+    if keepdims or not axis:
+        return g
+    return xp.reshape(g, shape=lead_of(g, len(shape) - len(axis)) + kept_shape(shape, axis))
+
+
+def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
+    """How many elements each result of a reduction comes from."""
+    n = 1
+    for a in axis:
+        n *= shape[a]
+    return n
+
+
+def scalar_int(v: Any) -> int:
+    """A static integer argument: an int, or an integer tensor or array of one element."""
+    if v.__class__ is int:
+        return v
+    if getattr(v, "_is_gtape_tensor", False):
+        v = v._as_tensor()
+    if isinstance(v, np.ndarray):
+        if v.size != 1:
+            raise ValueError(f"expected one integer, got an array of shape {v.shape}")
+        v = v.reshape(())[()]
+    return operator.index(v)
+
+
+def static_ints(v: Any) -> tuple[int, ...]:
+    """A static list of integers: a sequence, TensorShape, tensor or array; one integer counts as a list of one.
+
+    Raises
+    ------
+    TypeError
+        For floats and other things that are no integers.
+    """
+    if getattr(v, "_is_gtape_tensor", False):
+        v = v._as_tensor()
+    if hasattr(v, "_aval"):
+        v = np.asarray(v._value)
+    if isinstance(v, np.ndarray):
+        v = v.ravel().tolist()
+    if isinstance(v, (list, tuple)) or hasattr(v, "__iter__"):
+        return tuple([scalar_int(e) for e in v])
+    return (scalar_int(v),)
+
+
+def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
+    """One axis, from 0 to `ndim` - 1.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is out of range.
+    """
+    a = scalar_int(axis)
+    if not -ndim <= a < ndim:
+        raise InvalidArgumentError(
+            f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
+        )
+    return a % ndim
+
+
+# Normalised axes by (axis, ndim), for the common arguments.
+_FOUND: dict[Any, tuple[int, ...]] = {}
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction, counted from the end and in ascending order; all of them for None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one is out of range or named twice.
+    """
+    try:
+        return _FOUND[axis, ndim]
+    except (KeyError, TypeError):
+        pass
+    if axis is None:
+        found = tuple(range(-ndim, 0))
+        _FOUND[None, ndim] = found
+        return found
+    axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
+    if len(set(axes)) != len(axes):
+        raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
+    if axis.__class__ is int and len(_FOUND) < 1000:
+        _FOUND[axis, ndim] = tuple(axes)
+    return tuple(axes)

@@ -1,0 +1,381 @@
+"""Kernels of the elementary functions' slopes, and of those functions that NumPy rounds badly or lacks.
+
+Each works in float64 and rounds once for the narrower dtypes. A kernel that rounds more than a unit away carries the
+rounding error of its inner sum or square along (the low parts below) and puts it back at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache, wraps
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "acosh_slope",
+    "cbrt",
+    "cbrt_parts",
+    "cbrt_slope",
+    "exact_product",
+    "exact_sum",
+    "exp2_derivative",
+    "exp_times",
+    "horner",
+    "in_float64",
+    "log1p_slope",
+    "log2_slope",
+    "log10_slope",
+    "log_slope",
+    "recip1m2",
+    "recip1p2",
+    "recip2m1",
+    "reciprocal",
+    "rsqrt",
+    "rsqrt1m2",
+    "rsqrt1p2",
+    "sec2",
+    "sech2",
+    "sinc",
+    "sinc_slope",
+    "split_square",
+    "sqrt_slope",
+    "tanh_curve",
+]
+
+Kernel = Callable[..., Any]
+
+# more digits than two float64 products need; Fractions, so that powers round once
+LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068000949339362196969")
+PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620")
+LOG2_E = 1.0 / math.log(2.0)
+LOG10_E = 0.4342944819032518
+LARGE = 1e150
+
+
+def in_float64(core: Kernel) -> Kernel:
+    """Run a float64 kernel for any floating dtype, rounding the result to that dtype."""
+
+    @wraps(core)
+    def kernel(x: Any, **params: Any) -> Any:
+        if x.dtype == np.float64:
+            return core(x, **params)
+        return core(x.astype(np.float64), **params).astype(x.dtype)
+
+    return kernel
+
+
+def horner(coefficients: tuple[float, ...], x: Any) -> Any:
+    """Evaluate a polynomial, lowest coefficient first."""
+    value = coefficients[-1] * np.ones_like(x)
+    for c in coefficients[-2::-1]:
+        value = value * x + c
+    return value
+
+
+def split_square(x: Any) -> tuple[Any, Any]:
+    """Give x*x as the unevaluated sum of two float64 (Dekker); exact for 1e-145 < abs(x) < 1e150."""
+    high = x * x
+    shifted = 134217729.0 * x  # 2**27 + 1
+    head = shifted - (shifted - x)
+    tail = x - head
+    return high, ((head * head - high) + 2.0 * head * tail) + tail * tail
+
+
+def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
+    """Give a*b as the unevaluated sum of two float64 (Dekker), away from overflow and underflow."""
+    high = a * b
+    shifted = 134217729.0 * a
+    a_head = shifted - (shifted - a)
+    a_tail = a - a_head
+    shifted = 134217729.0 * b
+    b_head = shifted - (shifted - b)
+    b_tail = b - b_head
+    return high, ((a_head * b_head - high) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail
+
+
+def exact_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """Give a + b as the unevaluated sum of two float64 (Knuth)."""
+    high = a + b
+    back = high - a
+    return high, (a - (high - back)) + (b - back)
+
+
+# exp(-128) is far inside the normal range, and u + 128 is exact for u < -600
+_TAIL, _SHIFT, _SHIFT_FACTOR = -600.0, 128.0, math.exp(-128.0)
+
+
+def exp_times(u: Any, factor: Any) -> Any:
+    """Give exp(u)*factor for u <= 0, rounded once where exp(u) alone is subnormal and `factor` is large."""
+    tail = u < _TAIL
+    if not tail.any():
+        return np.exp(u) * factor
+    return np.where(tail, np.exp(u + _SHIFT) * factor * _SHIFT_FACTOR, np.exp(u) * factor)
+
+
+def _nan_below_zero(slope: Any, x: Any) -> Any:
+    """Replace what a slope of a logarithm gives for negative (and minus zero) arguments."""
+    if not np.fmin.reduce(slope, axis=None, initial=0.0) < 0.0:
+        return slope
+    wrong = slope < 0.0
+    return np.where(wrong, np.where(x == 0, np.abs(slope), np.nan), slope).astype(slope.dtype)
+
+
+def _constant(x: Any, value: float) -> Any:
+    """Give a constant in the dtype of `x`, so that NumPy keeps that dtype."""
+    return x.dtype.type(value)
+
+
+# powers -------------------------------------------------------------------------------------------------------------
+
+
+def reciprocal(x: Any) -> Any:
+    """1/x."""
+    return np.divide(_constant(x, 1.0), x)
+
+
+def rsqrt(x: Any) -> Any:
+    """1/sqrt(x)."""
+    return np.divide(_constant(x, 1.0), np.sqrt(x))
+
+
+def sqrt_slope(x: Any) -> Any:
+    """1/(2 sqrt(x))."""
+    return np.divide(_constant(x, 0.5), np.sqrt(x))
+
+
+def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
+    """Cube root y of a scaled x, its relative error (one exact Newton residual), y*y in two parts, the scale of y."""
+    a = np.abs(x)
+    extreme = (a < 1e-200) | (a > 1e200)
+    scale = np.where(extreme, np.where(a < 1.0, 2.0**100, 2.0**-100), 1.0)
+    if np.any(extreme):  # the exact products below need room at both ends
+        x = ((x * scale) * scale) * scale
+    y = np.cbrt(x)
+    square, low = split_square(y)
+    cube, cube_low = exact_product(square, y)
+    excess = ((cube - x) + (cube_low + low * y)) / (3.0 * cube)
+    return y, np.where(np.isfinite(excess), excess, 0.0), (square, low), scale
+
+
+@in_float64
+def cbrt(x: Any) -> Any:
+    """Cube root; the C library's is 2.7 ULP off."""
+    y, excess, _, scale = cbrt_parts(x)
+    return (y - y * excess) / scale
+
+
+@in_float64
+def cbrt_slope(x: Any) -> Any:
+    """x^(-2/3)/3."""
+    _, excess, (square, low), scale = cbrt_parts(x)
+    bottom = 3.0 * square
+    lost = (bottom - 2.0 * square) - square
+    slope = 1.0 / bottom
+    correction = 2.0 * excess + (lost - 3.0 * low) / bottom
+    return (slope + np.where(np.isfinite(correction), slope * correction, 0.0)) * (scale * scale)
+
+
+# exponentials and logarithms ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _ln2_power(n: int) -> float:
+    return float(LN2**n)
+
+
+@in_float64
+def exp2_derivative(x: Any, n: int) -> Any:
+    """ln(2)^n 2^x; it overflows later than 2^x, hence the shift (exact where it is used)."""
+    factor = _ln2_power(n)
+    high = x > 1000.0
+    if not np.any(high):
+        return factor * np.exp2(x)
+    shift = float(min(n, 500))  # 2**-n < ln(2)**n: no overflow before the last product's own
+    return np.where(high, (factor * np.exp2(x - shift)) * 2.0**shift, factor * np.exp2(x))
+
+
+def log_slope(x: Any) -> Any:
+    """1/x for x >= 0, NaN below."""
+    return _nan_below_zero(np.divide(_constant(x, 1.0), x), x)
+
+
+def log2_slope(x: Any) -> Any:
+    """1/(x ln 2) for x >= 0, NaN below."""
+    return _nan_below_zero(np.divide(_constant(x, LOG2_E), x), x)
+
+
+def log10_slope(x: Any) -> Any:
+    """1/(x ln 10) for x >= 0, NaN below."""
+    return _nan_below_zero(np.divide(_constant(x, LOG10_E), x), x)
+
+
+@in_float64
+def log1p_slope(x: Any) -> Any:
+    """1/(1 + x) for x >= -1, NaN below."""
+    total, low = exact_sum(1.0, x)
+    slope = 1.0 / total
+    return _nan_below_zero(np.where((low != 0.0) & (np.abs(x) < LARGE), slope - slope * (slope * low), slope), total)
+
+
+# circular and hyperbolic functions ----------------------------------------------------------------------------------
+
+
+def _recip_pair(x: Any, sign: float) -> tuple[Any, Any]:
+    """Give 1 + sign*x*x rounded, and what the rounding lost; `x` is at most LARGE."""
+    square, low = split_square(x)
+    total, lost = exact_sum(1.0, sign * square)
+    return total, np.where(np.abs(x) > 1e-100, lost + sign * low, 0.0)
+
+
+def _recip1m2(x: Any) -> Any:
+    total, lost = _recip_pair(x, -1.0)
+    better = total + lost
+    lost = (total - better) + lost
+    r = 1.0 / better
+    return np.where(better == 0.0, r, r - r * (r * lost))
+
+
+def _inverse_root(total: Any, lost: Any) -> Any:
+    """Give 1/sqrt(total + lost), the square root corrected by its exact residual; not for total = 0."""
+    root = np.sqrt(total)
+    square, low = split_square(root)
+    r = 1.0 / root
+    return r - (0.5 * r) * ((lost + ((total - square) - low)) / total)
+
+
+def _clipped(x: Any) -> Any:
+    return np.clip(x, -LARGE, LARGE)
+
+
+@in_float64
+def recip1m2(x: Any) -> Any:
+    """1/(1 - x²) inside [-1, 1], NaN outside."""
+    r = _recip1m2(np.clip(x, -2.0, 2.0))
+    return np.where(np.abs(x) > 1.0, np.nan, r)
+
+
+@in_float64
+def rsqrt1m2(x: Any) -> Any:
+    """1/sqrt(1 - x²) inside [-1, 1], NaN outside."""
+    total, lost = _recip_pair(np.clip(x, -2.0, 2.0), -1.0)
+    return np.where(total == 0.0, np.inf, _inverse_root(total, lost))
+
+
+@in_float64
+def recip1p2(x: Any) -> Any:
+    """1/(1 + x²)."""
+    total, lost = _recip_pair(_clipped(x), 1.0)
+    r = 1.0 / total
+    return np.where(np.abs(x) < 1e15, r - r * (r * lost), (1.0 / x) / x)
+
+
+@in_float64
+def rsqrt1p2(x: Any) -> Any:
+    """1/sqrt(1 + x²)."""
+    total, lost = _recip_pair(_clipped(x), 1.0)
+    return np.where(np.abs(x) < 1e15, _inverse_root(total, lost), np.abs(1.0 / x))
+
+
+def _m1_pair(x: Any) -> tuple[Any, Any]:
+    """Give x² - 1 rounded and what the rounding lost, for 1 <= x <= 1e16."""
+    square, low = split_square(x)
+    total = square - 1.0
+    lost = ((square - total) - 1.0) + low
+    better = total + lost
+    return better, (total - better) + lost
+
+
+@in_float64
+def recip2m1(x: Any) -> Any:
+    """1/(x² - 1) for x >= 1, NaN below."""
+    total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
+    r = 1.0 / total
+    near = np.where(total == 0.0, r, r - r * (r * lost))
+    return np.where(x < 1e15, np.where(x < 1.0, np.nan, near), (1.0 / x) / x)
+
+
+@in_float64
+def acosh_slope(x: Any) -> Any:
+    """1/sqrt(x² - 1) for x >= 1, NaN below."""
+    total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
+    near = np.where(total == 0.0, np.inf, _inverse_root(total, lost))
+    return np.where(x < 1e15, np.where(x < 1.0, np.nan, near), 1.0 / x)
+
+
+@in_float64
+def sec2(x: Any) -> Any:
+    """1/cos²(x)."""
+    c = np.cos(x)
+    square, low = split_square(c)
+    r = 1.0 / square
+    return r - r * (low * r)
+
+
+def sech2(x: Any) -> Any:
+    """1/cosh²(x), by e = exp(-2|x|) in the dtype of `x`; (1 + e)² as 1 + e(2 + e) rounds once where e is small."""
+    if not isinstance(x, np.ndarray) or not x.ndim:
+        return sech2(np.asarray(x).reshape(1))[0]
+    # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
+    e = np.abs(x)
+    e *= -2
+    edge = _SECH2_EDGE.get(x.dtype.type, -8.0)
+    tail = None
+    if e.size and np.fmin.reduce(e, axis=None) < edge:  # 4e must not come from a subnormal e
+        small = e < edge
+        tail = np.square(2.0 * np.exp(0.5 * e.astype(np.float64))).astype(x.dtype)
+    np.exp(e, out=e)
+    d = e + 2
+    d *= e
+    d += 1
+    e *= 4
+    e /= d
+    return e if tail is None else np.where(small, tail, e)
+
+
+# -2|x| from where on exp is near the subnormals of the dtype
+_SECH2_EDGE = {np.float64: -700.0, np.float32: -80.0}
+
+
+@in_float64
+def tanh_curve(x: Any) -> Any:
+    """-2 sech²(x) tanh(x)."""
+    return -2.0 * sech2(x) * np.tanh(x)
+
+
+# sinc ---------------------------------------------------------------------------------------------------------------
+
+
+def _sin_pi(x: Any, quarter: int) -> Any:
+    """Give sin(pi*x + quarter*pi/2); the reduction of x is exact."""
+    r = np.fmod(np.where(np.isfinite(x), x, np.nan), 2.0)
+    k = np.rint(2.0 * r)
+    angle = math.pi * (r - 0.5 * k)
+    turn = np.where(np.isnan(k), 0.0, k).astype(np.int64) + quarter & 3
+    s, c = np.sin(angle), np.cos(angle)
+    return np.where(turn & 1, c, s) * np.where(turn & 2, -1.0, 1.0)
+
+
+@in_float64
+def sinc(x: Any) -> Any:
+    """sin(pi x)/(pi x), and 1 at 0."""
+    z = np.where(np.abs(x) < 1e-300, 1.0, math.pi * x)
+    return np.where(np.abs(x) < 1e-300, 1.0, _sin_pi(x, 0) / z + 0.0)  # + 0: no -0 at integers
+
+
+@lru_cache(maxsize=1)
+def _sinc_series() -> tuple[float, ...]:
+    """Coefficients in x² of sinc'(x)/x, lowest first."""
+    return tuple(float((-1) ** k * Fraction(2 * k, math.factorial(2 * k + 1)) * PI ** (2 * k)) for k in range(1, 18))
+
+
+@in_float64
+def sinc_slope(x: Any) -> Any:
+    """sinc'(x): a series about 0, (cos(pi x) - sinc(x))/x further out."""
+    near = np.abs(x) < 0.48  # there both of them cancel least
+    xs = np.where(near, x, 0.0)
+    xf = np.where(near, 1.0, x)
+    far = (_sin_pi(xf, 1) - _sin_pi(xf, 0) / (math.pi * xf)) / xf
+    return np.where(near, horner(_sinc_series(), xs * xs) * xs, far)

@@ -1,0 +1,105 @@
+"""Kernels of the linear algebra ops: LAPACK through NumPy and SciPy, one matrix or a batch of them.
+
+A rule may run on any numbers (a mask of ones, a singular matrix in a backward pass), so a kernel never raises for
+values: a matrix that has no answer gives NaN, and the public functions turn that into an error. Half precision is
+computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "solve", "triangular_solve"]
+
+Array = Any
+
+
+def check_square(a: Array) -> None:
+    """Raise ValueError unless the last two axes of `a` have one size."""
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"square matrices are needed (shape [..., n, n]), not the shape {a.shape}")
+
+
+def widened(a: Array) -> Array:
+    """Half precision in float32, everything else as it is."""
+    return a.astype(np.float32) if a.dtype == np.float16 else a
+
+
+def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
+    """Apply `f` to each matrix of a batch, giving NaN where LAPACK finds no answer."""
+    out = np.empty(like.shape, like.dtype)
+    for i in np.ndindex(out.shape[:-2]):
+        try:
+            out[i] = f(*[a[i] for a in arrays])
+        except np.linalg.LinAlgError:
+            out[i] = np.nan
+    return out
+
+
+def inverse(a: Array) -> Array:
+    """Inverse of each matrix; NaN for a singular one."""
+    check_square(a)
+    w = widened(a)
+    try:
+        return np.linalg.inv(w).astype(a.dtype, copy=False)
+    except np.linalg.LinAlgError:
+        return _one_by_one(np.linalg.inv, w, like=a)
+
+
+def solve(a: Array, b: Array) -> Array:
+    """Solution of a x = b for each matrix, batch axes broadcasting; NaN for a singular matrix."""
+    check_square(a)
+    if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
+        raise ValueError(f"the right-hand side must have shape [..., {a.shape[-1]}, k], not {b.shape}")
+    wa, wb = widened(a), widened(b)
+    try:
+        return np.linalg.solve(wa, wb).astype(b.dtype, copy=False)
+    except np.linalg.LinAlgError:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        wa, wb = np.broadcast_to(wa, batch + a.shape[-2:]), np.broadcast_to(wb, batch + b.shape[-2:])
+        return _one_by_one(np.linalg.solve, wa, wb, like=np.empty(wb.shape, b.dtype))
+
+
+def cholesky(a: Array) -> Array:
+    """Lower Cholesky factor of each matrix, from its lower triangle; NaN for one that is not positive definite."""
+    check_square(a)
+    w = widened(a)
+    try:
+        return np.linalg.cholesky(w).astype(a.dtype, copy=False)
+    except np.linalg.LinAlgError:
+        return _one_by_one(np.linalg.cholesky, w, like=a)
+
+
+def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
+    """Solution of a x = b for triangular matrices (one triangle is read); NaN where the diagonal has a zero."""
+    from scipy.linalg import solve_triangular
+
+    check_square(a)
+    n = a.shape[-1]
+    if b.ndim < 2 or b.shape[-2] != n:
+        raise ValueError(f"the right-hand side must have shape [..., {n}, k], not {b.shape}")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    wa = np.broadcast_to(widened(a), (*batch, n, n))
+    wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
+    out = np.empty(wb.shape, b.dtype)
+    if out.size == 0:
+        return out
+    singular = (np.diagonal(wa, axis1=-2, axis2=-1) == 0).any(axis=-1)
+    for i in np.ndindex(batch):
+        out[i] = np.nan if singular[i] else solve_triangular(wa[i], wb[i], lower=lower, check_finite=False)
+    return out
+
+
+def log_abs_det(a: Array) -> Array:
+    """Logarithm of |det| of each matrix; -inf for a singular one."""
+    check_square(a)
+    return np.linalg.slogdet(widened(a))[1].astype(a.dtype)[()]
+
+
+def det_sign(a: Array) -> Array:
+    """Sign of the determinant of each matrix."""
+    check_square(a)
+    return np.linalg.slogdet(widened(a))[0].astype(a.dtype)[()]

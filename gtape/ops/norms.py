@@ -1,0 +1,235 @@
+"""Norms: Euclidean, without overflow and with gradient 0 at the zero vector; other orders, made from reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape.errors import UnimplementedError
+from gtape.ops.axes import axes_of, from_end, left_shape, spread
+from gtape.primitive import REGISTRY, primitive
+from gtape.tensor import Tensor, as_operand, wrap
+
+__all__ = ["norm", "reduce_euclidean_norm"]
+
+
+def _scale(x: Any, axis: tuple[int, ...]) -> Any:
+    """A power of two near the greatest magnitude of each row; 1 where that is 0 or not finite."""
+    top = np.maximum.reduce(np.abs(x), axis=axis, keepdims=True, initial=0)
+    usable = np.isfinite(top) & (top > 0)
+    _, exponent = np.frexp(np.where(usable, top, 1))
+    # One less, so that the greatest power of two can still be held.
+    return exponent - 1
+
+
+def _rows(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Rows whose squares can be summed, their lengths with the axes kept, and the exponents to scale those back by."""
+    # Squares of float32 neither overflow nor vanish in float64.
+    wide = x if x.dtype == np.float64 else x.astype(np.float64)
+    squares = np.add.reduce(wide * wide, axis=axis, keepdims=True)
+    if x.dtype != np.float64 or (squares.size and squares.min() > 1e-250 and squares.max() < 1e300):
+        return wide, np.sqrt(squares), None
+    exponent = _scale(wide, axis)
+    wide = np.ldexp(wide, -exponent)
+    return wide, np.sqrt(np.add.reduce(wide * wide, axis=axis, keepdims=True)), exponent
+
+
+def _norm_kernel(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if not axis:
+        return np.abs(x)
+    _, y, exponent = _rows(x, axis)
+    if exponent is not None:
+        y = np.ldexp(y, exponent)
+    if y.dtype != x.dtype:
+        y = y.astype(x.dtype)
+    return y if keepdims else y.reshape(left_shape(x.shape, axis))
+
+
+def _unit_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    if not axis:
+        return np.sign(x)
+    wide, length, exponent = _rows(x, axis)
+    y = wide / length
+    if exponent is not None or wide is not x:
+        y = np.where(length == 0, 0, y).astype(x.dtype)
+    return y
+
+
+def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    along = xp.sum(g * y, axis=from_end(axis, len(tuple(y.shape))), keepdims=True)
+    # At the zero vector the direction does not turn: 0, as the second derivative of abs at 0.
+    return xp.divide_no_nan(g - y * along, xp.norm(x, axis=axis, keepdims=True))
+
+
+_SAMPLES: tuple[Any, ...] = (
+    (((3,),), {"axis": (-1,), "keepdims": False}),
+    (((2,),), {"axis": (0,), "keepdims": True}),
+    (((1,),), {"axis": (-1,), "keepdims": False}),
+    (((2, 2),), {"axis": (-2,), "keepdims": False}),
+    (((2, 2),), {"axis": (-1,), "keepdims": True}),
+    (((2, 2),), {"axis": (-2, -1), "keepdims": False}),
+    (((),), {"axis": (), "keepdims": False}),
+)
+_KINK = ("all elements are 0",)
+
+_unit = primitive(
+    "unit_vector",
+    _unit_kernel,
+    (_unit_rule,),
+    (_unit_rule,),
+    params=("axis",),
+    batched=True,
+    kinks=_KINK,
+    ulps=3.0,
+    public=False,
+    samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
+)
+_norm = primitive(
+    "norm",
+    _norm_kernel,
+    (
+        lambda xp, g, y, x, *, axis, keepdims: (
+            spread(xp, g, tuple(x.shape), axis, keepdims) * xp.unit_vector(x, axis=axis)
+        ),
+    ),
+    (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.unit_vector(x, axis=axis), axis=axis, keepdims=keepdims),),
+    params=("axis", "keepdims"),
+    batched=True,
+    kinks=_KINK,
+    ulps=2.0,
+    public=False,
+    samples=_SAMPLES,
+)
+
+
+def _real(x: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if not t._aval.inexact:
+        raise TypeError(
+            f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
+        )
+    return REGISTRY["abs"](t) if t._aval.dtype.kind == "c" else t
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """Square root of the sum of squares along axes, without overflow; its gradient at the zero vector is 0.
+
+    Parameters
+    ----------
+    input_tensor : floating-point tensor, any shape
+    axis : int or sequence of int, optional
+        The axes to take together, negative ones counted from the end; all by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    TypeError
+        For integers.
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.reduce_euclidean_norm(tf.constant([0.0, -4e200], tf.float64)))
+    4e+200
+    """
+    t = _real(input_tensor, "reduce_euclidean_norm")
+    return _norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+
+
+def norm(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
+) -> Tensor:
+    """Norm of vectors or matrices.
+
+    Parameters
+    ----------
+    tensor : floating-point tensor, any shape
+    ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
+        A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum).
+    axis : int or pair of int, optional
+        One axis for vectors, two for matrices; by default all elements are one vector.
+    keepdims : bool, optional
+        Whether the axes stay, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        For an order that does not exist, or axes that are no vector or matrix.
+    gtape.errors.UnimplementedError
+        For the matrix norm of order 2.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.norm([3.0, 4.0]))
+    5.0
+    >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))
+    6.0
+    """
+    from gtape.ops.reduction import reduce_max, reduce_sum
+
+    keep = bool(keepdims)
+    t = _real(tensor, "norm")
+    if isinstance(axis, (list, tuple)) and len(axis) == 2:
+        if ord not in ("euclidean", "fro", 1, 2, math.inf):
+            raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord!r}")
+        rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
+        if rows == columns:
+            raise ValueError(f"'axis' must be a pair of different axes, got {axis!r}")
+        if ord in ("euclidean", "fro"):
+            return reduce_euclidean_norm(t, [rows, columns], keep)
+        if ord == 2:
+            raise UnimplementedError(
+                "the matrix norm of order 2 needs singular values, which gtape does not have yet: use 'fro', 1 or inf"
+            )
+        inner, outer = (rows, columns) if ord == 1 else (columns, rows)
+        sums = reduce_sum(REGISTRY["abs"](t), inner, True)
+        greatest = reduce_max(sums, outer, True)
+        return greatest if keep else _dropped(greatest, (rows, columns))
+    if isinstance(axis, (list, tuple)) and len(axis) != 1:
+        raise ValueError(f"'axis' must be None, one integer or a pair of integers, got {axis!r}")
+    if ord in ("euclidean", "fro", 2):
+        return reduce_euclidean_norm(t, axis, keep)
+    if isinstance(ord, str) or not ord > 0:
+        raise ValueError(f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {ord!r}")
+    if ord == 1:
+        return reduce_sum(REGISTRY["abs"](t), axis, keep)
+    if ord == math.inf:
+        return reduce_max(REGISTRY["abs"](t), axis, keep)
+    return _p_norm(t, float(ord), axes_of(axis, t.ndim), keep)
+
+
+def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
+    # Scaling by any constant leaves the formula true: by a power of two near the maximum, nothing overflows.
+    value = np.asarray(t._value)
+    scale = np.ldexp(np.ones((), value.dtype), _scale(value, axes)).astype(value.dtype) if axes else np.ones_like(value)
+    total = REGISTRY["sum"](
+        REGISTRY["pow"](REGISTRY["abs"](REGISTRY["divide"](t, wrap(scale))), p), axis=axes, keepdims=True
+    )
+    zero = REGISTRY["equal"](total, 0)
+    safe = REGISTRY["where"](zero, wrap(value.dtype.type(1)), total)
+    root = REGISTRY["where"](zero, wrap(value.dtype.type(0)), REGISTRY["pow"](safe, 1.0 / p)) * wrap(scale)
+    return root if keep else _dropped(root, axes)
+
+
+def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))  # type: ignore[no-any-return]

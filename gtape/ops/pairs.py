@@ -1,0 +1,144 @@
+"""Numbers held as two floats, a high and a low part ("pairs"), and what makes kernels of functions of float64.
+
+A sum or product whose rounding error would cost digits is carried as a pair, after Dekker and Knuth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "Pair",
+    "add_pairs",
+    "divide_pairs",
+    "log_pair",
+    "multiply_pairs",
+    "scalar_first",
+    "scale_pair",
+    "sqrt_pair",
+    "two_product",
+    "two_sum",
+    "wide",
+]
+
+Pair = tuple[Any, Any]
+
+
+def wide(
+    core: Callable[..., Any], plain: Callable[..., Any] | None = None, moderate: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """A kernel from one that is written for float64: computes there, and rounds to the arguments' dtype.
+
+    For narrower dtypes `plain`, the textbook formula in float64, is enough; `moderate` is a quick formula for float64.
+    Both return None where an argument is out of their range.
+    """
+
+    @wraps(core)
+    def kernel(*args: Any, **params: Any) -> Any:
+        dtype = np.result_type(*args)
+        if dtype == np.float64:
+            out = moderate(*args, **params) if moderate is not None else None
+            return core(*args, **params) if out is None else out
+        wide = [np.asarray(a, np.float64) for a in args]
+        out = plain(*wide, **params) if plain is not None else None
+        return (core(*wide, **params) if out is None else out).astype(dtype)
+
+    return kernel
+
+
+def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Callable[..., Any]:
+    """A kernel of two arguments that hands float64 scalars to `scalar` first, which may decline with an error."""
+
+    @wraps(kernel)
+    def first(x: Any, y: Any, **params: Any) -> Any:
+        if x.__class__ is np.float64 and y.__class__ is np.float64:
+            try:
+                return np.float64(scalar(float(x), float(y), **params))
+            except (ValueError, ArithmeticError):
+                pass
+        return kernel(x, y, **params)
+
+    return first
+
+
+def two_sum(a: Any, b: Any) -> Pair:
+    """a + b with its rounding error."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def _split(a: Any) -> Pair:
+    c = 134217729.0 * a
+    high = c - (c - a)
+    return high, a - high
+
+
+def two_product(a: Any, b: Any) -> Pair:
+    """a * b with its rounding error."""
+    p = a * b
+    ah, al = _split(a)
+    bh, bl = _split(b)
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+def add_pairs(a: Pair, b: Pair) -> Pair:
+    """The sum of two pairs."""
+    s, e = two_sum(a[0], b[0])
+    return s, e + (a[1] + b[1])
+
+
+def multiply_pairs(a: Pair, b: Pair) -> Pair:
+    """The product of two pairs."""
+    p, e = two_product(a[0], b[0])
+    return p, e + (a[0] * b[1] + a[1] * b[0])
+
+
+def scale_pair(a: Pair, k: float) -> Pair:
+    """A pair times an integer small enough."""
+    p, e = two_product(a[0], k)
+    return p, e + a[1] * k
+
+
+def divide_pairs(a: Pair, b: Pair) -> Any:
+    """The quotient of two pairs, rounded to one float."""
+    q = a[0] / b[0]
+    p, e = two_product(q, b[0])
+    return q + (((a[0] - p) - e) + (a[1] - q * b[1])) / b[0]
+
+
+def sqrt_pair(a: Pair) -> Pair:
+    """The square root of a pair."""
+    s = np.sqrt(a[0])
+    p, e = two_product(s, s)
+    return s, (((a[0] - p) - e) + a[1]) / (2.0 * s)
+
+
+_LN2 = (0.6931471805599453, 2.3190468138462996e-17)
+_TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+_ODD = [2.0 / n for n in range(25, 3, -2)]
+
+
+def log_pair(x: Any) -> Pair:
+    """log(x) for x > 0 as a pair, to some 63 bits: sums and powers of it must not show a rounding of np.log."""
+    m, e = np.frexp(x)
+    small = m < math.sqrt(0.5)
+    m, e = np.where(small, 2.0 * m, m), (e - small).astype(np.float64)
+    # log(m) = 2 artanh(s), s = (m - 1) / (m + 1): two terms of the series as pairs, the small rest as a float
+    below, low = two_sum(m, 1.0)
+    first = (m - 1.0) / below
+    p, error = two_product(first, below)
+    s = first, (((m - 1.0) - p) - error - first * low) / below
+    square = multiply_pairs(s, s)
+    cube = multiply_pairs(multiply_pairs(square, s), _TWO_THIRDS)
+    z, rest = square[0], 0.0
+    for c in _ODD:
+        rest = z * (c + rest)
+    head = two_product(e, _LN2[0])
+    out = add_pairs((head[0], head[1] + e * _LN2[1]), (2.0 * s[0], 2.0 * s[1]))
+    return two_sum(*add_pairs(out, (cube[0], cube[1] + first * z * rest)))
