@@ -1,0 +1,8 @@
+"""``gtape.autodiff``: forward mode, and the tape under its second name."""
+
+from __future__ import annotations
+
+from gtape.forward import ForwardAccumulator
+from gtape.tape import GradientTape
+
+__all__ = ["ForwardAccumulator", "GradientTape"]

@@ -1,0 +1,418 @@
+"""The reverse sweep: cotangents flow from the targets to the sources, newest record first, without recursion.
+
+`short_sweep` is for the usual case (one plain tape, used up, no outer tape): it gathers cotangents in the records
+themselves and empties each record as it passes. `full_sweep` does everything else: any world, several tapes,
+persistent ones, batched cotangents, and the masks that keep what a selection made zero at zero.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heappushpop
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gtape import record as record_module
+from gtape.dispatch import ItemPull, Slots, cotangents
+from gtape.indexed_slices import SparseCotangent
+from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
+from gtape.tensor import Tensor, aval_of, wrap
+from gtape.worlds import NUMPY, TAPE
+
+__all__ = ["full_sweep", "short_sweep"]
+
+_NOTHING = ()
+_DONE = (None, None, (), None, None, NO_TAPES)
+
+
+class _Capture:
+    """Stands in for the pull of a source that is not a leaf, and notes its cotangent on the way."""
+
+    __slots__ = ("cotangent", "pull")
+
+    def __init__(self, pull: Any) -> None:
+        self.pull = pull
+        self.cotangent: Any = None
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
+        self.cotangent = g
+        return self.pull(g, ins, out)
+
+
+def _float64(v: Any) -> Any:
+    return np.float64(v) if v.__class__ is float else v
+
+
+def _pull_in_numpy(record: Record, g: Any) -> Any:
+    """The backward step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
+    pull = record[PULL]
+    if pull.__class__ is _Capture:
+        pull = record[PULL] = pull.pull
+    ins = inputs_of(record, len(pull.prim.rules))
+    avals = pull.avals or tuple(aval_of(0.0) for _ in ins)
+    xs = tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
+    made = cotangents(NUMPY, pull, _float64(g), _float64(record[OUT]), xs, avals=avals, out_shape=())
+    made = [float(c) if isinstance(c, np.float64) else c for c in made]
+    return made[0] if len(made) == 1 else made
+
+
+def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[Any]:
+    """Cotangents of `sources`, in the NumPy world; uses the records up.
+
+    Parameters
+    ----------
+    seeds : list of (record, cotangent)
+        Where the sweep starts.
+    sources : list of records
+        Leaves or interior records; may repeat.
+
+    Returns
+    -------
+    list
+        One raw cotangent each, None where nothing arrived.
+    """
+    captures: dict[int, _Capture] = {}
+    for s in sources:
+        if s[PULL] is not None and s[PULL].__class__ is not _Capture:
+            captures[id(s)] = s[PULL] = _Capture(s[PULL])
+    leaves: dict[int, Any] = {}
+    heap: list[Record] = []
+    for r, g in seeds:
+        if r[COT] is LEAF:
+            leaves[r[SEQ]] = leaves[r[SEQ]] + g if r[SEQ] in leaves else g
+        elif r[COT] is None:
+            r[COT] = g
+            heappush(heap, r)
+        else:
+            r[COT] = r[COT] + g
+    record = heappop(heap) if heap else None
+    g = record[1] if record is not None else None
+    try:
+        while record is not None:
+            _, _, pull, parents, ins, out, _ = record
+            try:
+                made = pull(g, ins, out)
+            except (ArithmeticError, ValueError):
+                if not isinstance(pull, FunctionType) and not isinstance(getattr(pull, "pull", None), FunctionType):
+                    raise  # not a scalar op that Python refused, but something of the user's
+                made = _pull_in_numpy(record, g)
+            record[1] = record[2] = record[4] = record[5] = None
+            record[3] = _NOTHING
+            record[6] = NO_TAPES
+            if parents.__class__ is list:
+                old = parents[1]
+                if old is None:
+                    if not heap:  # a chain needs no heap: the only open record is the next one
+                        record = parents
+                        g = made
+                        continue
+                    parents[1] = made
+                    record = heappushpop(heap, parents)
+                    g = record[1]
+                    continue
+                if old is LEAF:
+                    seq = parents[0]
+                    leaves[seq] = leaves[seq] + made if seq in leaves else made
+                else:
+                    parents[1] = old + made
+            else:
+                for parent, cotangent in zip(parents, made, strict=True):
+                    old = parent[1]
+                    if old is None:
+                        parent[1] = cotangent
+                        heappush(heap, parent)
+                    elif old is LEAF:
+                        seq = parent[0]
+                        leaves[seq] = leaves[seq] + cotangent if seq in leaves else cotangent
+                    else:
+                        parent[1] = old + cotangent
+            if not heap:
+                break
+            record = heappop(heap)
+            g = record[1]
+    except BaseException:
+        _abandon([record, *heap])
+        raise
+    result = []
+    for s in sources:
+        capture = captures.get(id(s))
+        if capture is None:
+            result.append(leaves.get(s[SEQ]))
+        else:
+            result.append(capture.cotangent)
+            if s[PULL] is capture:
+                s[PULL] = capture.pull
+    return result
+
+
+def _abandon(open_records: list[Any]) -> None:
+    """Empty what an interrupted short sweep left: these records are used up."""
+    while open_records:
+        r = open_records.pop()
+        if r is None or r[PULL] is None:
+            continue
+        parents = r[PARENTS]
+        r[1:] = _DONE
+        open_records.extend([parents] if parents.__class__ is list else parents)
+
+
+# ---------------------------------------------------------------------------------------------- the full sweep
+
+
+def _values(world: Any, ins: Any, avals: tuple[Any, ...]) -> tuple[Any, ...]:
+    if ins is None:
+        return avals
+    if world is TAPE:
+        return tuple([a if t is None else t for t, a in zip(ins, avals, strict=True)])
+    return tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
+
+
+def _kept(record: Record, avals: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return None if record[INS] is None else inputs_of(record, len(avals))
+
+
+def _output(world: Any, record: Record) -> Any:
+    out = record[OUT]
+    if out is None:
+        return None
+    if world is TAPE:
+        if out.__class__ is tuple:
+            return tuple([wrap(v) for v in out])
+        t = wrap(out)
+        t._record = record  # the same tensor as far as differentiation goes
+        return t
+    return _float64(out)
+
+
+def _alive(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
+    """As `_alive_here`, without warnings."""
+    alive: list[Any] = get_stack().run(_alive_here, pull, mask, record, avals)
+    return alive
+
+
+def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
+    """Which elements of each active input a living cotangent can reach, given which elements of the output live."""
+    prim = pull.prim
+    out_shape = pull.out_aval.shape if pull.out_aval is not None else avals[0].shape
+    # Generic numbers in [1, 2): ones would cancel in a rule that subtracts (softmax), and look dead.
+    n = int(np.prod(out_shape, dtype=np.int64))
+    alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
+    if mask is not None:
+        alive = np.where(mask, alive, 0.0)
+    values = _values(NUMPY, _kept(record, avals), avals)
+    if prim.partials is not None and not prim.selects:
+        return [None if mask is None else NUMPY.sum_to(alive, shape=avals[i].shape, batch=0) != 0 for i in pull.active]
+    if not prim.selects:
+        # Only the structure matters: what is not finite or happens to be zero stands for a generic number.
+        values = tuple([np.where(np.isfinite(v) & (v != 0), v, 1.0) if _is_float(v) else v for v in values])
+    out = _output(NUMPY, record)
+    if out is not None and not prim.selects and _is_float(out):
+        out = np.where(np.isfinite(out) & (out != 0), out, 1.0)
+    made = cotangents(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
+    return [np.asarray(c) != 0 for c in made]
+
+
+def _is_float(v: Any) -> bool:
+    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind in "fc"
+
+
+def _slices(world: Any, g: Any, k: int) -> list[Any]:
+    return [g[i] for i in range(k)]
+
+
+def _stack(world: Any, parts: list[Any]) -> Any:
+    if world is TAPE:
+        from gtape.ops.shape import stack
+
+        return stack(parts)
+    return np.stack([np.asarray(p) for p in parts])
+
+
+def full_sweep(
+    world: Any,
+    session: Session,
+    seeds: list[tuple[Record, Any]],
+    sources: list[Record],
+    *,
+    batch: int | None = None,
+    masked: bool = False,
+    sparse: bool = True,
+) -> tuple[list[Any], list[Record]]:
+    """Cotangents of `sources` in the NumPy or the tape world; the records stay as they are.
+
+    Parameters
+    ----------
+    world : NUMPY or TAPE
+    session : Session
+        Only records that this session holds are followed.
+    seeds, sources
+        As for `short_sweep`.
+    batch : int, optional
+        Number of independent cotangents along a leading axis.
+    masked : bool
+        Carry along which elements a selection made zero, and keep them so.
+    sparse : bool
+        Whether a lookup directly on a source may give a SparseCotangent.
+
+    Returns
+    -------
+    cotangents : list
+        One each, None where nothing arrived.
+    visited : list of records
+    """
+    anchored = _Anchor(record_module.get_stack()) if world is TAPE and record_module.get_stack().trace else None
+    cots: dict[int, Any] = {}
+    masks: dict[int, Any] = {}
+    waiting: dict[int, Record] = {}
+    heap: list[int] = []
+    wanted = {s[SEQ] for s in sources}
+    found: dict[int, Any] = {}
+    visited: list[Record] = []
+
+    def arrive(record: Record, g: Any, mask: Any) -> None:
+        seq = record[SEQ]
+        if seq in cots:
+            cots[seq] = cots[seq] + g
+            old = masks.get(seq)
+            masks[seq] = None if old is None or mask is None else old | mask
+        else:
+            cots[seq] = g
+            masks[seq] = mask
+            waiting[seq] = record
+            heappush(heap, seq)
+
+    for r, g in seeds:
+        arrive(r, g, None)
+    while heap:
+        seq = heappop(heap)
+        record = waiting.pop(seq)
+        g, mask = cots.pop(seq), masks.pop(seq)
+        if seq in wanted:
+            found[seq] = g
+        pull = record[PULL]
+        visited.append(record)
+        if pull is None or session not in record[TAPES].sessions:
+            continue  # a leaf, or made while this tape was paused
+        parents = record[PARENTS]
+        several = parents.__class__ is not list
+        listed = parents if several else (parents,)
+        if not any(session in p[TAPES].sessions for p in listed):
+            continue
+        if pull.__class__ is ItemPull:
+            arrive(parents, Slots({pull.index: g}), mask)
+            continue
+        if isinstance(g, SparseCotangent):
+            g = g.dense(world)
+        prim = pull.prim
+        if prim.kind == "custom":
+            if isinstance(g, Slots):
+                g = _fill_slots(world, g, pull.out_aval)
+            for parent, c in zip(listed, pull.cotangents(world, g), strict=True):
+                if c is not None and session in parent[TAPES].sessions:
+                    arrive(parent, c, None)
+            continue
+        if prim.sparse is not None and sparse and batch is None and listed[0][PULL] is None:
+            indices = inputs_of(record, 2)[1]._value
+            arrive(listed[0], prim.sparse(g, indices, pull.avals[0]), None)
+            continue
+        avals = pull.avals
+        if avals is None:  # made by a generated function: all inputs look like the output
+            aval = _fast_aval(record, g, batch)
+            avals = (aval,) * len(prim.rules)
+        out_aval = pull.out_aval
+        out_shape = out_aval.shape if hasattr(out_aval, "shape") else avals[0].shape
+        if isinstance(g, Slots):
+            g = _fill_slots(world, g, out_aval)
+        ins = _kept(record, avals)
+        y = _output(world, record)
+        xs = _values(world, ins, avals)
+        if anchored is not None:
+            g, y, xs = anchored(g), anchored(y), tuple([anchored(x) for x in xs])
+        live: list[Any] | None = None
+        if masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
+            live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
+        elementwise_mask = mask if prim.partials is not None else None
+        if batch is not None and not prim.batched:
+            rows = [
+                cotangents(world, pull, row, y, xs, avals=avals, out_shape=out_shape)
+                for row in _slices(world, g, batch)
+            ]
+            made = [_stack(world, list(column)) for column in zip(*rows, strict=True)]
+        else:
+            made = cotangents(
+                world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,
+            )  # fmt: skip
+        for k, (parent, c) in enumerate(zip(listed, made, strict=True)):
+            if session in parent[TAPES].sessions and c is not None:
+                m = None if live is None else live[k]
+                if m is not None and m.all():
+                    m = None
+                if m is not None and prim.partials is None:
+                    c = world.where(m, c, 0)
+                arrive(parent, c, m)
+    return [found.get(s[SEQ]) for s in sources], visited
+
+
+class _Anchor:
+    """Makes leaves of the constants that a backward pass reads while an outer tape traces it.
+
+    What a rule computes from constants alone (1/d, say) is rounded; unrecorded, it would be an exact number to the
+    oracle.
+    """
+
+    __slots__ = ("known", "stack")
+
+    def __init__(self, stack: Any) -> None:
+        self.stack = stack
+        self.known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, t: Any) -> Any:
+        if t.__class__ is tuple:
+            return tuple([self(e) for e in t])
+        if (
+            t.__class__ is not Tensor
+            or not t._aval.inexact
+            or (t._record is not None and self.stack.meet(t._record[TAPES]).sessions)
+        ):
+            return t
+        found = self.known.get(id(t))
+        if found is None:
+            leaf = wrap(t._value)
+            leaf._record = record_module.leaf(self.stack.recording)
+            found = self.known[id(t)] = (leaf, t)
+        return found[0]
+
+
+class _Described:
+    """A generated pull with the shapes that the general one carries."""
+
+    __slots__ = ("active", "avals", "out_aval", "params", "prim")
+
+    def __init__(self, pull: Any, avals: tuple[Any, ...]) -> None:
+        self.prim, self.active, self.params = pull.prim, pull.active, pull.params
+        self.avals = avals
+        self.out_aval = avals[0]
+
+
+def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
+    for t in inputs_of(record, len(record[PULL].prim.rules)):
+        if t is not None:
+            return t._aval
+    if record[OUT] is not None:
+        return aval_of(record[OUT])
+    # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
+    if isinstance(g, Tensor):
+        return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))
+    return aval_of(g if batch is None else g[0])
+
+
+def _fill_slots(world: Any, slots: Slots, avals: Any) -> tuple[Any, ...]:
+    filled = []
+    for i, aval in enumerate(avals):
+        g = slots.parts.get(i)
+        if g is None:
+            zero = np.zeros(aval.shape, aval.dtype)
+            g = wrap(zero) if world is TAPE else zero
+        filled.append(g)
+    return tuple(filled)

@@ -1,0 +1,85 @@
+"""Which public name lives where: found in the ops modules themselves, so that a new op needs no list to be changed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from gtape.primitive import Primitive
+
+__all__ = ["MODULES", "names_in", "resolve"]
+
+# The ops modules, and the namespaces (besides the top level) in which their names appear.
+MODULES: dict[str, tuple[str, ...]] = {
+    "gtape.ops.arithmetic": ("math",),
+    "gtape.ops.comparison": ("math",),
+    "gtape.ops.selection": ("math", "nn"),
+    "gtape.ops.elementary": ("math",),
+    "gtape.ops.activation": ("math", "nn"),
+    "gtape.ops.creation": (),
+    "gtape.ops.reduction": ("math", "linalg"),
+    "gtape.ops.scan": ("math",),
+    "gtape.ops.shape": (),
+    "gtape.ops.indexing": ("math", "nn"),
+    "gtape.ops.matmul": ("linalg",),
+    "gtape.ops.linalg": ("linalg",),
+    "gtape.ops.nn": ("nn",),
+}
+
+
+def load() -> None:
+    """Import every ops module, so that all primitives are declared."""
+    for name in MODULES:
+        importlib.import_module(name)
+
+
+def _public(module: Any) -> dict[str, Any]:
+    found = {}
+    for name in getattr(module, "__all__", ()):
+        value = getattr(module, name)
+        if isinstance(value, Primitive):
+            if value.public:
+                found[value.name] = value
+        elif callable(value):
+            found[name] = value
+    for name, value in vars(module).items():
+        if isinstance(value, Primitive) and value.public and value.name not in found and not name.startswith("__"):
+            found[value.name] = value
+    return found
+
+
+def names_in(namespace: str | None = None) -> list[str]:
+    """The public names of a namespace ("math", "nn", "linalg"), or of all when None."""
+    found: set[str] = set()
+    for name, spaces in MODULES.items():
+        if namespace is None or namespace in spaces:
+            found |= set(_public(importlib.import_module(name)))
+    return sorted(found)
+
+
+def resolve(name: str, namespace: str | None = None) -> Any:
+    """The function behind a public name.
+
+    Parameters
+    ----------
+    name : str
+    namespace : str, optional
+        Only look at what belongs there.
+
+    Raises
+    ------
+    AttributeError
+        If there is none.
+    """
+    if not name.startswith("_"):
+        found = None
+        for module, spaces in MODULES.items():
+            if namespace is None or namespace in spaces:
+                value = _public(importlib.import_module(module)).get(name)
+                if value is not None and not isinstance(value, Primitive):
+                    return value  # a wrapper with TensorFlow's arguments goes before the primitive it calls
+                found = found or value
+        if found is not None:
+            return found.function
+    where = f"gtape.{namespace}" if namespace else "gtape"
+    raise AttributeError(f"module {where!r} has no attribute {name!r}")

@@ -1,0 +1,60 @@
+"""The public docstring of a primitive, written from its declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.primitive import Primitive
+
+__all__ = ["docstring_of"]
+
+_NAMES = ("x", "y", "z")
+
+
+def _convention(prim: Primitive) -> str:
+    if not prim.kinks:
+        return ""
+    points = ", ".join(str(k) for k in prim.kinks)
+    return f"\nKinked at: {points}. What the derivative is there: see the table of conventions.\n"
+
+
+def docstring_of(prim: Primitive) -> str:
+    """NumPy-style text: summary, arguments, result, errors, domain and, where the declaration has one, an example."""
+    n = max(prim.arity, 1)
+    names = _NAMES[:n] if prim.arity > 0 else ("*tensors",)
+    kinds = "float16, float32 or float64" if not prim.ints else "any number type"
+    lines = [prim.summary or f"{prim.name}.", "", "Parameters", "----------"]
+    for i, name in enumerate(names):
+        where = (
+            f"; defined on {prim.domain.intervals[i]}"
+            if prim.kind == "elementwise" and i < len(prim.domain.intervals)
+            else ""
+        )
+        lines.append(f"{name} : tensor, any shape, {kinds}{where}")
+    if n > 1 and prim.kind == "elementwise":
+        lines.append("    Broadcast against each other.")
+    lines += [f"{p} : static" for p in prim.params]
+    if not prim.params:
+        lines += ["name : str, optional", "    Ignored; TensorFlow has it."]
+    lines += ["", "Returns", "-------", "Tensor", "", "Raises", "------", "gtape.errors.InvalidArgumentError"]
+    lines.append("    For another dtype, for operands of different dtypes, or shapes that do not fit.")
+    lines += _convention(prim).splitlines()
+    if prim.example is not None:
+        arguments, value = prim.example
+        call = ", ".join(_literal(a) for a in arguments)
+        lines += [
+            "",
+            "Examples",
+            "--------",
+            ">>> import gtape",
+            ">>> from math import isclose",
+            f">>> y = gtape.math.{prim.name}({call})",
+        ]
+        lines += [f">>> isclose(float(y), {value!r}, rel_tol=4e-16, abs_tol=4e-16)", "True"]
+    return "\n".join(lines) + "\n"
+
+
+def _literal(a: Any) -> str:
+    if isinstance(a, bool):
+        return repr(a)
+    return f"gtape.constant({a!r}, 'float64')"

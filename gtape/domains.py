@@ -1,0 +1,81 @@
+"""Where an op is defined, smooth and kinked: data on its declaration, read by proofs, strategies and the census."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+__all__ = ["ANY_REAL", "BOOLEAN", "NONNEGATIVE", "NONZERO", "POSITIVE", "UNIT", "Domain", "Interval"]
+
+
+class Interval:
+    """The values one argument may take: an interval of the real line, less some holes.
+
+    Parameters
+    ----------
+    lo, hi : float
+        The ends, in the argument's units; infinite where there is no bound.
+    open_lo, open_hi : bool
+        Whether the end itself lies outside. At a closed end the op is defined, if perhaps not differentiable.
+    holes : tuple of float
+        Interior points where the op is not defined (poles).
+    """
+
+    __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo")
+
+    def __init__(
+        self,
+        lo: float = -inf,
+        hi: float = inf,
+        *,
+        open_lo: bool = False,
+        open_hi: bool = False,
+        holes: tuple[float, ...] = (),
+    ) -> None:
+        self.lo, self.hi = lo, hi
+        self.open_lo, self.open_hi = open_lo, open_hi
+        self.holes = holes
+
+    def __contains__(self, x: float) -> bool:
+        above = x > self.lo or (x == self.lo and not self.open_lo)
+        below = x < self.hi or (x == self.hi and not self.open_hi)
+        return above and below and x not in self.holes
+
+    def __repr__(self) -> str:
+        left, right = "(" if self.open_lo else "[", ")" if self.open_hi else "]"
+        holes = f" without {', '.join(map(str, self.holes))}" if self.holes else ""
+        return f"{left}{self.lo}, {self.hi}{right}{holes}"
+
+
+class Domain:
+    """Where a whole op is defined: an interval for each argument and, where they depend on each other, a condition.
+
+    Parameters
+    ----------
+    intervals : tuple of Interval
+        One for each argument.
+    where : callable, optional
+        ``where(*arguments) -> bool`` for scalars inside the intervals; None where every combination is allowed.
+    """
+
+    __slots__ = ("intervals", "where")
+
+    def __init__(self, *intervals: Interval, where: Callable[..., Any] | None = None) -> None:
+        self.intervals = intervals
+        self.where = where
+
+    def __contains__(self, point: tuple[float, ...]) -> bool:
+        inside = all(x in i for x, i in zip(point, self.intervals, strict=True))
+        return inside and (self.where is None or bool(self.where(*point)))
+
+    def __repr__(self) -> str:
+        return " x ".join(map(repr, self.intervals)) + (" with a condition" if self.where else "")
+
+
+ANY_REAL = Interval()
+POSITIVE = Interval(0.0, open_lo=True)
+NONNEGATIVE = Interval(0.0)
+NONZERO = Interval(holes=(0.0,))
+UNIT = Interval(-1.0, 1.0)
+BOOLEAN = Interval(0.0, 1.0)

@@ -1,0 +1,251 @@
+"""Element types with TensorFlow's names, equal to the NumPy types that they stand for."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "DType",
+    "as_dtype",
+    "bool",
+    "complex64",
+    "complex128",
+    "double",
+    "float16",
+    "float32",
+    "float64",
+    "half",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "np_dtype",
+    "string",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+
+class DType:
+    """The type of a tensor's elements.
+
+    There is one object for each type, made by this module; `as_dtype` finds it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.dtypes import float32
+    >>> float32
+    gtape.float32
+    >>> float32 == np.float32, float32 == "float32", float32.is_floating
+    (True, True, True)
+    """
+
+    __slots__ = ("as_numpy_dtype", "dtype", "is_bool", "is_complex", "is_floating", "is_integer", "is_unsigned", "name")
+
+    def __init__(self, name: str, dtype: np.dtype[Any]) -> None:
+        kind = dtype.kind
+        self.name = name
+        # NumPy reads this attribute, which makes a DType good wherever NumPy wants a dtype.
+        self.dtype = dtype
+        self.as_numpy_dtype: Any = dtype.type
+        self.is_floating = kind == "f"
+        self.is_integer = kind in "iu"
+        self.is_unsigned = kind == "u"
+        self.is_complex = kind == "c"
+        self.is_bool = kind == "b"
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def base_dtype(self) -> DType:
+        """The type itself; gtape has no reference types."""
+        return self
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part: float32 for complex64, float64 for complex128, otherwise the type itself."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def is_numeric(self) -> builtins.bool:
+        """Whether it is a type of numbers."""
+        return self.is_floating or self.is_integer or self.is_complex
+
+    @property
+    def min(self) -> Any:
+        """The least finite value.
+
+        Raises
+        ------
+        TypeError
+            For complex numbers and strings, which have no order.
+        """
+        return self._limits()[0]
+
+    @property
+    def max(self) -> Any:
+        """The greatest finite value.
+
+        Raises
+        ------
+        TypeError
+            For complex numbers and strings, which have no order.
+        """
+        return self._limits()[1]
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The least and the greatest finite value."""
+        return self._limits()
+
+    def _limits(self) -> tuple[Any, Any]:
+        if self.is_floating:
+            info = np.finfo(self.dtype)
+            return info.min, info.max
+        if self.is_integer:
+            bounds = np.iinfo(self.dtype)
+            return bounds.min, bounds.max
+        if self.is_bool:
+            return False, True
+        raise TypeError(f"{self!r} has no least and greatest value, because its values have no order")
+
+    def is_compatible_with(self, other: Any) -> builtins.bool:
+        """Whether a value of type `other` may stand where this one is asked for: the types are equal."""
+        return self is as_dtype(other)
+
+    def __eq__(self, other: object) -> builtins.bool:
+        if other is self:
+            return True
+        if other is None:
+            return False
+        try:
+            return as_dtype(other) is self
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"gtape.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: {self.name!r}>"
+
+    def __reduce__(self) -> Any:
+        return (as_dtype, (self.name,))
+
+
+float16 = half = DType("float16", np.dtype(np.float16))
+float32 = DType("float32", np.dtype(np.float32))
+float64 = double = DType("float64", np.dtype(np.float64))
+complex64 = DType("complex64", np.dtype(np.complex64))
+complex128 = DType("complex128", np.dtype(np.complex128))
+int8 = DType("int8", np.dtype(np.int8))
+int16 = DType("int16", np.dtype(np.int16))
+int32 = DType("int32", np.dtype(np.int32))
+int64 = DType("int64", np.dtype(np.int64))
+uint8 = DType("uint8", np.dtype(np.uint8))
+uint16 = DType("uint16", np.dtype(np.uint16))
+uint32 = DType("uint32", np.dtype(np.uint32))
+uint64 = DType("uint64", np.dtype(np.uint64))
+bool = DType("bool", np.dtype(np.bool_))
+string = DType("string", np.dtype(object))
+
+_ALL = (
+    float16, float32, float64, complex64, complex128,
+    int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, string,
+)  # fmt: skip
+_NAMES: dict[str, DType] = {d.name: d for d in _ALL}
+_FOUND: dict[Any, DType] = {
+    **_NAMES,
+    **{d.dtype: d for d in _ALL},
+    **{d.as_numpy_dtype: d for d in _ALL},
+    # TensorFlow's reading of names and of Python's own types: a Python float means float32.
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "str": string,
+    builtins.float: float32,
+    builtins.bool: bool,
+    object: string,
+    str: string,
+    bytes: string,
+}
+
+
+def as_dtype(type_value: Any) -> DType:
+    """Find the element type that something names.
+
+    Parameters
+    ----------
+    type_value : DType, numpy dtype or scalar type, Python type or str
+        What to look up. Python's ``float`` is float32, as in TensorFlow; ``int`` is int64, ``complex`` complex128.
+
+    Returns
+    -------
+    DType
+
+    Raises
+    ------
+    TypeError
+        If it names no type that gtape has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.dtypes import as_dtype
+    >>> as_dtype("int32"), as_dtype(np.float64), as_dtype(float)
+    (gtape.int32, gtape.float64, gtape.float32)
+    """
+    if type_value.__class__ is DType:
+        return type_value
+    try:
+        return _FOUND[type_value]
+    except (KeyError, TypeError):  # unknown, or unhashable
+        pass
+    if type_value is not None:  # NumPy reads None as float64
+        try:
+            dtype = np.dtype(type_value)
+        except TypeError:
+            dtype = None
+        if dtype is not None:
+            found = string if dtype.kind in "SUT" else _NAMES.get(dtype.name)
+            if found is not None:
+                return found
+    raise TypeError(f"Cannot convert {type_value!r} to a gtape DType; the types are {', '.join(_NAMES)}")
+
+
+def np_dtype(type_value: Any) -> np.dtype[Any]:
+    """Find the NumPy dtype of anything that `as_dtype` takes.
+
+    Parameters
+    ----------
+    type_value : DType, numpy dtype or scalar type, Python type or str
+        What to look up.
+
+    Returns
+    -------
+    numpy.dtype
+
+    Raises
+    ------
+    TypeError
+        If it names no type that gtape has.
+
+    Examples
+    --------
+    >>> from gtape.dtypes import np_dtype
+    >>> np_dtype("float32")
+    dtype('float32')
+    """
+    return as_dtype(type_value).dtype

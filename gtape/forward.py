@@ -1,0 +1,267 @@
+"""Forward mode: tangents travel beside the values, and ForwardAccumulator collects them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gtape import nest, record
+from gtape.record import COT, LEAF, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
+from gtape.tape import UnconnectedGradients, verify_mode
+from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.variable import Variable
+from gtape.worlds import TAPE
+
+__all__ = ["ForwardAccumulator", "jvp_of"]
+
+
+def jvp_of(
+    xp: Any,
+    prim: Any,
+    tangents: list[Any],
+    y: Any,
+    xs: tuple[Any, ...],
+    params: dict[str, Any],
+    out_shape: tuple[int, ...],
+) -> Any:
+    """The tangent of one op's output in the world `xp`; None when no input that matters has a tangent.
+
+    Parameters
+    ----------
+    xp : world
+    prim : Primitive
+    tangents : list
+        One an argument, None where it has none.
+    y, xs : output and inputs as values of that world
+    params : dict
+    out_shape : tuple of int
+    """
+    if prim.variadic:
+        if all(t is None for t in tangents):
+            return None
+        filled = [xp.zeros_like(x) if t is None else t for t, x in zip(tangents, xs, strict=True)]
+        if prim.jvp is not None:
+            return prim.jvp(xp, filled, y, *xs, **params)
+        return getattr(xp, prim.name)(*filled, **params)
+    total = None
+    for i, t in enumerate(tangents):
+        if t is None or not prim.connected(i):
+            continue
+        if prim.partials is not None:
+            p = prim.partials[i]
+            if p.__class__ is int:
+                c = t if p == 1 else -t if p == -1 else xp.zeros_like(t) if p == 0 else t * p
+            else:
+                c = t * p(xp, y, *xs, **params)
+                if prim.selects:
+                    mask = p(xp, y, *xs, **params)
+                    mask = getattr(mask, "_value", mask)
+                    if (
+                        getattr(mask, "dtype", np.float64).__class__ is not type
+                        and np.asarray(mask).dtype.kind in "bif"
+                    ):
+                        c = xp.where(np.asarray(mask) != 0, c, 0)
+            if tuple(getattr(c, "shape", ())) != out_shape:  # NumPy makes a bare object of a 0-d object array
+                c = xp.broadcast_to(c, shape=out_shape)
+        elif prim.kind == "linear":
+            c = getattr(xp, prim.name)(t, **params)
+        else:
+            c = prim.jvp[i](xp, t, y, *xs, **params)
+        total = c if total is None else total + c
+    return total
+
+
+class _Push:
+    """What a session calls for each op: it takes the tangents through.
+
+    Apart from the accumulator, which holds the session: without a cycle all goes when the accumulator does.
+    """
+
+    __slots__ = ("outer", "session")
+
+    def __init__(self) -> None:
+        self.session: Any = None  # a weak reference
+        self.outer: tuple[Session, ...] = ()
+
+    def tangent(self, x: Any) -> Tensor | None:
+        """The tangent of a tensor or variable, None where it has none."""
+        r = x._record
+        if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
+            return None
+        found: Tensor | None = r[TANGENTS].get(self.session())
+        return found
+
+    def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
+        """Push the tangents through one op; called where the op is recorded."""
+        tangents = [self.tangent(t) if t._aval.inexact else None for t in tensors]
+        if all(t is None for t in tangents):
+            return
+        before = record.get_stack()
+        record.set_stack(self.outer)
+        try:
+            if prim.kind == "custom":
+                tangent = prim.jvp_custom(tangents, tensors, out)
+            else:
+                shape = out._aval.shape if isinstance(out, Tensor) else ()
+                tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
+        finally:
+            record.restore_stack(before)
+        if tangent is None:
+            return
+        if out.__class__ is tuple:
+            for o, t in zip(out, tangent, strict=True):
+                if o._record is not None and t is not None:
+                    _set_tangent(o._record, self.session(), t)
+        else:
+            _set_tangent(made, self.session(), tangent)
+
+
+class ForwardAccumulator:
+    """Compute Jacobian-vector products as the program runs.
+
+    Parameters
+    ----------
+    primals : tensor, variable or nest
+        The inputs.
+    tangents : tensor or nest
+        The direction: the same structure as `primals`; Python numbers take the primal's dtype.
+
+    Raises
+    ------
+    ValueError
+        If structures or dtypes do not match, or a primal occurs twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant(3.0)
+    >>> with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as acc:
+    ...     y = x * x
+    >>> acc.jvp(y).numpy()
+    np.float32(6.0)
+    """
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        nest.assert_same_structure(primals, tangents)
+        self._recording = False
+        self._mode = verify_mode()
+        self._push = _Push()
+        self._session = Session(forward=self._push, trace=bool(self._mode))
+        self._push.session = weakref.ref(self._session)
+        self._primals: list[Any] = []
+        self._directions: list[tuple[Any, Tensor]] = []  # only for a check
+        self._session.watch_accessed = False
+        seen: set[int] = set()
+        for p, t in zip(nest.flatten(primals), nest.flatten(tangents), strict=True):
+            if not isinstance(p, (Tensor, Variable)):
+                raise ValueError(f"a primal must be a tensor or a variable, not {type(p).__name__}")
+            if id(p) in seen:
+                raise ValueError(
+                    f"Tensor {p!r} was specified as a primal multiple times. This may indicate an error. If it was "
+                    "intended, please sum the corresponding tangents."
+                )
+            seen.add(id(p))
+            if not p._aval.inexact:
+                import logging
+
+                logging.getLogger("gtape").warning(
+                    "The dtype of the watched primal must be floating (e.g. gtape.float32), got %s", p.dtype.name
+                )
+                continue
+            if isinstance(t, (Tensor, Variable)):
+                tangent = t if isinstance(t, Tensor) else t._as_tensor()
+                if tangent._aval.dtype != p._aval.dtype:
+                    raise ValueError(
+                        f"the tangent is {tangent.dtype.name} but its primal is {p.dtype.name}: cast one of them"
+                    )
+            else:
+                tangent = wrap(np.asarray(t).astype(p._aval.dtype))
+            self._watch(p, tangent)
+
+    def _watch(self, primal: Any, tangent: Tensor) -> None:
+        r = primal._record
+        if r is None:
+            r = primal._record = record.leaf()
+        elif r[PULL] is None:
+            r[COT] = LEAF
+        _set_tangent(r, self._session, tangent)
+        self._primals.append(weakref.ref(primal))
+        if self._mode:
+            self._directions.append((primal, tangent))
+        live = {s for s in r[TAPES].sessions if s.live} | {self._session}
+        r[TAPES] = TapeSet(live)
+
+    def __enter__(self) -> ForwardAccumulator:
+        if self._recording:
+            raise ValueError("Accumulator is already recording.")
+        self._push.outer = record.get_stack().sessions
+        record.set_stack((*self._push.outer, self._session))
+        self._recording = True
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._recording:
+            mine = self._session
+            record.set_stack(tuple([s for s in record.get_stack().sessions if s is not mine]))
+            self._push.outer = ()
+            self._recording = False
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is None:
+            return
+        record.close(session)
+        # A variable outlives the accumulator and must not gather its tangents.
+        for ref in self._primals:
+            primal = ref()
+            r = None if primal is None else primal._record
+            if r is not None and len(r) > TANGENTS and r[TANGENTS] is not None:
+                r[TANGENTS].pop(session, None)
+
+    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
+        """The tangents of what was computed inside the block.
+
+        Parameters
+        ----------
+        primals : tensor, variable or nest
+            What to look up.
+        unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+
+        Returns
+        -------
+        tensor, None or nest
+            In the structure of `primals`.
+        """
+        try:
+            zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
+        except ValueError:
+            raise ValueError(f"{unconnected_gradients!r} is not a valid UnconnectedGradients") from None
+
+        def look_up(x: Any) -> Any:
+            x = x if isinstance(x, (Tensor, Variable)) else convert_to_tensor(x)
+            found = self._push.tangent(x)
+            if found is not None and self._mode and len(x._record) > TRACE and x._record[TRACE] is not None:
+                from gtape.verify.tangents import check_jvp
+
+                check_jvp(
+                    [p for p, _ in self._directions],
+                    [t for _, t in self._directions],
+                    x,
+                    found,
+                    strict=self._mode == "strict",
+                )
+            if found is None and zero:
+                return wrap(np.zeros(x._aval.shape, x._aval.dtype))
+            return found
+
+        return nest.map_structure(look_up, primals)
+
+
+def _set_tangent(r: Any, session: Session, tangent: Tensor) -> None:
+    while len(r) <= TANGENTS:
+        r.append(None)
+    if r[TANGENTS] is None:
+        r[TANGENTS] = {}
+    r[TANGENTS][session] = tangent

@@ -1,0 +1,475 @@
+"""From a declaration to the function that users call.
+
+For each elementwise primitive of one or two arguments Python source is generated: operands of one shape and dtype, at
+most one plain tape, no detours. The rule's partial is traced to an expression and inlined, so that the backward step
+of an op is one Python call. Everything else goes through closures of the same form, or `gtape.dispatch.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape import record
+from gtape.dispatch import Pull, apply, failure, operands, plan_for, record_op, refuse
+from gtape.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
+from gtape.worlds import NUMPY
+
+__all__ = ["make_function"]
+
+
+class _Source:
+    """A value in a rule that is being traced to Python source."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @staticmethod
+    def of(x: Any) -> str:
+        if isinstance(x, _Source):
+            return x.text
+        if isinstance(x, (int, float)):  # floats only in a rule that somebody swapped in to be caught
+            return repr(float(x)) if isinstance(x, float) else repr(int(x))
+        raise TypeError(f"a rule may use integers and the constants of the namespace, not {x!r}")
+
+    def __add__(self, o: Any) -> _Source:
+        return _Source(f"({self.text} + {self.of(o)})")
+
+    def __radd__(self, o: Any) -> _Source:
+        return _Source(f"({self.of(o)} + {self.text})")
+
+    def __sub__(self, o: Any) -> _Source:
+        return _Source(f"({self.text} - {self.of(o)})")
+
+    def __rsub__(self, o: Any) -> _Source:
+        return _Source(f"({self.of(o)} - {self.text})")
+
+    def __mul__(self, o: Any) -> _Source:
+        return _Source(f"({self.text} * {self.of(o)})")
+
+    def __rmul__(self, o: Any) -> _Source:
+        return _Source(f"({self.of(o)} * {self.text})")
+
+    def __truediv__(self, o: Any) -> _Source:
+        return _Source(f"({self.text} / {self.of(o)})")
+
+    def __rtruediv__(self, o: Any) -> _Source:
+        return _Source(f"({self.of(o)} / {self.text})")
+
+    def __neg__(self) -> _Source:
+        return _Source(f"(-{self.text})")
+
+
+class _SourceWorld:
+    """The namespace that writes a rule down as source; collects the names that the source needs.
+
+    With `scalars` the functions are the kernels for Python floats where an op has one.
+    """
+
+    def __init__(self, scalars: bool = False) -> None:
+        self.names: dict[str, Any] = {}
+        self.scalars = scalars
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            self.names[f"c_{name}"] = CONSTANTS[name]
+            return _Source(f"c_{name}")
+        if name not in REGISTRY:
+            raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+
+        def call(*args: Any, **params: Any) -> _Source:
+            kernel = REGISTRY[name].scalar if self.scalars else None
+            self.names[f"xp_{name}"] = getattr(NUMPY, name) if kernel is None or params else kernel
+            words = [_Source.of(a) for a in args] + [f"{k}={v!r}" for k, v in params.items()]
+            return _Source(f"xp_{name}({', '.join(words)})")
+
+        return call
+
+
+def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[str, dict[str, Any], frozenset[Any]]:
+    """Source of ``pull(g, ins, out)`` for the given active arguments, the names it needs, and what it reads."""
+    world = _SourceWorld(scalars)
+    n = len(prim.rules)
+    symbols = [_Source(f"x{i}") for i in range(n)]
+    terms = []
+    for i in active:
+        p = prim.rules[i]
+        if p.__class__ is int:
+            terms.append({1: "g", -1: "-g", 0: "zeros_like(g)"}.get(p, f"g * {p}"))
+            continue
+        e = p(world, _Source("out"), *symbols)
+        terms.append(f"g * {_Source.of(e)}")
+    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
+    only = [i for i in range(n) if i in reads]
+    if len(only) == 1:
+        loads = f"    x{only[0]} = ins._value\n"
+    else:
+        loads = "".join(f"    x{i} = ins[{i}]._value\n" for i in only)
+    value = terms[0] if len(terms) == 1 else f"({', '.join(terms)})"
+    if "zeros_like(g)" in terms:
+        world.names["zeros_like"] = NUMPY.zeros_like
+    return f"def pull(g, ins, out):\n{loads}    return {value}\n", world.names, reads
+
+
+def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) -> tuple[Any, frozenset[Any]]:
+    source, names, reads = _pull_source(prim, active, scalars)
+    space = dict(names)
+    exec(compile(source, f"<gtape rule of {prim.name}>", "exec"), space)
+    pull = space["pull"]
+    pull.prim, pull.active, pull.params, pull.avals, pull.out_aval = prim, active, {}, None, None
+    only = sorted(reads - {"y"})
+    pull.single = only[0] if len(only) == 1 else None
+    return pull, reads
+
+
+_UNARY = """
+def {name}(x, name=None):
+    try:
+        av = x._aval
+    except AttributeError:
+        return {name}(operand(x))
+    s = peek() or idle()
+    t = Tensor()
+    if av is FLOAT:  # a tensor, then: variables have an Aval of their own
+        v = x._value
+        try:
+            t._value = {scalar}
+        except Failed:
+            t._value = float(s.run(kernel, float64(v)))
+        t._aval = FLOAT
+        r = x._record
+        if r is None:
+            t._record = None
+            return t
+        tapes = s.tapes
+        if r[6] is tapes:
+            t._record = [next(count), None, pull_s, r, {ins}, {out}, tapes]{mark}
+            return t
+    else:
+        if x.__class__ is not Tensor:
+            return {name}(operand(x))
+        t._aval = av
+        if not {accepts}:
+            return refuse(prim, [x])
+        t._value = {array}
+        r = x._record
+        if r is None:
+            t._record = None
+            return t
+        tapes = s.tapes
+        if r[6] is tapes and av.inexact:
+            t._record = [next(count), None, pull, r, {ins}, {out}, tapes]{mark}
+            return t
+    t._record = None
+    return general(s, prim, (x,), {{}}, t)
+"""
+
+_BINARY = """
+def {name}(x, y, name=None):
+    try:
+        av = x._aval
+        if av is not y._aval:
+            return mixed(x, y)
+    except AttributeError:
+        x, y = both(x, y)
+        return {name}(x, y)
+    s = peek() or idle()
+    t = Tensor()
+    a = x._value
+    b = y._value
+    if av is FLOAT:  # tensors, then: variables have an Aval of their own
+        try:
+            v = t._value = {scalar}
+        except Failed:
+            v = t._value = s.run(kernel, float64(a), float64(b)).item()
+        t._aval = {float_aval}
+        ra = x._record
+        rb = y._record
+        tapes = s.tapes
+        if rb is None:
+            if ra is None:
+                t._record = None
+                return t
+            if ra[6] is tapes{d0}:
+                t._record = [next(count), None, pull0_s, ra, {ins0}, {out0}, tapes]{mark}
+                return t
+        elif ra is None:
+            if rb[6] is tapes{d1}:
+                t._record = [next(count), None, pull1_s, rb, {ins1}, {out1}, tapes]{mark}
+                return t
+        elif ra[6] is tapes and rb[6] is tapes{d2}:
+            t._record = [next(count), None, pull01_s, (ra, rb), {ins2}, {out2}, tapes]{mark}
+            return t
+    else:
+        if x.__class__ is not Tensor:
+            return mixed(x, y)
+        if not {accepts}:
+            return refuse(prim, [x, y])
+        v = t._value = {array}
+        t._aval = {array_aval}
+        ra = x._record
+        rb = y._record
+        tapes = s.tapes
+        if rb is None:
+            if ra is None:
+                t._record = None
+                return t
+            if ra[6] is tapes and av.inexact{d0}:
+                t._record = [next(count), None, pull0, ra, {ins0}, {out0}, tapes]{mark}
+                return t
+        elif ra is None:
+            if rb[6] is tapes and av.inexact{d1}:
+                t._record = [next(count), None, pull1, rb, {ins1}, {out1}, tapes]{mark}
+                return t
+        elif ra[6] is tapes and rb[6] is tapes and av.inexact{d2}:
+            t._record = [next(count), None, pull01, (ra, rb), {ins2}, {out2}, tapes]{mark}
+            return t
+    t._record = None
+    return general(s, prim, (x, y), {{}}, t)
+"""
+
+
+def _base_names(prim: Primitive) -> dict[str, Any]:
+    return {
+        "Failed": (ValueError, ArithmeticError),
+        "FLOAT": FLOAT64_SCALAR,
+        "Tensor": Tensor,
+        "mixed": _two_operands(prim) if len(prim.rules) == 2 else None,
+        "both": operands,
+        "refuse": refuse,
+        "count": record.count,
+        "float64": np.float64,
+        "general": record_op,
+        "idle": record.idle_stack,
+        "kernel": prim.kernel,
+        "operand": as_operand,
+        "peek": record.peek,
+        "prim": prim,
+        "scalar_kernel": prim.scalar,
+    }
+
+
+def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str]:
+    kept = [a if i in reads else "None" for i, a in enumerate(arguments)]
+    only = sorted(reads - {"y"})
+    ins = "None" if not only else arguments[only[0]] if len(only) == 1 else f"({', '.join(kept)})"
+    return ins, "t._value" if "y" in reads else "None"
+
+
+def _make_unary(prim: Primitive) -> Callable[..., Any]:
+    space = _base_names(prim)
+    if prim.connected(0):
+        space["pull"], reads = _make_pull(prim, (0,))
+        space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
+        ins, out = _fields(reads, ("x",))
+    else:
+        return _make_general(prim)
+    if prim.infix:
+        scalar = f"{prim.infix}v"
+    else:
+        scalar = "scalar_kernel(v)" if prim.scalar is not None else "float(s.run(kernel, float64(v)))"
+    source = _UNARY.format(
+        name=prim.name, scalar=scalar, array="s.run(kernel, x._value)", ins=ins, out=out,
+        accepts="True" if prim.ints else "av.inexact", mark="; s.tracker.selects = True" if prim.selects else "",
+    )  # fmt: skip
+    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
+    made: Callable[..., Any] = space[prim.name]
+    return made
+
+
+def _make_binary(prim: Primitive) -> Callable[..., Any]:
+    space = _base_names(prim)
+    if not (prim.connected(0) or prim.connected(1)):
+        return _make_general(prim)
+    words: dict[str, str] = {}
+    for k, active in enumerate(((0,), (1,), (0, 1))):
+        if all(prim.connected(i) for i in active):
+            space[("pull0", "pull1", "pull01")[k]], reads = _make_pull(prim, active)
+            space[("pull0_s", "pull1_s", "pull01_s")[k]], _ = _make_pull(prim, active, scalars=True)
+            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, ("x", "y"))
+            words[f"d{k}"] = ""
+        else:
+            words[f"ins{k}"] = words[f"out{k}"] = "None"
+            words[f"d{k}"] = " and False"
+    if prim.infix:
+        scalar = f"a {prim.infix} b"
+    else:
+        scalar = "scalar_kernel(a, b)" if prim.scalar is not None else "s.run(kernel, float64(a), float64(b)).item()"
+    source = _BINARY.format(
+        name=prim.name, scalar=scalar, array="s.run(kernel, a, b)", float_aval="FLOAT", array_aval="av",
+        accepts="True" if prim.ints else "av.inexact", mark="; s.tracker.selects = True" if prim.selects else "",
+        **words,
+    )  # fmt: skip
+    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
+    made: Callable[..., Any] = space[prim.name]
+    return made
+
+
+def _one_operand(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive with one argument that is not elementwise."""
+    kernel = prim.kernel
+    plain = prim.connected(0) and not prim.selects and prim.outputs == 1
+    plan = plan_for(prim, (0,), 1) if prim.connected(0) else None
+    make, keep, reads_y = (plan.make, plan.keep is not None, plan.reads_y) if plan is not None else (Pull, False, False)
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    only = (0,)
+
+    def function(x: Any, name: str | None = None, **params: Any) -> Any:
+        if x.__class__ is not Tensor:
+            x = as_operand(x)
+        s = peek() or idle()
+        av = x._aval
+        try:
+            v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
+        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+            raise failure(prim, (x,), e) from e
+        if v.__class__ is ndarray and v.ndim:
+            t = Tensor()
+            t._value = v
+            t._aval = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_aval(v.dtype, v.shape)
+            t._record = None
+        elif v.__class__ is av.dtype.type and av is not FLOAT64_SCALAR and v.dtype.itemsize != 8:
+            t = Tensor()
+            t._value = v
+            t._aval = av.family.get(()) or make_aval(v.dtype, ())
+            t._record = None
+        elif v.__class__ is tuple:
+            return record_op(s, prim, (x,), params, tuple([wrap(part) for part in v]))
+        else:
+            t = wrap(v)
+        r = x._record
+        if r is None:
+            return t
+        tapes = s.tapes
+        if plain and r[6] is tapes and t._aval.inexact and av.inexact:
+            t._record = [
+                next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
+                t._value if reads_y else None, tapes,
+            ]  # fmt: skip
+            return t
+        return record_op(s, prim, (x,), params, t) if s.sessions else t
+
+    function.__name__ = prim.name
+    return function
+
+
+def _two_operands(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape."""
+    kernel = prim.kernel
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    plain = not prim.selects and prim.outputs == 1
+    plans = [
+        plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
+        for active in ((0,), (1,), (0, 1))
+    ]
+
+    def function(x: Any, y: Any, name: str | None = None) -> Any:
+        if x.__class__ is not Tensor or y.__class__ is not Tensor:
+            x, y = operands(x, y)
+        ax = x._aval
+        ay = y._aval
+        if ax.dtype is not ay.dtype or not ax.inexact:
+            return apply(prim, (x, y), {})
+        s = peek() or idle()
+        a = x._value
+        b = y._value
+        try:
+            v = s.run(
+                kernel, np.float64(a) if ax is FLOAT64_SCALAR else a, np.float64(b) if ay is FLOAT64_SCALAR else b
+            )
+        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+            raise failure(prim, (x, y), e) from e
+        if v.__class__ is ndarray and v.ndim:
+            t = Tensor()
+            t._value = v
+            t._aval = (ax.family.get(v.shape) if v.dtype is ax.dtype else None) or make_aval(v.dtype, v.shape)
+            t._record = None
+        else:
+            t = wrap(v)
+        ra = x._record
+        rb = y._record
+        if ra is None and rb is None:
+            return t
+        tapes = s.tapes
+        if rb is None:
+            plan = plans[0] if ra[6] is tapes else None
+            parents = ra
+        elif ra is None:
+            plan = plans[1] if rb[6] is tapes else None
+            parents = rb
+        else:
+            plan = plans[2] if ra[6] is tapes and rb[6] is tapes else None
+            parents = (ra, rb)
+        if plan is None or not t._aval.inexact:
+            return record_op(s, prim, (x, y), {}, t) if s.sessions else t
+        keep = plan.keep
+        t._record = [
+            next(count), None, plan.make(prim, plan.active, {}, (ax, ay), t._aval), parents,
+            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
+            v if plan.reads_y else None, tapes,
+        ]  # fmt: skip
+        return t
+
+    function.__name__ = prim.name
+    return function
+
+
+def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let tensors be passed by the argument names of the declaration, and static parameters by position."""
+    names = prim.arguments
+    n = len(names)
+    params = prim.params
+
+    def call(*args: Any, name: str | None = None, **words: Any) -> Any:
+        if len(args) > n:
+            extra = args[n:]
+            if len(extra) > len(params):
+                raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
+            words.update(zip(params, extra, strict=False))
+            args = args[:n]
+        elif len(args) < n:
+            missing = [a for a in names[len(args) :] if a not in words]
+            if missing:
+                raise TypeError(f"{prim.name}() misses {', '.join(missing)}")
+            args = (*args, *[words.pop(a) for a in names[len(args) :]])
+        unknown = [w for w in words if w not in params]
+        if unknown:
+            raise TypeError(f"{prim.name}() got an unexpected keyword argument {unknown[0]!r}")
+        return function(*args, **words)
+
+    return call
+
+
+def _make_general(prim: Primitive) -> Callable[..., Any]:
+    if prim.kind != "elementwise" and not prim.variadic:
+        if len(prim.rules) == 1:
+            return _one_operand(prim)
+        if len(prim.rules) == 2 and not prim.params and prim.connected(0) and prim.connected(1):
+            return _two_operands(prim)
+
+    def function(*args: Any, name: str | None = None, **params: Any) -> Any:
+        return apply(prim, args, params)
+
+    if prim.kind == "elementwise":
+        return _with_words(prim, function)
+    return function
+
+
+def make_function(prim: Primitive) -> Callable[..., Any]:
+    """Generate the function of tensors for a primitive, with its public docstring."""
+    fast = prim.kind == "elementwise" and not prim.params and prim.name != "where"
+    n = len(prim.rules)
+    made = _make_unary(prim) if fast and n == 1 else _make_binary(prim) if fast and n == 2 else _make_general(prim)
+    from gtape.docstring import docstring_of
+
+    made.__doc__ = docstring_of(prim)
+    made.__module__ = "gtape.math"
+    made.__qualname__ = made.__name__ = prim.name
+    return made

@@ -1,0 +1,111 @@
+"""IndexedSlices: the gradient of a lookup, as the rows that were touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.tensor import Tensor, wrap
+from gtape.tensor_shape import TensorShape
+from gtape.worlds import NUMPY, TAPE
+
+__all__ = ["IndexedSlices", "SparseCotangent"]
+
+
+class SparseCotangent:
+    """Rows of a cotangent on its way through a sweep; adding a dense one makes it dense.
+
+    Parameters
+    ----------
+    values : value of the sweep's world, shape (n, ...)
+    indices : int array, shape (n,)
+    dense_shape : tuple of int
+    """
+
+    __slots__ = ("dense_shape", "indices", "values")
+
+    # An array on the left leaves the addition to __radd__, rather than adding element by element.
+    __array_ufunc__ = None
+
+    def __init__(self, values: Any, indices: Any, dense_shape: tuple[int, ...]) -> None:
+        self.values = values
+        self.indices = np.asarray(indices)
+        self.dense_shape = tuple(dense_shape)
+
+    def dense(self, world: Any) -> Any:
+        """The same cotangent with every row, duplicates added."""
+        return world.scatter_rows(self.values, self.indices, size=self.dense_shape[0])
+
+    def __add__(self, other: Any) -> Any:
+        world = TAPE if isinstance(self.values, Tensor) else NUMPY
+        if isinstance(other, SparseCotangent):
+            values = world.concat(self.values, other.values, axis=0)
+            return SparseCotangent(values, np.concatenate([self.indices, other.indices]), self.dense_shape)
+        return self.dense(world) + other
+
+    __radd__ = __add__
+
+
+class IndexedSlices:
+    """A tensor given by some of its rows: ``dense[indices[i]] += values[i]``.
+
+    Parameters
+    ----------
+    values : tensor, shape (n, ...)
+        The rows.
+    indices : integer tensor, shape (n,)
+        Where they belong; duplicates add up.
+    dense_shape : integer tensor or sequence, optional
+        Shape of the whole.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> s = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([0, 0]), tf.constant([2, 1]))
+    >>> tf.convert_to_tensor(s).numpy()
+    array([[3.],
+           [0.]], dtype=float32)
+    """
+
+    _is_gtape_tensor = True
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
+        from gtape.tensor import convert_to_tensor
+
+        self.values: Tensor = convert_to_tensor(values)
+        self.indices: Tensor = convert_to_tensor(indices)
+        self.dense_shape: Tensor | None = None if dense_shape is None else convert_to_tensor(dense_shape)
+
+    @property
+    def shape(self) -> TensorShape:
+        """Shape of the whole."""
+        if self.dense_shape is None:
+            return TensorShape([None, *self.values._aval.shape[1:]])
+        return TensorShape([int(d) for d in self.dense_shape.numpy()])
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Element type of the rows."""
+        return self.values.dtype
+
+    @property
+    def _aval(self) -> Any:
+        return self._as_tensor()._aval
+
+    def _as_tensor(self) -> Tensor:
+        if self.dense_shape is None:
+            raise ValueError("these IndexedSlices have no dense_shape, so they cannot become a dense tensor")
+        dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=int(self.dense_shape.numpy()[0]))
+        return dense
+
+    def __repr__(self) -> str:
+        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r}, dense_shape={self.dense_shape!r})"
+
+
+def from_cotangent(cotangent: SparseCotangent) -> IndexedSlices:
+    """The public form of a sparse cotangent."""
+    values = cotangent.values if isinstance(cotangent.values, Tensor) else wrap(cotangent.values)
+    return IndexedSlices(values, wrap(cotangent.indices), wrap(np.asarray(cotangent.dense_shape, dtype=np.int32)))

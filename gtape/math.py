@@ -1,0 +1,31 @@
+"""``gtape.math``: the elementwise functions, reductions and scans, under TensorFlow's names.
+
+NumPy functions that TensorFlow lacks (exp2, log2, log10, cbrt, sinc, hypot, logaddexp ...) are here under NumPy's
+names. Functions are generated when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.catalogue import names_in, resolve
+
+__all__: list[str] = []
+
+_ALIASES = {
+    "truediv": "divide",
+    "div_no_nan": "divide_no_nan",
+    "mod": "floormod",
+    "round": "rint",
+    "swish": "silu",
+}
+
+
+def __getattr__(name: str) -> Any:
+    value = resolve(_ALIASES.get(name, name), "math")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*names_in("math"), *_ALIASES})

@@ -1,0 +1,402 @@
+"""How a primitive is declared, and the registry of all of them.
+
+One declaration holds all that the library knows of an op: its NumPy kernel, its derivative rules, its domain, its kinks
+and its accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
+
+A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, balls. In a rule,
+numbers are Python integers and the constants of `CONSTANTS`, so that every world reads them exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from gtape.domains import ANY_REAL, Domain, Interval
+
+__all__ = ["CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
+
+Rule = Callable[..., Any]
+Partial = Rule | int | None
+
+
+class _Registry(dict[str, "Primitive"]):
+    """All primitives by name; the ops modules are imported when somebody first looks, to keep `import gtape` short."""
+
+    complete = False
+
+    def load(self) -> None:
+        """Import every ops module."""
+        if not self.complete:
+            self.complete = True
+            from gtape import catalogue
+
+            catalogue.load()
+
+    def __missing__(self, name: str) -> Primitive:
+        if self.complete:
+            raise KeyError(name)
+        self.load()
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name):
+            self.load()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load()
+        return super().__len__()
+
+    def keys(self) -> Any:
+        self.load()
+        return super().keys()
+
+    def values(self) -> Any:
+        self.load()
+        return super().values()
+
+    def items(self) -> Any:
+        self.load()
+        return super().items()
+
+
+REGISTRY = _Registry()
+
+CONSTANTS: dict[str, float] = {
+    "pi": math.pi,
+    "ln2": math.log(2.0),
+    "ln10": math.log(10.0),
+    "sqrt2": math.sqrt(2.0),
+    "two_over_sqrt_pi": 2.0 / math.sqrt(math.pi),
+}
+
+
+_SWAPPED = frozenset({"kernel", "partials", "vjp"})
+
+
+class Primitive:
+    """One differentiable (or declared non-differentiable) operation.
+
+    Attributes
+    ----------
+    name : str
+        Registered name; the same name in every world.
+    kind : {"elementwise", "linear", "implicit", "general"}
+        How its rules were given.
+    kernel : callable
+        ``kernel(*arrays, **params)`` on NumPy values.
+    scalar : callable or None
+        The same on Python floats, for the hot ops; may raise ArithmeticError or ValueError where NumPy gives inf or
+        NaN.
+    partials : tuple or None
+        For elementwise primitives, one entry an argument: a rule ``(xp, y, *x)``, an int (constant) or None.
+    vjp, jvp : tuple or callable or None
+        Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
+    reads : tuple of frozenset
+        For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+    """
+
+    __slots__ = (
+        "_function", "arguments", "batched", "differentiable", "domain", "example", "infix", "ints", "jvp", "kernel",
+        "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans", "promotes", "public", "reads",
+        "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "variadic", "vjp",
+    )  # fmt: skip
+
+    partials: tuple[Partial, ...] | None
+    vjp: Any
+    jvp: Any
+    scalar: Callable[..., float] | None
+    infix: str | None
+    sparse: Callable[..., Any] | None
+    example: tuple[Any, Any] | None
+    samples: tuple[Any, ...] | None
+
+    def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
+        if dict.__contains__(REGISTRY, name):
+            raise ValueError(f"the primitive {name!r} is declared twice")
+        self.name, self.kind, self.kernel = name, kind, kernel
+        self._function: Callable[..., Any] | None = None
+        self.plans: dict[tuple[int, ...], Any] = {}
+        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
+            setattr(self, slot, data.pop(slot, None))
+        self.arguments: tuple[str, ...] = (
+            tuple(data.pop("arguments", ())) or ("x", "y", "z")[: len(self.partials or ())]
+        )
+        self.batched: bool = data.pop("batched", False)
+        self.differentiable: bool = data.pop("differentiable", True)
+        self.domain: Domain = data.pop("domain")
+        self.ints: bool = data.pop("ints", False)
+        self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
+        self.special: tuple[float, ...] = tuple(data.pop("special", ()))
+        self.outputs: int = data.pop("outputs", 1)
+        self.params: tuple[str, ...] = tuple(data.pop("params", ()))
+        # Integer operands are cast to float64 first (true division).
+        self.promotes: bool = data.pop("promotes", False)
+        self.public: bool = data.pop("public", True)
+        self.selects: bool = data.pop("selects", False)
+        self.summary: str = data.pop("summary", "")
+        self.ulps: float = data.pop("ulps", 1.0)
+        self.variadic: bool = data.pop("variadic", False)
+        self.reads: Any = data.pop("reads", None)
+        self.module: str = kernel.__module__ or ""
+        if data:
+            raise TypeError(f"unknown words in the declaration of {name!r}: {', '.join(data)}")
+        REGISTRY[name] = self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
+        object.__setattr__(self, name, value)
+        if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
+            from gtape.worlds import NUMPY
+
+            self.plans.clear()
+            object.__setattr__(self, "_function", None)
+            vars(NUMPY).pop(self.name, None)
+            if name != "kernel" and not self.variadic and self.kind != "linear":
+                object.__setattr__(self, "reads", _Reads(self.rules))
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function of tensors, generated when first asked for."""
+        made = self._function
+        if made is None:
+            from gtape.generate import make_function
+
+            made = self._function = make_function(self)
+        return made
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return (self._function or self.function)(*args, **params)
+
+    @property
+    def arity(self) -> int:
+        """How many tensor arguments it takes; -1 for any number."""
+        return -1 if self.variadic else len(self.rules)
+
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        """One entry an argument: what makes its cotangent (a rule, an int, or None where it has none)."""
+        if self.partials is not None:
+            return tuple(self.partials)
+        return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)
+
+    def connected(self, i: int) -> bool:
+        """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
+        return self.variadic or self.rules[i] is not None
+
+
+def _names_read(rule: Any, arity: int) -> frozenset[Any]:
+    """Which of ``y`` and the arguments a rule reads, from its compiled code: 'y' and argument indices."""
+    if not callable(rule):
+        return frozenset()
+    import dis
+
+    code = rule.__code__
+    names = code.co_varnames[: code.co_argcount]
+    if code.co_flags & 0x04:  # *args: anything may be read
+        return frozenset(["y", *range(arity)])
+    used = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_") and isinstance(i.argval, str)}
+    # positions: xp, [cotangent,] y, *x; counted from the end so that both rule forms fit
+    x_names = names[len(names) - arity :]
+    y_name = names[len(names) - arity - 1]
+    read: set[Any] = {i for i, n in enumerate(x_names) if n in used}
+    if y_name in used:
+        read.add("y")
+    return frozenset(read)
+
+
+class _Reads:
+    """Which values each rule of a primitive reads, found once when first needed."""
+
+    __slots__ = ("found", "rules")
+
+    def __init__(self, rules: Sequence[Any]) -> None:
+        self.rules = rules
+        self.found: tuple[frozenset[Any], ...] | None = None
+
+    def __getitem__(self, i: int) -> frozenset[Any]:
+        if self.found is None:
+            self.found = tuple(_names_read(r, len(self.rules)) for r in self.rules)
+        return self.found[i]
+
+
+class _ReadsAll:
+    """The same reads, declared, for every argument."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: frozenset[Any]) -> None:
+        self.names = names
+
+    def __getitem__(self, i: int) -> frozenset[Any]:
+        return self.names
+
+
+def _domain(domain: Interval | Domain, arity: int) -> Domain:
+    if isinstance(domain, Interval):
+        return Domain(*([domain] * max(arity, 1)))
+    return domain
+
+
+def elementwise(
+    name: str,
+    kernel: Callable[..., Any],
+    partials: Partial | tuple[Partial, ...],
+    *,
+    scalar: Callable[..., float] | None = None,
+    domain: Interval | Domain = ANY_REAL,
+    ints: bool = False,
+    params: Sequence[str] = (),
+    **data: Any,
+) -> Primitive:
+    """Declare an elementwise primitive by its partial derivatives; vjp, jvp and broadcasting follow.
+
+    Parameters
+    ----------
+    name : str
+        Registered and public name.
+    kernel : callable
+        ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
+    partials : rule, int, None or a tuple of these
+        One entry an argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero gradient);
+        None: not differentiable.
+    scalar : callable, optional
+        The kernel for Python floats.
+    domain : Interval or Domain
+        Where value and derivative exist.
+    ints : bool
+        Whether integer tensors are accepted (the result is then not differentiable).
+    params : sequence of str
+        Names of static keyword parameters that kernel, rules and mirror take.
+    **data
+        kinks, special, ulps, summary, example, public, selects, infix: see `Primitive`.
+
+    Returns
+    -------
+    Primitive
+        Callable on tensors.
+    """
+    entries = partials if isinstance(partials, tuple) else (partials,)
+    return Primitive(
+        name,
+        "elementwise",
+        kernel,
+        partials=entries,
+        scalar=scalar,
+        domain=_domain(domain, len(entries)),
+        ints=ints,
+        params=params,
+        reads=_Reads(entries),
+        differentiable=any(p is not None for p in entries),
+        batched=True,
+        **data,
+    )
+
+
+def linear(
+    name: str,
+    kernel: Callable[..., Any],
+    transpose: Rule,
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    variadic: bool = False,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive that is linear in its tensor argument(s): its jvp is itself, its vjp its transpose.
+
+    Parameters
+    ----------
+    transpose : callable
+        ``transpose(xp, g, x, **params)``, with `x` a stand-in that has only ``.shape`` and ``.dtype``; for a `variadic`
+        primitive ``transpose(xp, g, xs, **params)`` returns a list, one cotangent an argument.
+    variadic : bool
+        Whether it takes any number of tensors, as concat does.
+
+    Returns
+    -------
+    Primitive
+    """
+    return Primitive(
+        name,
+        "linear",
+        kernel,
+        vjp=transpose if variadic else (transpose,),
+        params=params,
+        domain=_domain(domain, 1),
+        variadic=variadic,
+        reads=_ReadsAll(frozenset()),
+        **data,
+    )
+
+
+def primitive(
+    name: str,
+    kernel: Callable[..., Any],
+    vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...],
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive that is neither elementwise nor linear, by its rules.
+
+    Parameters
+    ----------
+    vjp : tuple
+        One entry an argument: ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
+    jvp : tuple
+        One entry an argument: ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
+
+    Returns
+    -------
+    Primitive
+    """
+    return Primitive(
+        name,
+        "general",
+        kernel,
+        vjp=vjp,
+        jvp=jvp,
+        params=params,
+        domain=_domain(domain, len(vjp)),
+        reads=_Reads(vjp),
+        differentiable=any(r is not None for r in vjp),
+        **data,
+    )
+
+
+def implicit(
+    name: str,
+    kernel: Callable[..., Any],
+    vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...],
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
+
+    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output.
+    Arguments as for `primitive`.
+    """
+    made = primitive(name, kernel, vjp, jvp, params=params, domain=domain, **data)
+    made.kind = "implicit"
+    return made

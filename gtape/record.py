@@ -1,0 +1,309 @@
+"""What one recorded op keeps, which tapes keep it, and the stack of active tapes.
+
+A record is a plain list, because nothing else in Python is both mutable and as cheap to make (a slotted object costs
+twice as much, and recording is the hot path). Its fields, in order:
+
+====== ========= ==========================================================================================
+index  name      what it holds
+====== ========= ==========================================================================================
+0      SEQ       minus a running number, unique: the newest record is the smallest, as ``heapq`` wants it
+1      COT       the cotangent that a running sweep has gathered so far (None otherwise; LEAF in a leaf, which
+                 sweeps of several threads may share, so that theirs is kept elsewhere)
+2      PULL      ``pull(g, ins, out)`` -> cotangents of the parents; None for a leaf. Also knows primitive and params
+3      PARENTS   the one parent record, or a tuple of records aligned with ``PULL.active``
+4      INS       what the rule reads of the inputs: None, one tensor, or a tuple with None where it does not
+                 read; `inputs_of` makes the three alike
+5      OUT       the output's raw value, if the rule reads it
+6      TAPES     the set of recording sessions that hold this record
+7      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)
+8      TANGENTS  forward mode: {session: tangent}, or None
+====== ========= ==========================================================================================
+
+Fast records stop after TAPES; the readers below hide that. A record hangs from the tensors that it made and from the
+records of their consumers, so dead work is freed at once and without the collector.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "COT", "INS", "LEAF", "NO_TAPES", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
+    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "get_stack", "idle_stack",
+    "inputs_of", "leaf", "peek", "push", "restore_stack", "set_stack",
+]  # fmt: skip
+
+SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, TRACE, TANGENTS = range(9)
+
+Record = list[Any]
+
+
+class _Leaf:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LEAF"
+
+
+LEAF = _Leaf()
+
+# Counts down: a plain min-heap of records then yields the newest first.
+count = itertools.count(0, -1)
+
+
+class TapeSet:
+    """An immutable set of sessions; the recording path compares it by identity first."""
+
+    __slots__ = ("sessions",)
+
+    def __init__(self, sessions: Iterable[Session] = ()) -> None:
+        self.sessions = frozenset(sessions)
+
+
+NO_TAPES = TapeSet()
+_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_op`
+
+
+class Session:
+    """One recording of one tape, from its first op to its use, reset or death.
+
+    A tape that is reset or used up starts another session, so whatever it held before is a constant afterwards.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "alone",
+        "exact",
+        "forward",
+        "limit",
+        "live",
+        "plain",
+        "selects",
+        "shared",
+        "trace",
+        "tracked",
+        "variables",
+        "watch_accessed",
+    )
+
+    def __init__(self, *, trace: bool = False, forward: Any = None, exact: bool = False) -> None:
+        self.live = True
+        self.trace = trace
+        self.forward = forward
+        # Every result is tracked, so that the session's end frees all that hangs from them.
+        self.exact = exact
+        # Whether a record of this session may belong to another one too, and whether a selection was recorded: a sweep
+        # that knows neither is the case may take the short way.
+        self.shared = False
+        self.selects = False
+        self.plain = not trace and not exact and forward is None
+        self.alone = TapeSet((self,))
+        self.tracked: list[Any] = []
+        self.limit = 1024
+        self.variables: dict[int, Any] = {}
+        self.watch_accessed = True
+
+    def track(self, tensor: Any) -> None:
+        """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""
+        tracked = self.tracked
+        tracked.append(weakref.ref(tensor))
+        if len(tracked) > self.limit:
+            tracked[:] = [ref for ref in tracked if ref() is not None]
+            self.limit = 2 * len(tracked) + 1024
+
+
+class Stack:
+    """The tapes that are active in one thread, as the recording path wants to see them.
+
+    A new one is made whenever a tape is entered, left, paused or reset; between those it does not change.
+    """
+
+    __slots__ = ("meets", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
+
+    def __init__(
+        self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
+    ) -> None:
+        self.sessions = sessions
+        # Variables that are read go here too, while a custom gradient wants to know them.
+        self.probe = probe
+        self.run = run
+        self.meets: dict[TapeSet, TapeSet] = {}
+        # The fast path records where an input's set *is* `tapes`; everything else goes the general way.
+        self.tapes = _NEVER
+        self.tracker: Any = None
+        self.trace = False
+        if not sessions:
+            self.recording = NO_TAPES
+        elif len(sessions) == 1:
+            session = sessions[0]
+            self.recording = session.alone
+            self.trace = session.trace
+            if session.plain:
+                self.tapes = session.alone
+                self.tracker = session
+        else:
+            self.recording = TapeSet(sessions)
+            for session in sessions:
+                session.shared = True
+                self.trace = self.trace or session.trace
+
+    def meet(self, tapes: TapeSet) -> TapeSet:
+        """Those of `tapes` that are recording now."""
+        if tapes is self.recording:
+            return tapes
+        found = self.meets.get(tapes)
+        if found is None:
+            common = tapes.sessions & self.recording.sessions
+            found = NO_TAPES if not common else self.recording if len(common) == len(self.sessions) else TapeSet(common)
+            if len(self.meets) > 256:
+                self.meets.clear()
+            self.meets[tapes] = found
+        return found
+
+
+def _quiet_runner() -> Callable[..., Any]:
+    # NumPy's error state is a context variable: kernels run in a context of their own where it is off, which costs
+    # 20 ns a call (np.errstate: 1,200). Like TensorFlow, ops give inf and NaN without a warning.
+    quiet: Context = copy_context()
+    quiet.run(np.seterr, all="ignore")
+    return quiet.run
+
+
+_stack: ContextVar[Stack | None] = ContextVar("gtape_stack", default=None)
+peek = _stack.get
+
+
+def idle_stack() -> Stack:
+    """Give this thread a stack of its own (a context to run kernels in must not be shared by threads)."""
+    idle = Stack((), _quiet_runner())
+    _stack.set(idle)
+    return idle
+
+
+def get_stack() -> Stack:
+    """The stack of this thread's context; idle when no tape is active."""
+    return _stack.get() or idle_stack()
+
+
+def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None) -> None:
+    """Make `sessions` the active ones of this thread."""
+    before = get_stack()
+    _stack.set(Stack(sessions, before.run, before.probe if probe is None else probe))
+
+
+def push(before: Stack, session: Session) -> Stack:
+    """Make one more session active; returns the new stack."""
+    made = Stack((*before.sessions, session), before.run, before.probe)
+    _stack.set(made)
+    return made
+
+
+def restore_stack(stack: Stack) -> None:
+    """Go back to a stack that `get_stack` gave earlier in this thread."""
+    _stack.set(stack)
+
+
+def active() -> Stack | None:
+    """The stack if any tape is active in this thread, otherwise None."""
+    stack = get_stack()
+    return stack if stack.sessions else None
+
+
+def inputs_of(record: Record, n: int) -> tuple[Any, ...]:
+    """The tensors that a record keeps of its `n` inputs, None where it keeps none."""
+    ins = record[INS]
+    if ins.__class__ is tuple:
+        return ins
+    if ins is None:
+        return (None,) * n
+    kept: int = record[PULL].single
+    return tuple([ins if i == kept else None for i in range(n)])
+
+
+def leaf(tapes: TapeSet = NO_TAPES) -> Record:
+    """A record without parents: something that is watched."""
+    return [next(count), LEAF, None, (), None, None, tapes, None, None]
+
+
+_EMPTY = (None, None, (), None, None, NO_TAPES)
+
+
+def empty(record: Record) -> None:
+    """Drop all that a record keeps alive; its identity stays."""
+    record[COT:] = _EMPTY
+
+
+class _Care:
+    """Whether sessions track every result by a weak reference.
+
+    That costs as much as recording itself, and in most programs all that outlives a tape is what its sweep has visited
+    and emptied. The reference count of a session's own TapeSet tells whether something else did; then those records are
+    searched for, and the next sessions track what they make.
+    """
+
+    __slots__ = ("sessions_left",)
+
+    def __init__(self) -> None:
+        self.sessions_left = 0
+
+
+_care = _Care()
+
+
+def careful() -> bool:
+    """Whether a session that starts now is to track all results, since results outlived recent ones."""
+    if _care.sessions_left:
+        _care.sessions_left -= 1
+        return True
+    return False
+
+
+def close(session: Session) -> None:
+    """End a session: empty every record that no other open session holds.
+
+    Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
+    from the results that are still there.
+    """
+    if not session.live:
+        return
+    session.live = False
+    alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
+    variables, session.variables = session.variables, {}
+    for v in variables.values():
+        if v._record[TAPES] is alone:
+            v._record[TAPES] = NO_TAPES
+    tracked, session.tracked = session.tracked, []
+    outlived = False
+    for ref in tracked:
+        tensor = ref()
+        if tensor is None:
+            continue
+        record = tensor._record
+        if record is None:
+            continue
+        open_sessions = [s for s in record[TAPES].sessions if s.live]
+        if open_sessions:
+            if len(open_sessions) < len(record[TAPES].sessions):
+                record[TAPES] = TapeSet(open_sessions)
+        elif record[PULL] is None and not record[PARENTS]:
+            tensor._record = None
+        else:
+            empty(record)
+            tensor._record = None
+            outlived = True
+    record = None  # it may hold the set that is counted next
+    if session.plain and sys.getrefcount(alone) > 2:  # ours, and the argument
+        for r in gc.get_referrers(alone):
+            if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:
+                empty(r)
+                outlived = True
+    if outlived:
+        _care.sessions_left = 64

@@ -1,0 +1,501 @@
+"""Tensor: a value and the record that made it.
+
+A float64 scalar is held as a Python float, because arithmetic and `math` on it are several times cheaper than on
+NumPy scalars; every other value is a NumPy array or scalar. Shape and dtype are one interned `Aval`, so that the
+question "same shape and dtype?" is a comparison of identities.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.tensor_shape import TensorShape
+
+__all__ = [
+    "FLOAT64_SCALAR",
+    "Aval",
+    "Tensor",
+    "as_operand",
+    "aval_of",
+    "constant",
+    "convert_to_tensor",
+    "is_tensor",
+    "wrap",
+]
+
+
+class Aval:
+    """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
+
+    __slots__ = ("_tensor_shape", "dtype", "family", "inexact", "one", "shape")
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        # Those of the same dtype, by shape: finding one there is cheaper, as dtypes hash slowly.
+        self.family: dict[tuple[int, ...], Aval] = _families.setdefault(dtype, {})
+        # The cotangent that a sweep starts from, for scalars.
+        self.one: Any = None
+        self.inexact = (dtype.kind in "fcV" and dtype.kind != "V") or dtype.name == "bfloat16"
+        self._tensor_shape: TensorShape | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def tensor_shape(self) -> TensorShape:
+        made = self._tensor_shape
+        if made is None:
+            made = self._tensor_shape = TensorShape(self.shape)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+_families: dict[Any, dict[tuple[int, ...], Aval]] = {}
+
+
+def make_aval(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Aval:
+    """The interned Aval of a dtype and a shape."""
+    family = _families.get(dtype)
+    found = None if family is None else family.get(shape)
+    if found is None:
+        if family is not None and len(family) > 10_000:  # programs with ever new shapes must not fill the memory
+            family.clear()
+            family[()] = FLOAT64_SCALAR if dtype == FLOAT64_SCALAR.dtype else Aval(dtype, ())
+        made = Aval(dtype, shape)
+        found = made.family.setdefault(shape, made)
+    return found
+
+
+FLOAT64_SCALAR = Aval(np.dtype(np.float64), ())
+FLOAT64_SCALAR.family[()] = FLOAT64_SCALAR
+
+
+def aval_of(value: Any) -> Aval:
+    """The Aval of a raw value (a Python float, a NumPy scalar or an array)."""
+    return FLOAT64_SCALAR if value.__class__ is float else make_aval(value.dtype, value.shape)
+
+
+class Operators:
+    """Python's operators, for type checkers; `gtape.operators` puts the functions themselves on the classes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+
+
+class Tensor(Operators):
+    """An immutable array on the tape.
+
+    Tensors are made by `constant`, `convert_to_tensor` and by ops, never by calling the class.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant([1.0, 2.0])
+    >>> (x * x).numpy()
+    array([1., 4.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "_aval", "_record", "_value")
+
+    _value: Any
+    _aval: Aval
+    _record: Any
+
+    # NumPy arrays on the left (ndarray * tensor) leave the operation to the tensor.
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, comparable with tuples and lists."""
+        return self._aval.tensor_shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The element type."""
+        return dtypes.as_dtype(self._aval.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._aval.shape)
+
+    @property
+    def device(self) -> str:
+        """Where the value lives: always the CPU."""
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self._aval.tensor_shape
+
+    def numpy(self) -> Any:
+        """The value as a NumPy scalar or a fresh array."""
+        v = self._value
+        if v.__class__ is float:
+            return np.float64(v)
+        return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+
+    def ref(self) -> Any:
+        """A hashable reference to this tensor, for use as a dictionary key."""
+        from gtape.reference import Reference
+
+        return Reference(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=None or copy=True")
+        return np.array(self._value, dtype=dtype)
+
+    def __repr__(self) -> str:
+        from gtape import printing
+
+        return printing.tensor_repr(self.numpy(), self.dtype.name)
+
+    def __str__(self) -> str:
+        from gtape import printing
+
+        return printing.tensor_str(self.numpy(), self.dtype.name)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if spec else str(self)
+
+    def _scalar(self, what: type, name: str) -> Any:
+        if self._aval.shape != ():
+            raise TypeError(
+                f"only a scalar tensor can be converted to {name}; this one has shape {self._aval.tensor_shape}"
+            )
+        return what(self._value)
+
+    def __float__(self) -> float:
+        result: float = self._scalar(float, "a Python float")
+        return result
+
+    def __int__(self) -> int:
+        result: int = self._scalar(int, "a Python int")
+        return result
+
+    def __complex__(self) -> complex:
+        result: complex = self._scalar(complex, "a Python complex")
+        return result
+
+    def __index__(self) -> int:
+        if self._aval.dtype.kind not in "iu":
+            raise TypeError(f"only an integer scalar tensor can be used as an index; this one is {self.dtype.name}")
+        result: int = self._scalar(int, "an index")
+        return result
+
+    def __bool__(self) -> bool:
+        if self._aval.size != 1:
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a reduction such as "
+                "reduce_any or reduce_all"
+            )
+        return bool(self._value)
+
+    def __len__(self) -> int:
+        if not self._aval.shape:
+            raise TypeError("Scalar tensor has no `len()`")
+        return self._aval.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self._aval.shape:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        return (self[i] for i in range(self._aval.shape[0]))
+
+    def __getitem__(self, key: Any) -> Any:
+        from gtape.ops.indexing import getitem
+
+        return getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            "'gtape.Tensor' object does not support item assignment; use a Variable, or tensor_scatter_nd_update"
+        )
+
+    def __copy__(self) -> Tensor:
+        return wrap(self._value)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return wrap(self._value if self._value.__class__ is float else self._value.copy())
+
+    def __reduce__(self) -> Any:
+        return (wrap, (self._value,))
+
+
+def wrap(value: Any) -> Tensor:
+    """A tensor without a record around a raw value, which must not be changed afterwards."""
+    t = Tensor()
+    if value.__class__ is float:
+        t._aval = FLOAT64_SCALAR
+    else:
+        if not isinstance(value, (np.ndarray, np.generic)):
+            value = np.asarray(value)
+        t._aval = aval = make_aval(value.dtype, value.shape)
+        if aval is FLOAT64_SCALAR:
+            value = float(value)
+        elif not aval.shape and isinstance(value, np.ndarray):
+            value = value[()]
+    t._value = value
+    t._record = None
+    return t
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor, a Variable or an IndexedSlices.
+
+    Parameters
+    ----------
+    x : any object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
+    (True, False)
+    """
+    return isinstance(x, Tensor) or getattr(x, "_is_gtape_tensor", False)
+
+
+_PYTHON_INT32 = range(-(2**31), 2**31)
+
+
+def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """A NumPy array from Python numbers and nests of them, by TensorFlow's rules for dtypes."""
+    if value is None:
+        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+    try:
+        array = np.asarray(value)
+    except ValueError as e:
+        raise ValueError(f"Can't convert {value!r} to a tensor: its parts have different lengths ({e})") from None
+    if array.dtype == object:
+        raise ValueError(
+            f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+        )
+    kind = array.dtype.kind
+    if dtype is None:
+        if kind == "i" and (
+            array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
+        ):
+            return array.astype(np.int32)
+        return array.astype(np.float32) if kind == "f" else array
+    wanted = dtype.kind
+    fits = (
+        kind == wanted
+        or array.size == 0
+        or (wanted in "fcV" and kind in "iuf")
+        or (wanted == "c" and kind in "iufc")
+        or (wanted in "iu" and kind in "iu")
+    )
+    if not fits:
+        raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+    return array.astype(dtype)
+
+
+def _has_tensors(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensors(v) for v in value)
+    return is_tensor(value)
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
+    """Convert a value to a tensor.
+
+    Parameters
+    ----------
+    value : tensor, variable, IndexedSlices, ndarray, number or nest of these
+    dtype : dtype, optional
+        The element type to have. A tensor of another dtype is refused.
+    dtype_hint : dtype, optional
+        Used when `dtype` is not given and the value can have it.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        `value` itself if it is a tensor already.
+
+    Raises
+    ------
+    ValueError
+        For None, ragged lists, unsupported types, and tensors of another dtype.
+    TypeError
+        For Python numbers that the dtype can't hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.convert_to_tensor([1, 2])
+    <gtape.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>
+    """
+    wanted = None if dtype is None else dtypes.np_dtype(dtype)
+    if isinstance(value, Tensor):
+        if wanted is not None and value._aval.dtype != wanted:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtypes.as_dtype(wanted).name} for Tensor with dtype "
+                f"{value.dtype.name}: {value!r}; "
+                "use gtape.cast to change the dtype"
+            )
+        return value
+    if getattr(value, "_is_gtape_tensor", False):
+        return convert_to_tensor(value._as_tensor(), dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype == object:
+            return convert_to_tensor(value.tolist(), dtype)
+        return wrap(np.array(value, dtype=wanted))
+    if value.__class__ is float and wanted is None and dtype_hint is None:
+        return wrap(np.float32(value))
+    if isinstance(value, (list, tuple)) and _has_tensors(value):
+        from gtape.ops.shape import stack
+
+        return stack([convert_to_tensor(v, dtype) for v in value])
+    if wanted is None and dtype_hint is not None:
+        try:
+            return wrap(_from_python(value, dtypes.np_dtype(dtype_hint)))
+        except TypeError:
+            pass
+    return wrap(_from_python(value, wanted))
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor with a constant value.
+
+    Parameters
+    ----------
+    value : tensor, array, number or nest
+        Python floats become float32, ints int32; arrays keep their dtype.
+    dtype : dtype, optional
+        The element type.
+    shape : sequence of int, optional
+        The shape to give it; one value is repeated to fill it.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `convert_to_tensor`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.constant(3.0)
+    <gtape.Tensor: shape=(), dtype=float32, numpy=3.0>
+    """
+    try:
+        t = convert_to_tensor(value, dtype)
+    except ValueError as e:
+        if isinstance(value, Tensor):
+            raise TypeError(str(e)) from None
+        raise
+    if shape is None:
+        return t
+    shape = tuple(int(d) for d in shape)
+    array = np.asarray(t._value, dtype=t._aval.dtype)
+    if array.size == 1 and array.shape != shape:
+        return wrap(np.full(shape, array.reshape(()), dtype=array.dtype))
+    if array.size != int(np.prod(shape)):
+        raise TypeError(
+            f"Eager execution of gtape.constant with unsupported shape. Tensor {value!r} has {array.size} elements, "
+            f"but got `shape` {shape}"
+        )
+    return wrap(array.reshape(shape))
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def as_operand(x: Any, like: Any = None) -> Tensor:
+    """Convert one operand of an op, adopting the dtype of the other where TensorFlow does.
+
+    Python numbers and NumPy arrays take the dtype of `like`; tensors keep their own.
+    """
+    if x.__class__ is Tensor:
+        return x
+    if getattr(x, "_is_gtape_tensor", False):
+        return x._as_tensor()  # type: ignore[no-any-return]
+    dtype = None
+    if like is not None:
+        if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
+            dtype = like._aval.dtype
+        elif isinstance(like, (np.ndarray, np.generic)) and not isinstance(x, (np.ndarray, np.generic)):
+            dtype = like.dtype
+    if dtype is not None:
+        if isinstance(x, _NUMBERS):
+            return _number(x, dtype)
+        if isinstance(x, (np.ndarray, np.generic)) and x.dtype != dtype:
+            if x.dtype.kind in "fc" and dtype.kind not in "fcV":
+                raise errors.InvalidArgumentError(
+                    f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
+                    "them with gtape.cast"
+                )
+            return wrap(x.astype(dtype))
+        if isinstance(x, (list, tuple)) and not _has_tensors(x):
+            return wrap(_from_python(x, dtype))
+    return convert_to_tensor(x)
+
+
+def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
+    kind = dtype.kind
+    if kind in "fV" and not isinstance(x, complex):
+        t = Tensor()
+        t._record = None
+        if dtype == FLOAT64_SCALAR.dtype:
+            t._value, t._aval = float(x), FLOAT64_SCALAR
+        else:
+            t._value, t._aval = dtype.type(x), make_aval(dtype, ())
+        return t
+    if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
+        return wrap(np.asarray(x).astype(dtype)[()])
+    raise TypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")

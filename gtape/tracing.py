@@ -1,0 +1,57 @@
+"""What is kept beside a record while somebody asks for more: all values, and the user's source line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+__all__ = ["GradNode", "Trace", "user_line"]
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_CHECKOUT = os.path.dirname(_HERE.rstrip(os.sep)) + os.sep
+_OURS = tuple({_HERE, *(os.path.join(_CHECKOUT, d) + os.sep for d in ("symbolic", "verify"))})
+
+
+def user_line() -> tuple[str, int, str]:
+    """File, line number and function of the innermost frame that is not the library's own."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_OURS) and not name.startswith("<gtape"):
+            return name, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return "<unknown>", 0, "?"
+
+
+class Trace:
+    """Everything that one op saw and made.
+
+    Attributes
+    ----------
+    inputs : tuple of Tensor
+    output : raw value or tuple of raw values
+    line : (file, number, function)
+    body : for custom gradients, what the function did inside
+    """
+
+    __slots__ = ("body", "inputs", "line", "output")
+
+    def __init__(self, inputs: tuple[Any, ...], output: Any) -> None:
+        self.inputs = inputs
+        self.output = output
+        self.line = user_line()
+        self.body: Any = None
+
+
+class GradNode:
+    """A gradient that was taken under an outer tape: of what, with respect to what, with which cotangents."""
+
+    __slots__ = ("cotangents", "index", "session", "sources", "targets")
+
+    def __init__(self, targets: Any, cotangents: Any, sources: Any, index: int, session: Any) -> None:
+        self.targets = targets
+        self.cotangents = cotangents
+        self.sources = sources
+        self.index = index
+        self.session = session

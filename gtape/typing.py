@@ -1,0 +1,40 @@
+"""Names for what the public functions take, for annotations in user code; nothing in gtape imports it at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gtape.dtypes import DType
+    from gtape.indexed_slices import IndexedSlices
+    from gtape.tensor import Tensor
+    from gtape.tensor_shape import TensorShape
+    from gtape.variable import Variable
+
+__all__ = ["DTypeLike", "Gradient", "Number", "ShapeLike", "Structure", "TensorLike"]
+
+T = TypeVar("T")
+
+Number: TypeAlias = bool | int | float | complex
+"""Python's own numbers."""
+
+TensorLike: TypeAlias = (
+    "Tensor | Variable | IndexedSlices | npt.NDArray[Any] | np.generic | Number | Sequence[TensorLike]"
+)
+"""What `convert_to_tensor` takes."""
+
+DTypeLike: TypeAlias = "DType | npt.DTypeLike"
+"""What `as_dtype` takes."""
+
+ShapeLike: TypeAlias = "TensorShape | Sequence[int | None] | int | None"
+"""What `TensorShape` takes."""
+
+Structure: TypeAlias = "T | Sequence[Structure[T]] | Mapping[Any, Structure[T]]"
+"""A leaf of type T or a nest of them."""
+
+Gradient: TypeAlias = "Tensor | IndexedSlices | None"
+"""What `gradient` returns for one source."""

@@ -1,0 +1,501 @@
+"""Variable: a tensor whose value can be replaced, watched whenever it is read inside a tape."""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gtape import dtypes, errors, record
+from gtape.record import TAPES, Session, TapeSet
+from gtape.tensor import FLOAT64_SCALAR, Aval, Operators, Tensor, as_operand, convert_to_tensor
+from gtape.tensor_shape import TensorShape
+
+__all__ = ["Variable"]
+
+_uids = itertools.count()
+
+# What name_scope puts before the names of new variables.
+SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
+
+
+class Variable(Operators):
+    """A value that ops read and that `assign` replaces.
+
+    Parameters
+    ----------
+    initial_value : tensor, array, number, nest or callable
+        Always copied.
+    trainable : bool
+        Whether tapes watch it by themselves.
+    dtype : dtype, optional
+    name : str, optional
+    shape : optional
+        TensorFlow has it; the initial value must fit.
+    constraint : callable, optional
+        For optimizers: applied to the value after an update.
+
+    Raises
+    ------
+    ValueError
+        Without an initial value.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> w = tf.Variable([1.0, 2.0], name="w")
+    >>> w.assign_add([0.5, 0.5]).numpy()
+    array([1.5, 2.5], dtype=float32)
+    """
+
+    _is_gtape_tensor = True
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    __slots__ = (
+        "__weakref__",
+        "_aval",
+        "_name",
+        "_record",
+        "_tensor_aval",
+        "_trainable",
+        "_uid",
+        "_value",
+        "constraint",
+    )
+
+    _aval: Aval
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = True,
+        dtype: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        constraint: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
+        if callable(initial_value) and not isinstance(initial_value, (Tensor, Variable)):
+            initial_value = initial_value()
+        if (
+            isinstance(initial_value, (Tensor, Variable))
+            and dtype is not None
+            and initial_value.dtype != dtypes.as_dtype(dtype)
+        ):
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype "
+                f"{initial_value.dtype.name}"
+            )
+        t = convert_to_tensor(initial_value, dtype)
+        if (
+            shape is not None
+            and TensorShape(shape).is_fully_defined()
+            and tuple(TensorShape(shape).as_list()) != t._aval.shape
+        ):
+            raise ValueError(
+                f"In this `gtape.Variable` creation, the initial value's shape ({t._aval.tensor_shape}) is not "
+                f"compatible with the explicitly supplied `shape` argument ({shape})."
+            )
+        self._tensor_aval = t._aval
+        # A copy: ops take two equal Avals that are one object for those of tensors.
+        self._aval = Aval(t._aval.dtype, t._aval.shape)
+        self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
+        self._trainable = trainable is None or bool(trainable)
+        self._name = SCOPE.get() + (name or "Variable")
+        self._uid = next(_uids)
+        self._record = record.leaf()
+        self.constraint = constraint
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def _watch(self, sessions: tuple[Session, ...]) -> None:
+        r = self._record
+        have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
+        recording = record.get_stack().recording
+        r[TAPES] = recording if have == recording.sessions else TapeSet(have)
+
+    def _as_tensor(self) -> Tensor:
+        """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
+        t = Tensor()
+        t._value = self._value
+        t._aval = self._tensor_aval
+        t._record = None
+        stack = record.peek() or record.idle_stack()
+        if stack.probe is not None and self._trainable:
+            stack.probe[self._uid] = self
+        if stack.sessions:
+            self._connect(t, stack)
+        return t
+
+    def _connect(self, t: Tensor, stack: record.Stack) -> None:
+        r = self._record
+        tapes = r[TAPES]
+        tracker = stack.tracker
+        if tracker is not None:  # one plain tape: the usual case
+            if tapes is not stack.recording:
+                if not (self._trainable and tracker.watch_accessed):
+                    if tracker not in tapes.sessions:
+                        return
+                else:
+                    tracker.variables[self._uid] = self
+                    if not self._aval.inexact:
+                        return
+                    for s in tapes.sessions:
+                        if s.live:
+                            self._watch((tracker,))
+                            break
+                    else:
+                        r[TAPES] = stack.recording
+            t._record = r
+            tracker.track(t)
+            return
+        if tapes is not stack.recording:
+            if self._trainable:
+                asking = tuple([s for s in stack.sessions if s.watch_accessed and s not in tapes.sessions])
+                for s in asking:
+                    s.variables[self._uid] = self
+                if asking and self._aval.inexact:
+                    self._watch(asking)
+            if not stack.meet(r[TAPES]).sessions:
+                return
+        t._record = r
+        for s in stack.sessions:
+            # Tracked, so that this snapshot is a constant once the tape has ended.
+            s.track(t)
+
+    def value(self) -> Tensor:
+        """The current value as a tensor."""
+        return self._as_tensor()
+
+    def read_value(self) -> Tensor:
+        """The current value as a tensor."""
+        return self._as_tensor()
+
+    def numpy(self) -> Any:
+        """The current value as a NumPy scalar or a fresh array."""
+        return self._as_tensor().numpy()
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        return self._aval.tensor_shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The element type."""
+        return dtypes.as_dtype(self._aval.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._aval.shape)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes watch it by themselves."""
+        return self._trainable
+
+    @property
+    def name(self) -> str:
+        """The name, with TensorFlow's output number."""
+        return f"{self._name}:0"
+
+    @property
+    def device(self) -> str:
+        """Where the value lives: always the CPU."""
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self._aval.tensor_shape
+
+    def ref(self) -> Any:
+        """A hashable reference to this variable."""
+        from gtape.reference import Reference
+
+        return Reference(self)
+
+    def __repr__(self) -> str:
+        from gtape import printing
+
+        return printing.variable_repr(self.name, self.numpy())
+
+    __str__ = __repr__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self._as_tensor().__array__(dtype, copy)
+
+    def __float__(self) -> float:
+        return float(self._as_tensor())
+
+    def __int__(self) -> int:
+        return int(self._as_tensor())
+
+    def __index__(self) -> int:
+        return self._as_tensor().__index__()
+
+    def __complex__(self) -> complex:
+        return complex(self._as_tensor())
+
+    def __bool__(self) -> bool:
+        return bool(self._as_tensor())
+
+    def __iter__(self) -> Any:
+        return iter(self._as_tensor())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if spec else str(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        t = self._as_tensor()[key]
+        made = VariableSlice()
+        made._value, made._aval, made._record, made._variable, made._key = t._value, t._aval, t._record, self, key
+        if t._record is not None:
+            for s in record.get_stack().sessions:
+                s.track(made)
+        return made
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("'gtape.Variable' object does not support item assignment; use assign, or scatter_update")
+
+    def __iadd__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`variable += value` with `gtape.Variable`s is not supported. Use `variable.assign_add(value)` to modify "
+            "the variable, or `out = variable + value` if you need to get a new output Tensor."
+        )
+
+    def __isub__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`variable -= value` with `gtape.Variable`s is not supported. Use `variable.assign_sub(value)` to modify "
+            "the variable, or `out = variable - value` if you need to get a new output Tensor."
+        )
+
+    def __imul__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var *= value` with `gtape.Variable`s is not supported. Use `var.assign(var * value)` to modify the "
+            "variable, or `out = var * value` if you need to get a new output Tensor."
+        )
+
+    def __itruediv__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var /= value` with `gtape.Variable`s is not supported. Use `var.assign(var / value)` to modify the "
+            "variable, or `out = var / value` if you need to get a new output Tensor."
+        )
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def _incoming(self, value: Any) -> Any:
+        if isinstance(value, (Tensor, Variable)) and value._aval.dtype != self._aval.dtype:
+            raise ValueError(
+                f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
+                "gtape.cast"
+            )
+        t = value if isinstance(value, Tensor) else as_operand(value, self)
+        if t._aval.dtype != self._aval.dtype:
+            raise ValueError(f"cannot assign a value of dtype {t.dtype.name} to {self.name} of dtype {self.dtype.name}")
+        return t
+
+    def _touch(self) -> None:
+        if record.get_stack().sessions:
+            self._as_tensor()  # assigning counts as a read for automatic watching
+
+    def _put(self, value: Any) -> None:
+        if self._tensor_aval is FLOAT64_SCALAR:
+            value = float(value)
+        elif isinstance(value, np.ndarray) and not self._aval.shape:
+            value = value[()]
+        self._value = value
+
+    def assign(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Replace the value.
+
+        Parameters
+        ----------
+        value : tensor, array or number of this variable's shape and dtype
+        use_locking, name, read_value
+            TensorFlow has them; they change nothing.
+
+        Returns
+        -------
+        Variable
+            This variable.
+
+        Raises
+        ------
+        ValueError
+            For another shape or dtype.
+        """
+        t = self._incoming(value)
+        if t._aval.shape != self._aval.shape:
+            raise ValueError(
+                f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
+                f"{self._aval.tensor_shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+            )
+        self._touch()
+        self._put(t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value)
+        return self
+
+    def _update(self, delta: Any, sign: int) -> Variable:
+        from gtape.indexed_slices import IndexedSlices
+
+        if isinstance(delta, IndexedSlices):
+            return self._scatter(delta, sign)
+        t = self._incoming(delta)
+        if t._aval.shape != self._aval.shape:
+            raise errors.InvalidArgumentError(
+                f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
+                f"{t._aval.tensor_shape}, shapes must be equal."
+            )
+        self._touch()
+        run = record.get_stack().run
+        self._put(run(np.add if sign > 0 else np.subtract, self._value, t._value))
+        return self
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        return self._update(delta, 1)
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Variable:
+        """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        return self._update(delta, -1)
+
+    def _scatter(self, slices: Any, sign: int, replace: bool = False) -> Variable:
+        self._touch()
+        values = np.array(self._value)
+        indices = np.asarray(slices.indices._value)
+        if indices.size and (indices.min() < 0 or indices.max() >= values.shape[0]):
+            raise errors.InvalidArgumentError(
+                f"indices of the update reach outside [0, {values.shape[0]}), the rows of {self.name}"
+            )
+        if replace:
+            values[indices] = slices.values._value
+        else:
+            np.add.at(values, indices, slices.values._value if sign > 0 else -slices.values._value)
+        self._put(values)
+        return self
+
+    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Add IndexedSlices to the rows they name; returns this variable."""
+        return self._scatter(sparse_delta, 1)
+
+    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Subtract IndexedSlices from the rows they name; returns this variable."""
+        return self._scatter(sparse_delta, -1)
+
+    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Replace the rows that IndexedSlices name; returns this variable."""
+        return self._scatter(sparse_delta, 1, replace=True)
+
+    def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Variable:
+        self._touch()
+        values = np.array(self._value)
+        places = np.asarray(convert_to_tensor(indices)._value)
+        depth = places.shape[-1] if places.ndim else 0
+        limits = np.array(values.shape[:depth])
+        if depth > values.ndim or (places < 0).any() or (places >= limits).any():
+            raise errors.InvalidArgumentError(
+                f"indices {places.tolist()} do not name elements of {self.name}, which has shape {self.shape}"
+            )
+        change(values, tuple(np.moveaxis(places, -1, 0)), self._incoming(updates)._value)
+        self._put(values)
+        return self
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Add to the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        return self._scatter_nd(indices, updates, np.add.at)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Subtract from the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        return self._scatter_nd(indices, updates, np.subtract.at)
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Replace the elements, or slices, that the last axis of `indices` names; returns this variable."""
+
+        def put(values: Any, places: Any, new: Any) -> None:
+            values[places] = new
+
+        return self._scatter_nd(indices, updates, put)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements, or slices, that the last axis of `indices` names."""
+        from gtape.catalogue import resolve
+
+        taken: Tensor = resolve("gather_nd")(self, indices)
+        return taken
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+        """The rows that `indices` names."""
+        from gtape.catalogue import resolve
+
+        taken: Tensor = resolve("gather")(self, indices)
+        return taken
+
+    def __copy__(self) -> Variable:
+        made = Variable(self.numpy(), self._trainable, None, None, None, self.constraint)
+        made._name = self._name
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        made = self.__copy__()
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self) -> Any:
+        return (Variable, (self.numpy(), self._trainable, None, self._name))
+
+
+class VariableSlice(Tensor):
+    """What indexing a variable gives: a tensor through which that part of the variable can be assigned."""
+
+    __slots__ = ("_key", "_variable")
+
+    _variable: Variable
+    _key: Any
+    _is_gtape_tensor = True
+
+    def _as_tensor(self) -> Tensor:
+        """As an operand: the generated functions take exact tensors only."""
+        t = Tensor()
+        t._value, t._aval, t._record = self._value, self._aval, self._record
+        return t
+
+    def _change(self, value: Any, how: Any) -> Variable:
+        from gtape.ops.indexing import getitem
+
+        v = self._variable
+        v._touch()
+        values = np.array(v._value)
+        # Which elements the key names, by its own rules: the same key on their running numbers.
+        numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
+        places = np.asarray(getitem(numbers, self._key)._value)
+        new = v._incoming(value)._value
+        if np.shape(new) != places.shape:
+            raise ValueError(
+                f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
+            )
+        flat = values.reshape(-1)
+        flat[places] = how(flat[places], new)
+        v._put(values)
+        return v
+
+    def assign(self, value: Any) -> Variable:
+        """Replace this part of the variable, which is returned. ValueError for another shape or dtype."""
+        return self._change(value, lambda old, new: new)
+
+    def assign_add(self, value: Any) -> Variable:
+        """Add to this part of the variable, which is returned. ValueError for another shape or dtype."""
+        return self._change(value, np.add)
+
+    def assign_sub(self, value: Any) -> Variable:
+        """Subtract from this part of the variable, which is returned. ValueError for another shape or dtype."""
+        return self._change(value, np.subtract)
