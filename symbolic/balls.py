@@ -1,0 +1,373 @@
+"""Balls: real numbers with a rigorous error bound (``flint.arb``), their comparisons, precision and conversions.
+
+A comparison of balls is three-valued. It is decided only where it holds for every pair of numbers in the two balls;
+otherwise `Undecided` is raised, and the caller raises the precision and runs again. One ball object stands for one
+number, so that it equals itself, however wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+__all__ = [
+    "Undecided",
+    "digits",
+    "equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "lift_balls",
+    "matmul_balls",
+    "matmul_components",
+    "not_equal",
+    "precision",
+    "radius",
+    "ties_assumed",
+    "to_double_double",
+    "to_float",
+]
+
+
+class Undecided(ArithmeticError):
+    """A comparison that the enclosures at hand leave open.
+
+    Attributes
+    ----------
+    relation : str
+        The comparison asked for, such as ``"<"``.
+    left, right : object
+        What was compared.
+    hopeless : bool
+        True where more precision cannot help: a side is NaN, or a symbol without a sample value.
+    """
+
+    def __init__(self, relation: str, left: Any, right: Any, hopeless: bool | None = None) -> None:
+        self.relation, self.left, self.right = relation, left, right
+        self.hopeless = _is_nan(left) or _is_nan(right) if hopeless is None else hopeless
+        advice = "more precision will not help" if self.hopeless else "raise the precision: with precision(bits): ..."
+        super().__init__(f"undecided: {_short(left)} {relation} {_short(right)}; {advice}")
+
+
+def _short(x: Any) -> Any:
+    return x.str(20) if isinstance(x, arb) else x
+
+
+def _is_nan(x: Any) -> bool:
+    return isinstance(x, arb) and x.is_nan()
+
+
+_ties: list[tuple[Any, Any]] | None = None
+
+
+@contextmanager
+def ties_assumed() -> Iterator[list[tuple[Any, Any]]]:
+    """Inside, balls that agree to a third of the precision in force are taken for one number, and listed.
+
+    Equal numbers that were computed in different ways overlap at every precision; no enclosure can prove them equal.
+    """
+    global _ties
+    before, _ties = _ties, []
+    try:
+        yield _ties
+    finally:
+        _ties = before
+
+
+def _tie(a: Any, b: Any) -> bool:
+    if _ties is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
+        return False
+    difference = arb(a) - b
+    if not difference.is_finite() or not abs(difference) < arb(2) ** (-ctx.prec // 3) * (1 + abs(arb(b).mid())):
+        return False
+    _ties.append((a, b))
+    return True
+
+
+def less(a: Any, b: Any) -> bool:
+    """Whether a < b for all numbers in the balls; `Undecided` where it holds for some only."""
+    if a < b:
+        return True
+    if a >= b:
+        return False
+    if a is b and not _is_nan(a):
+        return False
+    if _tie(a, b):
+        return False
+    raise Undecided("<", a, b)
+
+
+def less_equal(a: Any, b: Any) -> bool:
+    """Whether a <= b, or `Undecided`."""
+    if a <= b:
+        return True
+    if a > b:
+        return False
+    if a is b and not _is_nan(a):
+        return True
+    if _tie(a, b):
+        return True
+    raise Undecided("<=", a, b)
+
+
+def greater(a: Any, b: Any) -> bool:
+    """Whether a > b, or `Undecided`."""
+    if a > b:
+        return True
+    if a <= b:
+        return False
+    if a is b and not _is_nan(a):
+        return False
+    if _tie(a, b):
+        return False
+    raise Undecided(">", a, b)
+
+
+def greater_equal(a: Any, b: Any) -> bool:
+    """Whether a >= b, or `Undecided`."""
+    if a >= b:
+        return True
+    if a < b:
+        return False
+    if a is b and not _is_nan(a):
+        return True
+    if _tie(a, b):
+        return True
+    raise Undecided(">=", a, b)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether a == b: True for equal exact numbers, False for disjoint balls, else `Undecided`."""
+    if a == b:
+        return True
+    if a != b:
+        return False
+    if a is b and not _is_nan(a):
+        return True
+    if _tie(a, b):
+        return True
+    raise Undecided("==", a, b)
+
+
+def not_equal(a: Any, b: Any) -> bool:
+    """Whether a != b, or `Undecided`."""
+    return not equal(a, b)
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Run the body with balls of `bits` bits.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> with precision(300):
+    ...     third = 1 / arb(3)
+    >>> digits(third, 50)
+    '0.33333333333333333333333333333333333333333333333333'
+    """
+    if bits < 2:
+        raise ValueError(f"precision needs at least 2 bits, got {bits}")
+    before = ctx.prec
+    ctx.prec = bits
+    try:
+        yield
+    finally:
+        ctx.prec = before
+
+
+_to_arb = np.frompyfunc(arb, 1, 1)
+
+
+def lift_balls(x: np.ndarray) -> np.ndarray:
+    """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
+    out = _to_arb(x if x.dtype == np.float64 else x.astype(np.float64))
+    return out if isinstance(out, np.ndarray) else box(out)
+
+
+def box(x: Any) -> np.ndarray:
+    """A single object as a 0-d object array."""
+    out = np.empty((), dtype=object)
+    out[()] = x
+    return out
+
+
+def objects(x: Any) -> np.ndarray:
+    """`x` as an object ndarray, 0-d included."""
+    if isinstance(x, np.ndarray):
+        return x if x.dtype == object else x.astype(object)
+    return box(x)
+
+
+def _floats(f: Any, x: np.ndarray) -> np.ndarray:
+    return np.fromiter(map(f, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+
+def to_float(x: Any) -> np.ndarray:
+    """Midpoints, correctly rounded to float64.
+
+    Parameters
+    ----------
+    x : object ndarray of arb (Python ints are allowed)
+
+    Returns
+    -------
+    ndarray of float64, same shape
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> to_float(arb(1) / 3)
+    array(0.33333333)
+    """
+    return _floats(float, objects(x))
+
+
+def _low(x: Any) -> float:
+    high = float(x)
+    if high in (float("inf"), float("-inf")) or high != high:
+        return 0.0
+    return float((x.mid() if isinstance(x, arb) else arb(x)) - high)
+
+
+def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Midpoints as unevaluated sums ``hi + lo`` of float64, hi the correctly rounded midpoint.
+
+    Parameters
+    ----------
+    x : object ndarray of arb
+
+    Returns
+    -------
+    hi, lo : ndarrays of float64
+    """
+    x = objects(x)
+    return _floats(float, x), _floats(_low, x)
+
+
+def _radius(x: Any) -> float:
+    if not isinstance(x, arb):
+        return 0.0
+    if x.is_nan():
+        return float("inf")
+    r = x.rad()
+    f = float(r)
+    return f if arb(f) >= r else float(np.nextafter(f, np.inf))
+
+
+def radius(x: Any) -> np.ndarray:
+    """Upper bounds of the radii, float64; infinite where a ball is indeterminate."""
+    return _floats(_radius, objects(x))
+
+
+def digits(x: Any, n: int = 40) -> str:
+    """The midpoint in `n` significant decimal digits.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> digits(arb(0.1), 25)
+    '0.1000000000000000055511151'
+    """
+    mid = (x if isinstance(x, arb) else arb(x)).mid()
+    if not mid.is_finite():
+        f = float(mid)
+        return repr(f)
+    return str(mid.str(n, radius=False))
+
+
+# Below this many scalar multiplications, converting to and from arb_mat costs more than it saves.
+_SMALL = 64
+
+
+def matmul_balls(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``np.matmul`` of object arrays of balls; large products go through ``arb_mat``.
+
+    Parameters
+    ----------
+    a, b : object ndarrays of arb or int, at least 1-d
+
+    Returns
+    -------
+    object ndarray
+    """
+    (out,) = matmul_components([a], [b])
+    return objects(out)
+
+
+def matmul_components(left: list[Any], right: list[Any]) -> list[Any]:
+    """Products of matrices of truncated numbers: component s is the sum of left[t] @ right[s without t] over t in s.
+
+    Parameters
+    ----------
+    left, right : lists of object ndarrays
+        2**k components by bitmask, the first always given; None stands for one that is 0.
+
+    Returns
+    -------
+    list
+        The components of the product; None where no term contributes.
+    """
+    a, b = left[0], right[0]
+    if a.ndim == 0 or b.ndim == 0:
+        raise ValueError("matmul takes arrays with at least one dimension; use multiply for scalars")
+    rows, inner = (1 if a.ndim == 1 else a.shape[-2]), a.shape[-1]
+    columns = 1 if b.ndim == 1 else b.shape[-1]
+    if rows * inner * columns < _SMALL or (b.shape[0] if b.ndim == 1 else b.shape[-2]) != inner:
+        return _convolve(left, right, np.matmul)
+    if a.ndim == 1:
+        left = [None if c is None else c[None, :] for c in left]
+    if b.ndim == 1:
+        right = [None if c is None else c[:, None] for c in right]
+    batch = np.broadcast_shapes(left[0].shape[:-2], right[0].shape[:-2])
+    if right[0].ndim == 2:  # one tall product instead of many
+        left = [None if c is None else c.reshape(-1, inner) for c in left]
+        out = _matmul_2d(left, right)
+    else:
+        left = [None if c is None else np.broadcast_to(c, (*batch, rows, inner)) for c in left]
+        right = [None if c is None else np.broadcast_to(c, (*batch, inner, columns)) for c in right]
+        out = [None] * len(left)
+        for i in np.ndindex(batch):
+            parts = _matmul_2d(
+                [None if c is None else c[i] for c in left], [None if c is None else c[i] for c in right]
+            )
+            for s, part in enumerate(parts):
+                if part is not None:
+                    if out[s] is None:
+                        out[s] = np.empty((*batch, rows, columns), dtype=object)
+                    out[s][i] = part
+    shape = (*batch, *(() if a.ndim == 1 else (rows,)), *(() if b.ndim == 1 else (columns,)))
+    return [None if c is None else c.reshape(shape) for c in out]
+
+
+def _convolve(left: list[Any], right: list[Any], times: Any) -> list[Any]:
+    out = []
+    for s in range(len(left)):
+        total = None
+        for t in range(s + 1):
+            if t & s == t and left[t] is not None and right[s ^ t] is not None:
+                term = times(left[t], right[s ^ t])
+                total = term if total is None else total + term
+        out.append(total)
+    return out
+
+
+def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
+    """Each component is converted once; the sums are those of ``arb_mat`` too."""
+
+    def matrix(x: Any) -> Any:
+        return None if x is None else arb_mat(*x.shape, x.ravel().tolist())
+
+    products = _convolve([matrix(x) for x in left], [matrix(x) for x in right], lambda p, q: p * q)
+    return [None if m is None else _entries(m) for m in products]
+
+
+def _entries(m: Any) -> np.ndarray:
+    out = np.empty(m.nrows() * m.ncols(), dtype=object)
+    out[:] = m.entries()
+    return out.reshape(m.nrows(), m.ncols())

@@ -1,0 +1,418 @@
+"""SymPy expressions as Python functions of balls.
+
+Constants are exact: integers stay integers, every other constant is a ball at the precision of the call. Shared
+subexpressions are computed once. Only the branch taken of a Piecewise is computed; where the balls do not decide the
+branch, `Undecided` is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy as sp
+from flint import acb, arb, ctx, fmpq
+
+from gtape.symbolic import balls
+from gtape.symbolic.functions import Removable, outermost
+
+__all__ = ["compile_balls"]
+
+
+class _Constants(dict[int, tuple[Any, ...]]):
+    """The constants of one compiled function, by precision."""
+
+    def __init__(self, make: Callable[[], tuple[Any, ...]]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, bits: int) -> tuple[Any, ...]:
+        if len(self) > 32:
+            self.clear()
+        made = self[bits] = self.make()
+        return made
+
+
+def _polygamma(n: Any, x: Any) -> Any:
+    return arb.digamma(x) if n == 0 else acb(x).polygamma(n).real
+
+
+def _integer_power(x: Any, n: int) -> Any:
+    """x**n by squaring: ``arb ** n`` gives NaN for a ball around 0."""
+    out = None
+    while n:
+        if n & 1:
+            out = x if out is None else out * x
+        n >>= 1
+        if n:
+            x = x * x
+    return out
+
+
+def _power(x: Any, y: Any) -> Any:
+    """The real power; a negative base needs an exact integer exponent, 0**0 is 1."""
+    return arb(x) ** y
+
+
+def _zeta(s: Any, a: Any = 1) -> Any:
+    return arb.zeta(arb(s)) if a == 1 else arb.zeta(arb(s), a)
+
+
+def _besselk(n: Any, x: Any) -> Any:
+    return arb(x).bessel_k(n)
+
+
+def _sign(x: Any) -> Any:
+    return arb(1) if balls.greater(x, 0) else arb(0) if balls.equal(x, 0) else arb(-1)
+
+
+def _maximum(*values: Any) -> Any:
+    best = arb(values[0])
+    for v in values[1:]:
+        best = best.max(v)
+    return best
+
+
+def _minimum(*values: Any) -> Any:
+    best = arb(values[0])
+    for v in values[1:]:
+        best = best.min(v)
+    return best
+
+
+def _truncation(name: str) -> Callable[[Any], Any]:
+    def step(x: Any) -> Any:
+        y = getattr(arb(x), name)()
+        if not y.is_exact():  # the ball holds an integer: which side it lies on is open
+            raise balls.Undecided(f"{name} of", x, "")
+        return y
+
+    return step
+
+
+def _lgamma(x: Any) -> Any:
+    return arb.lgamma(arb(x))
+
+
+_SAME_NAME = (
+    "exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh"
+    " erf erfc erfi erfinv erfcinv gamma sinc digamma"
+)
+_METHODS: dict[Any, str] = {
+    **{getattr(sp, name): name for name in _SAME_NAME.split()},
+    sp.loggamma: "lgamma",
+    sp.Si: "si",
+    sp.Ci: "ci",
+    sp.Shi: "shi",
+    sp.Chi: "chi",
+    sp.Ei: "ei",
+}
+
+_CALLS: dict[Any, Callable[..., Any]] = {
+    sp.polygamma: _polygamma,
+    sp.zeta: _zeta,
+    sp.sign: _sign,
+    sp.Max: _maximum,
+    sp.Min: _minimum,
+    sp.floor: _truncation("floor"),
+    sp.ceiling: _truncation("ceil"),
+    sp.atan2: lambda y, x: arb.atan2(arb(y), arb(x)),
+    sp.LambertW: lambda x, branch=0: arb(x).lambertw(branch),
+    sp.besselj: lambda n, x: arb(x).bessel_j(n),
+    sp.bessely: lambda n, x: arb(x).bessel_y(n),
+    sp.besseli: lambda n, x: arb(x).bessel_i(n),
+    sp.besselk: _besselk,
+    sp.lowergamma: lambda s, x: arb(x).gamma_lower(s),
+    sp.uppergamma: lambda s, x: arb(x).gamma_upper(s),
+    sp.polylog: lambda s, x: arb(x).polylog(s),
+    sp.beta: lambda a, b: arb(a).gamma() * arb(b).gamma() * (arb(a) + b).rgamma(),
+    sp.expint: lambda n, x: arb(x).expint(n),
+    sp.fresnels: lambda x: arb(x).fresnel_s(),
+    sp.fresnelc: lambda x: arb(x).fresnel_c(),
+    sp.betainc: lambda a, b, low, high: arb(high).beta_lower(a, b) - arb(low).beta_lower(a, b),
+    sp.betainc_regularized: lambda a, b, low, high: (
+        arb(high).beta_lower(a, b, regularized=True) - arb(low).beta_lower(a, b, regularized=True)
+    ),
+}
+
+_CONSTANTS = {
+    sp.pi: "arb.pi()",
+    sp.E: "arb.const_e()",
+    sp.EulerGamma: "arb.const_euler()",
+    sp.Catalan: "arb.const_catalan()",
+    sp.GoldenRatio: "((1 + arb(5).sqrt()) / 2)",
+    sp.oo: "arb('inf')",
+    sp.S.NegativeInfinity: "arb('-inf')",
+    sp.zoo: "arb('nan')",
+    sp.nan: "arb('nan')",
+    sp.S.ImaginaryUnit: "arb('nan')",  # a real function has no value there
+}
+
+_RELATIONS = {
+    sp.StrictLessThan: "less",
+    sp.LessThan: "less_equal",
+    sp.StrictGreaterThan: "greater",
+    sp.GreaterThan: "greater_equal",
+    sp.Equality: "equal",
+    sp.Unequality: "not_equal",
+}
+
+_NAMESPACE: dict[str, Any] = {
+    "arb": arb,
+    "ctx": ctx,
+    "fmpq": fmpq,
+    "power": _power,
+    "integer_power": _integer_power,
+    **{name: getattr(balls, name) for name in _RELATIONS.values()},
+    **{f"call_{kind.__name__}": f for kind, f in _CALLS.items()},
+}
+
+
+class _Point:
+    """The value of a `Removable`, found and compiled when first needed."""
+
+    def __init__(self, node: Removable, symbols: Sequence[sp.Symbol]) -> None:
+        self.node, self.symbols = node, symbols
+        self.function: Callable[..., Any] | None = None
+
+    def __call__(self, *values: Any) -> Any:
+        if self.function is None:
+            self.function = compile_balls(self.symbols, self.node.limit())
+        return self.function(*values)
+
+
+class _Writer:
+    """Writes the body of one function: statements for Piecewise and shared subexpressions, expressions for the rest."""
+
+    def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False) -> None:
+        self.symbols = tuple(symbols)
+        self.arguments = [f"a{i}" for i in range(len(symbols))]
+        self.names: dict[Any, str] = dict(zip(symbols, self.arguments, strict=True))
+        self.constants: dict[Any, str] = {}
+        self.namespace = dict(_NAMESPACE)
+        self.lines: list[str] = []
+        self.constant = constant
+        self.count = 0
+
+    def fresh(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    # -- statements
+
+    def block(self, expressions: Sequence[Any], targets: Sequence[str], indent: str) -> None:
+        """Statements that assign the values of `expressions` to `targets`."""
+        opaque: dict[Any, sp.Symbol] = {}
+        groups: dict[Any, list[tuple[Any, str]]] = {}
+        for e in expressions:
+            for node in outermost(e, (sp.Piecewise, Removable)):
+                if node in opaque:
+                    continue
+                name = self.fresh("p")
+                opaque[node] = sp.Dummy(name, real=True)
+                self.names[opaque[node]] = name
+                if isinstance(node, Removable):
+                    self.namespace[f"at_{name}"] = _Point(node, self.symbols)
+                    self.lines.append(f"{indent}{name} = at_{name}({', '.join(self.arguments)})")
+                else:
+                    groups.setdefault(tuple(c for _, c in node.args), []).append((node, name))
+        for conditions, members in groups.items():
+            word = "if"
+            for i, condition in enumerate(conditions):
+                test = "True" if condition == sp.true else self.condition(condition)
+                self.lines.append(f"{indent}else:" if test == "True" and i else f"{indent}{word} {test}:")
+                self.block([n.args[i].expr for n, _ in members], [t for _, t in members], indent + "    ")
+                word = "elif"
+                if test == "True":
+                    break
+            else:  # no branch applies: outside the domain
+                self.lines.append(f"{indent}else:")
+                self.lines += [f"{indent}    {t} = arb('nan')" for _, t in members]
+        flat = [e.xreplace(opaque) for e in expressions]
+        shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), real=True) for _ in iter(int, 1)))
+        for symbol, value in shared:
+            self.names[symbol] = symbol.name
+            self.lines.append(f"{indent}{symbol.name} = {self.write(value)}")
+        for target, value in zip(targets, reduced, strict=True):
+            code = self.literal(value) if value.is_Integer else self.write(value)
+            self.lines.append(f"{indent}{target} = {code}")
+
+    def condition(self, c: Any) -> str:
+        kind = _RELATIONS.get(c.func)
+        if kind:
+            return f"{kind}({self.write(c.args[0])}, {self.write(c.args[1])})"
+        if isinstance(c, (sp.And, sp.Or)):
+            word = " and " if isinstance(c, sp.And) else " or "
+            return "(" + word.join(self.condition(a) for a in c.args) + ")"
+        if isinstance(c, sp.Not):
+            return f"(not {self.condition(c.args[0])})"
+        if c in (sp.true, sp.false):
+            return str(bool(c))
+        raise NotImplementedError(
+            f"no translation of the condition {c} ({type(c).__name__}); write it with relations, And, Or, Not"
+        )
+
+    # -- expressions
+
+    def literal(self, value: Any) -> str:
+        """A constant as a ball, kept for the precision of the call."""
+        if self.constant:
+            return f"(arb({value.p}) / {value.q})" if value.is_Rational else self.write(value)
+        return self.constants.setdefault(value, f"k{len(self.constants)}")
+
+    def write(self, e: Any) -> str:
+        name = self.names.get(e)
+        if name is not None:
+            return name
+        if e in _CONSTANTS:
+            return _CONSTANTS[e] if self.constant else self.literal(e)
+        if e.is_Integer:
+            return str(int(e)) if e >= 0 else f"({int(e)})"
+        if e.is_Float:
+            e = sp.Rational(e)  # exactly the binary number
+        if e.is_Rational or (not self.constant and not e.free_symbols):
+            return self.literal(e)
+        if e.is_Add:
+            return self.sum(e)
+        if e.is_Mul:
+            return self.product(e)
+        if e.is_Pow:
+            return self.power(e.base, e.exp)
+        if isinstance(e, (sp.Piecewise, Removable)):
+            raise NotImplementedError(f"a Piecewise cannot stand inside the condition of another one: {e}")
+        return self.function(e)
+
+    def ball(self, e: Any) -> str:
+        """`e` as something that has methods: never a bare integer."""
+        return self.literal(e) if e.is_Integer else self.write(e)
+
+    def sum(self, e: Any) -> str:
+        terms = sorted(e.args, key=lambda t: t.could_extract_minus_sign())
+        code = self.ball(terms[0]) if terms[0].is_Integer and self.constant else self.write(terms[0])
+        for t in terms[1:]:
+            negative = t.could_extract_minus_sign() and (t.is_Mul or t.is_number)
+            code += f" - {self.write(-t)}" if negative else f" + {self.write(t)}"
+        return f"({code})"
+
+    def product(self, e: Any) -> str:
+        coefficient, rest = e.as_coeff_Mul()
+        if not coefficient.is_Rational:  # an infinite coefficient
+            return "(" + " * ".join(self.ball(f) for f in e.args) + ")"
+        up, down = [], []
+        for f in sp.Mul.make_args(rest):
+            if f.is_Pow and f.exp.is_Rational and f.exp.is_negative and f.exp != sp.Rational(-1, 2):
+                down.append(self.power(f.base, -f.exp))
+            else:
+                up.append(self.write(f))
+        p, q = int(coefficient.p), int(coefficient.q)
+        sign = "-" if p < 0 and abs(p) == 1 and up else ""
+        if abs(p) != 1 or not up:
+            up.insert(0, f"({p})" if up or not self.constant else f"arb({p})")
+        if q != 1:
+            down.insert(0, str(q))
+        code = sign + " * ".join(up)
+        if down:
+            code += f" / ({' * '.join(down)})" if len(down) > 1 else f" / {down[0]}"
+        return f"({code})"
+
+    def power(self, base: Any, exponent: Any) -> str:
+        if base == sp.E:
+            return f"{self.ball(exponent)}.exp()"
+        code = self.ball(base)
+        if exponent.is_Integer:
+            n = int(exponent)
+            if n < 0:
+                return f"(1 / {self.power(base, -exponent)})"
+            if n == 1:
+                return code
+            if n <= 3 and base in self.names:
+                return "(" + " * ".join([code] * n) + ")"
+            return f"integer_power({code}, {n})" if n <= 64 else f"{code} ** {n}"
+        if exponent == sp.Rational(1, 2):
+            return f"{code}.sqrt()"
+        if exponent == sp.Rational(-1, 2):
+            return f"{code}.rsqrt()"
+        if exponent.is_Rational:
+            if exponent.is_negative:
+                return f"(1 / {self.power(base, -exponent)})"
+            return f"({code} ** fmpq({exponent.p}, {exponent.q}))"
+        return f"power({code}, {self.write(exponent)})"
+
+    def function(self, e: Any) -> str:
+        if isinstance(e, sp.Abs):
+            return f"abs({self.ball(e.args[0])})"
+        method = _METHODS.get(e.func)
+        if method and len(e.args) == 1:
+            return f"{self.ball(e.args[0])}.{method}()"
+        if e.func in _CALLS:
+            return f"call_{e.func.__name__}({', '.join(self.write(a) for a in e.args)})"
+        raise NotImplementedError(
+            f"no ball evaluation of {type(e).__name__} in {e}; write the mirror with functions that have one"
+        )
+
+    # -- the whole
+
+    def finish(self, targets: Sequence[str], single: bool) -> Callable[..., Any]:
+        head = [f"def compiled({', '.join(self.arguments)}):"]
+        head += [f"    if {a}.__class__ is not arb: {a} = arb({a})" for a in self.arguments]
+        if self.constants:
+            values = tuple(self.constants)
+            makers = [_constant(v) for v in values]
+            self.namespace["constants"] = _Constants(lambda: tuple(m() for m in makers))
+            head.append(f"    {', '.join(self.constants.values())}, = constants[ctx.prec]")
+        result = targets[0] if single else f"({', '.join(targets)},)"
+        source = "\n".join([*head, *self.lines, f"    return {result}"])
+        exec(compile(source, "<mirror>", "exec"), self.namespace)
+        function: Callable[..., Any] = self.namespace["compiled"]
+        function.__doc__ = source
+        return function
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    """A maker of the ball of a constant at the precision of the call."""
+    if value.is_Rational:
+        p, q = int(value.p), int(value.q)
+        return (lambda: arb(p)) if q == 1 else (lambda: arb(p) / q)
+    writer = _Writer((), constant=True)
+    writer.lines.append(f"    c = {writer.write(value)}")
+    return writer.finish(["c"], single=True)
+
+
+def compile_balls(symbols: Sequence[sp.Symbol], expression: Any) -> Callable[..., Any]:
+    """A Python function of balls that evaluates an expression, at the precision in force when it is called.
+
+    Parameters
+    ----------
+    symbols : sequence of sympy.Symbol
+        The arguments, in order.
+    expression : sympy.Expr or sequence of them
+        For a sequence the function returns a tuple, and common parts are computed once.
+
+    Returns
+    -------
+    callable
+        Of ``flint.arb`` (ints are converted), to ``arb`` or a tuple of them; its ``__doc__`` is its source.
+
+    Raises
+    ------
+    NotImplementedError
+        Where the expression holds a function that balls do not have.
+    Undecided
+        By the function made, where the balls do not decide a branch.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> x = sp.Symbol("x", real=True)
+    >>> compile_balls([x], sp.exp(x) / 3)(arb(0))
+    [0.333333333333333 +/- 3.71e-16]
+    """
+    single = not isinstance(expression, (list, tuple))
+    expressions = [sp.sympify(e, strict=True) for e in ([expression] if single else expression)]
+    unknown = set().union(*(e.free_symbols for e in expressions)) - set(symbols)
+    if unknown:
+        raise ValueError(f"the expression has symbols that are not arguments: {', '.join(sorted(map(str, unknown)))}")
+    writer = _Writer(symbols)
+    targets = [f"y{i}" for i in range(len(expressions))]
+    writer.block(expressions, targets, "    ")
+    return writer.finish(targets, single)

@@ -1,0 +1,188 @@
+"""The world of SymPy expressions, with sample points that decide every branch.
+
+A proof runs a rule on symbols. Where a mirror branches, the branch is the one taken at the sample point, and the
+decision is written down: what is then proved holds wherever the decisions come out the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from gtape.symbolic.balls import Undecided, objects, precision
+from gtape.symbolic.compile import compile_balls
+from gtape.symbolic.functions import outermost, plain
+from gtape.symbolic.objects import ObjectWorld
+from gtape.symbolic.scalars import exact_rational, template
+
+__all__ = ["Decision", "SymPyWorld"]
+
+_RELATIONS = {
+    sp.StrictLessThan: "<",
+    sp.LessThan: "<=",
+    sp.StrictGreaterThan: ">",
+    sp.GreaterThan: ">=",
+    sp.Equality: "==",
+    sp.Unequality: "!=",
+}
+_SIGNS = {-1: "<", 0: "==", 1: ">"}
+
+
+class Decision:
+    """A relation between expressions that was decided at the sample point.
+
+    Attributes
+    ----------
+    left, right : sympy.Expr
+    sign : int
+        Of left - right at the sample: -1, 0 or 1. A 0 holds at the sample only, not on an open set around it.
+    """
+
+    __slots__ = ("left", "right", "sign")
+
+    def __init__(self, left: Any, right: Any, sign: int) -> None:
+        self.left, self.right, self.sign = left, right, sign
+
+    def __str__(self) -> str:
+        return f"{self.left} {_SIGNS[self.sign]} {self.right}"
+
+    __repr__ = __str__
+
+
+class SymPyWorld(ObjectWorld):
+    """The world of SymPy expressions.
+
+    Parameters
+    ----------
+    samples : mapping of sympy.Symbol to rational numbers, optional
+        Decides comparisons. Without it only what holds for all values of the symbols is decided, else `Undecided`;
+        with it the expressions that come out hold no Piecewise, Abs, sign, Max, Min, floor.
+
+    Attributes
+    ----------
+    decisions : list of Decision
+        Relations decided at the sample, in order, each once.
+
+    Examples
+    --------
+    >>> x = sp.Symbol("x", real=True)
+    >>> W = SymPyWorld(samples={x: 2})
+    >>> W.max_along(np.array([x, x**2 / 8], dtype=object)).item()
+    x
+    >>> W.decisions
+    [x**2/8 < x]
+    """
+
+    def __init__(self, samples: Mapping[sp.Symbol, Any] | None = None) -> None:
+        self.samples = {s: self.exact(v) for s, v in (samples or {}).items()}
+        for s, v in self.samples.items():
+            if not v.is_Rational:
+                raise ValueError(f"the sample of {s} must be a rational number, got {v}")
+        self.decisions: list[Decision] = []
+        self._signs: dict[Any, int] = {}
+
+    def exact(self, x: Any) -> Any:
+        """A number as a SymPy number: floats as the rationals that they are."""
+        if isinstance(x, np.generic):
+            x = x.item()
+        return exact_rational(x) if isinstance(x, float) else sp.sympify(x, strict=True)
+
+    def lift_floats(self, x: np.ndarray) -> np.ndarray:
+        """Floats as rationals."""
+        return objects(np.frompyfunc(exact_rational, 1, 1)(x.astype(np.float64)))
+
+    def scalar_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The mirror with expressions put in for its symbols, branches resolved."""
+        made = template(mirror, arity, params)
+        expression = made.plain if self.samples else made.expression
+        branches = expression.has(sp.Piecewise, sp.floor, sp.ceiling)
+
+        def apply(*xs: Any) -> Any:
+            put = {s: x if isinstance(x, sp.Basic) else self.exact(x) for s, x in zip(made.symbols, xs, strict=True)}
+            return self._resolve(expression, put) if branches else expression.xreplace(put)
+
+        return apply, made.boolean
+
+    # -- branches
+
+    def _resolve(self, e: Any, put: Mapping[sp.Symbol, Any]) -> Any:
+        steps = (sp.Piecewise, sp.floor, sp.ceiling) if self.samples else (sp.Piecewise,)
+        chosen = {node: sp.Dummy() for node in outermost(e, steps)}
+        values = {d: self._branch(node, put) for node, d in chosen.items()}
+        return e.xreplace(chosen).xreplace({**put, **values})
+
+    def _branch(self, node: Any, put: Mapping[sp.Symbol, Any]) -> Any:
+        if isinstance(node, sp.Piecewise):
+            for arm, condition in node.args:
+                if self._truth(condition, put):
+                    return self._resolve(arm, put)
+            return sp.nan
+        inner = self._resolve(node.args[0], put)
+        step = node.func(inner.xreplace(self.samples))
+        if not step.is_Integer:
+            raise Undecided(str(node.func), inner, "its sample", hopeless=True)
+        side = self.sign_of(inner, step, "==")
+        if side:  # inside the step, not on its edge
+            self.sign_of(inner, step + (1 if isinstance(node, sp.floor) else -1), "<")
+        return step
+
+    def _truth(self, condition: Any, put: Mapping[sp.Symbol, Any]) -> bool:
+        if condition == sp.true:
+            return True
+        if condition == sp.false:
+            return False
+        if isinstance(condition, sp.And):
+            return all(self._truth(c, put) for c in condition.args)
+        if isinstance(condition, sp.Or):
+            return any(self._truth(c, put) for c in condition.args)
+        if isinstance(condition, sp.Not):
+            return not self._truth(condition.args[0], put)
+        left, right = (self._resolve(a, put) for a in condition.args)
+        return self.holds(left, right, _RELATIONS[condition.func])
+
+    # -- signs
+
+    def sign_of(self, a: Any, b: Any, relation: str) -> int:
+        """The sign of a - b: for all values of the symbols, else at the sample (and written down)."""
+        left, right = self.exact(a), self.exact(b)
+        difference = left - right
+        sign = self._signs.get(difference)
+        if sign is not None:
+            return sign
+        if not difference.free_symbols:
+            sign = _number_sign(difference)
+        elif self.samples and difference.free_symbols <= self.samples.keys():
+            sign = _number_sign(difference.xreplace(self.samples))
+            if sign is not None and (sign or sp.expand(difference) != 0):  # else it holds for all values
+                self.decisions.append(Decision(left, right, sign))
+        else:
+            known = {difference.is_positive: 1, difference.is_negative: -1, difference.is_zero: 0}
+            sign = known.get(True)
+        if sign is None:
+            raise Undecided(relation, left, right, hopeless=True)
+        self._signs[difference] = sign
+        return sign
+
+
+def _number_sign(value: Any) -> int | None:
+    """The sign of a constant expression, exactly; None where it is not real or not decided at 3200 bits."""
+    if value.is_Rational:
+        return int(sp.sign(value))
+    if value in (sp.oo, -sp.oo):
+        return 1 if value == sp.oo else -1
+    number = compile_balls((), plain(value))
+    for bits in (64, 200, 800, 3200):
+        with precision(bits):
+            ball = number()
+            if ball > 0:
+                return 1
+            if ball < 0:
+                return -1
+            if ball == 0:
+                return 0
+    return 0 if sp.expand(value) == 0 or sp.nsimplify(value).is_zero else None

@@ -1,0 +1,206 @@
+"""What SymPy lacks or gets wrong at a point: derivatives of Piecewise, Abs, Max, sinc and powers that hold everywhere.
+
+``sympy.diff`` works armwise on a Piecewise, so that the value put in at a removable point (sin(x)/x, or 1 at 0) is
+taken for a constant function. Here the derivative there is the limit of the derivative beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+
+__all__ = ["Removable", "derivative", "plain"]
+
+
+class Removable(sp.Function):
+    """``Removable(rest, own, x, c, f, at)``: a derivative of a Piecewise at an isolated point x = c of its conditions.
+
+    `rest` is the derivative beside the point, `own` that of the branch at the point, `f` and `at` are the function
+    beside and at it. Where the function is continuous, the derivative is the limit of `rest`, if it is the same from
+    all sides on which there is a function. Elsewhere it is a matter of convention, and `own` is it.
+    """
+
+    nargs = 6
+
+    def limit(self) -> sp.Expr:
+        """The value as an expression free of x; NaN where SymPy cannot find it."""
+        rest, own, x, c, f, at = self.args
+        try:
+            values, slopes = _limits(f, x, c), _limits(rest, x, c)
+        except (NotImplementedError, ValueError, TypeError, sp.PoleError):
+            return sp.nan
+        here = at.subs(x, c)
+        if not slopes or any(not _same(v, here) for v in values) or not _same(slopes[0], slopes[-1]):
+            return own.subs(x, c)
+        return slopes[0]
+
+
+def _same(a: sp.Expr, b: sp.Expr) -> bool:
+    return bool(a == b or sp.simplify(a - b) == 0)
+
+
+def _limits(expr: sp.Expr, x: sp.Symbol, c: sp.Expr) -> list[sp.Expr]:
+    """The limits of `expr` for x -> c from the sides on which it is real."""
+    found = []
+    for direction in "-+":
+        side = _side(expr, x, c, direction)
+        if side is sp.nan:
+            continue
+        if side.has(sp.Piecewise, Removable):
+            raise NotImplementedError(f"the branch of {expr} beside {x} = {c} is open")
+        value = side.subs(x, c)
+        if value.has(sp.nan, sp.zoo, sp.oo, -sp.oo):
+            value = sp.limit(side, x, c, direction)
+        if value.has(sp.AccumBounds, sp.Limit, sp.nan):
+            raise NotImplementedError(f"no limit of {side} for {x} -> {c}")
+        if not value.has(sp.I):
+            found.append(value)
+    return found
+
+
+def _side(expr: sp.Expr, x: sp.Symbol, c: sp.Expr, direction: str) -> sp.Expr:
+    """`expr` with its Piecewise resolved as they are just beside x = c; NaN where none of their branches applies."""
+    beside = c + (-1 if direction == "-" else 1) * sp.Rational(1, 10**30)
+
+    def resolve(piecewise: sp.Expr) -> sp.Expr:
+        if isinstance(piecewise, Removable):  # the point of another condition, not this one
+            return piecewise
+        for arm, condition in piecewise.args:
+            holds = condition.subs(x, beside)
+            if holds == sp.true:
+                return _side(arm, x, c, direction)
+            if holds != sp.false:
+                return piecewise
+        return sp.nan
+
+    return expr.xreplace({p: resolve(p) for p in outermost(expr, (sp.Piecewise, Removable))})
+
+
+def outermost(expr: Any, kinds: Any) -> list[Any]:
+    """The subexpressions of the given kinds that lie in no other such subexpression, in order of appearance."""
+    found: dict[Any, None] = {}
+    todo = [expr]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, kinds):
+            found[e] = None
+        else:
+            todo.extend(reversed(e.args))
+    return list(found)
+
+
+def plain(expr: sp.Expr) -> sp.Expr:
+    """`expr` with Abs, sign, Max, Min and sinc written as Piecewise, so that each branch can be differentiated.
+
+    At a kink the branch taken has the derivative of least norm (Abs: 0); ties of Max and Min take their first argument.
+    """
+
+    if not expr.has(*_REWRITTEN):
+        return expr
+    if isinstance(expr, sp.Piecewise):  # conditions stay: they are not differentiated
+        return sp.Piecewise(*[(plain(arm), condition) for arm, condition in expr.args], evaluate=False)
+    args = [plain(a) for a in expr.args]
+    rule = _REWRITTEN.get(expr.func)
+    return rule(*args) if rule else expr.func(*args)
+
+
+def _extremum(pick: Any) -> Any:
+    def rule(best: sp.Expr, *others: sp.Expr) -> sp.Expr:
+        for other in others:
+            best = sp.Piecewise((best, pick(best, other)), (other, True))
+        return best
+
+    return rule
+
+
+_ONE = sp.Integer(1)
+_REWRITTEN: dict[Any, Any] = {
+    sp.Abs: lambda a: sp.Piecewise((a, a > 0), (-a, a < 0), (sp.Integer(0), True)),
+    sp.sign: lambda a: sp.Piecewise((_ONE, a > 0), (-_ONE, a < 0), (sp.Integer(0), True)),
+    sp.sinc: lambda a: sp.Piecewise((sp.sin(a) / a, sp.Ne(a, 0)), (_ONE, True)),
+    sp.Max: _extremum(lambda p, q: p >= q),
+    sp.Min: _extremum(lambda p, q: p <= q),
+}
+
+
+def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
+    """d expr / dx, with Piecewise differentiated by arms and removable points by limits.
+
+    Parameters
+    ----------
+    expr : sympy.Expr
+        Free of Abs, sign, Max, Min (see `plain`); Piecewise and Removable may stand anywhere in it.
+    x : sympy.Symbol
+
+    Returns
+    -------
+    sympy.Expr
+
+    Examples
+    --------
+    >>> x = sp.Symbol("x", real=True)
+    >>> derivative(sp.exp(2 * x), x)
+    2*exp(2*x)
+    """
+    if not expr.has(x):
+        return sp.Integer(0)
+    opaque = outermost(expr, (sp.Piecewise, Removable, sp.floor, sp.ceiling))
+    if not opaque:
+        return _powers(sp.diff(expr, x))
+    names = [sp.Function(f"p{i}_", real=True)(x) for i in range(len(opaque))]
+    slopes = {sp.Derivative(n, x): _derivative_of(p, x) for n, p in zip(names, opaque, strict=True)}
+    hidden = expr.xreplace(dict(zip(opaque, names, strict=True)))
+    d = _powers(sp.diff(hidden, x)).xreplace(slopes)
+    return d.xreplace(dict(zip(names, opaque, strict=True)))
+
+
+def _derivative_of(e: Any, x: sp.Symbol) -> sp.Expr:
+    if isinstance(e, sp.Piecewise):
+        return _piecewise_derivative(e, x)
+    if isinstance(e, Removable):
+        rest, own, *point = e.args
+        return Removable(derivative(rest, x), derivative(own, x), *point)
+    return sp.Integer(0)  # floor and ceiling
+
+
+def _point(condition: Any, x: sp.Symbol) -> Any:
+    """c where the condition is x = c for the symbol `x` and an expression c without it; else None."""
+    if isinstance(condition, sp.Eq):
+        left, right = condition.args
+        if right == x:
+            left, right = right, left
+        if left == x and not right.has(x):
+            return right
+    return None
+
+
+def _piecewise_derivative(p: sp.Piecewise, x: sp.Symbol) -> sp.Expr:
+    arms = list(p.args)
+    seen: list[Any] = []
+    out = []
+    for i, (arm, condition) in enumerate(arms):
+        effective = condition
+        if condition == sp.true and seen and isinstance(seen[-1], sp.Ne):
+            effective = sp.Eq(*seen[-1].args)  # the rest of (f, Ne(x, c)) is the point c
+        symbols = sorted(effective.free_symbols, key=str) if isinstance(effective, sp.Eq) else []
+        point = next(((s, _point(effective, s)) for s in symbols if _point(effective, s) is not None), None)
+        others = arms[:i] + arms[i + 1 :]
+        if point is not None and others and not arm.has(Removable):
+            s, c = point
+            rest = sp.Piecewise(*[(e, True if isinstance(k, sp.Ne) and k == ~effective else k) for e, k in others])
+            slope: sp.Expr = Removable(derivative(rest, x), derivative(arm, x), s, c, rest, arm)
+        else:
+            slope = derivative(arm, x)
+        out.append((slope, condition))
+        seen.append(condition)
+    if all(slope == 0 for slope, _ in out):
+        return sp.Integer(0)
+    return sp.Piecewise(*out, evaluate=False) if len(out) > 1 else sp.Piecewise(*out)
+
+
+def _powers(expr: sp.Expr) -> sp.Expr:
+    """x**y*y/x as y*x**(y-1): SymPy leaves a division by x that is wrong at 0."""
+    if any(not p.exp.is_number for p in expr.atoms(sp.Pow)):
+        return sp.powsimp(expr, combine="exp")
+    return expr

@@ -1,0 +1,60 @@
+"""The table of mirrors: for every primitive, an independent textbook definition.
+
+Two kinds of line fill it. ``scalar(name, f)`` gives an elementwise primitive as a SymPy expression in SymPy symbols;
+``array(name, f)`` gives any other one as a function ``f(W, *object_arrays, **params)`` of object arrays, in which ``W``
+is the object-array world (``W.exp(x)`` and so on apply other mirrors) and plain NumPy moves elements about.
+``parametrised(name, index, f)`` adds what defines the output of an implicit primitive, for its proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ARRAYS", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar"]
+
+SCALARS: dict[str, Callable[..., Any]] = {}
+ARRAYS: dict[str, Callable[..., Any]] = {}
+PARAMETRISED: dict[str, tuple[int, Callable[..., Any]]] = {}
+
+
+def _put(table: dict[str, Callable[..., Any]], name: str, f: Callable[..., Any]) -> None:
+    if name in SCALARS or name in ARRAYS:
+        raise ValueError(f"the mirror of {name!r} is declared twice")
+    table[name] = f
+
+
+def scalar(name: str, f: Callable[..., Any]) -> None:
+    """Declare the mirror of an elementwise primitive.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's registered name.
+    f : callable
+        ``f(*symbols) -> sympy.Expr``; a kinked op is a ``Piecewise`` whose branch at the kink gives its convention.
+    """
+    _put(SCALARS, name, f)
+
+
+def array(name: str, f: Callable[..., Any]) -> None:
+    """Declare the mirror of a primitive that is not elementwise: ``f(W, *object_arrays, **params)``."""
+    _put(ARRAYS, name, f)
+
+
+def parametrised(name: str, index: int, f: Callable[..., Any]) -> None:
+    """Declare what defines the output of an implicit primitive, solved for one of its inputs.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's registered name.
+    index : int
+        Which argument the equation is solved for.
+    f : callable
+        ``f(W, y, *object_arrays, **params) -> (y, x)``: `y` with the structure an output has (a triangle, say), taken
+        from generic entries, and the argument `index` for which it is the output. That argument is not read.
+    """
+    if name in PARAMETRISED:
+        raise ValueError(f"the parametrised mirror of {name!r} is declared twice")
+    PARAMETRISED[name] = (index, f)

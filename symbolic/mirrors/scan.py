@@ -1,0 +1,89 @@
+"""Mirrors of gtape/ops/scan.py: element by element, as the definitions say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import add, mul
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.mirrors.registry import array
+
+
+def _rows(f: Callable[..., list[Any]], axis: int, *xs: Any) -> Any:
+    """Apply a function of lists to every row along an axis."""
+    moved = [np.moveaxis(np.asarray(x, dtype=object), axis, -1) for x in xs]
+    out = np.empty(moved[0].shape, dtype=object)
+    for at in np.ndindex(*out.shape[:-1]):
+        for i, v in enumerate(f(*[list(m[at]) for m in moved])):
+            out[(*at, i)] = v
+    return np.moveaxis(out, -1, axis)
+
+
+def _product(row: list[Any]) -> Any:
+    total: Any = 1
+    for v in row:
+        total = total * v
+    return total
+
+
+def _scan(
+    combine: Callable[[Any, Any], Any], neutral: int, exclusive: bool, reverse: bool
+) -> Callable[[list[Any]], list[Any]]:
+    """Combine element after element, noting the total after each (before each, when exclusive)."""
+
+    def scan(row: list[Any]) -> list[Any]:
+        total: Any = neutral
+        out = []
+        for v in reversed(row) if reverse else row:
+            before, total = total, combine(total, v)
+            out.append(before if exclusive else total)
+        return out[::-1] if reverse else out
+
+    return scan
+
+
+def _shift(W: Any, x: Any, *, axis: int, by: int) -> Any:
+    def move(row: list[Any]) -> list[Any]:
+        n = len(row)
+        return [row[i - by] if 0 <= i - by < n else 0 for i in range(n)]
+
+    return _rows(move, axis, x)
+
+
+def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """s[i] = b[i] + a[i] * s[i - 1], starting with s[0] = b[0]; from the other end when reversed."""
+
+    def solve(factors: list[Any], terms: list[Any]) -> list[Any]:
+        if reverse:
+            return solve_forth(factors[::-1], terms[::-1])[::-1]
+        return solve_forth(factors, terms)
+
+    def solve_forth(factors: list[Any], terms: list[Any]) -> list[Any]:
+        s = terms[:1]
+        for f, t in zip(factors[1:], terms[1:], strict=True):
+            s.append(t + f * s[-1])
+        return s
+
+    return _rows(solve, axis, a, b)
+
+
+def _cumulative_logsumexp(W: Any, x: Any) -> Any:
+    return W.log(_rows(_scan(add, 0, False, False), -1, W.exp(x)))
+
+
+def _prod(W: Any, x: Any) -> Any:
+    out = np.empty(x.shape[:-1], dtype=object)
+    for at in np.ndindex(*out.shape):
+        out[at] = _product(list(x[at]))
+    return out
+
+
+array("shift", _shift)
+array("cumsum", lambda W, x, *, axis, exclusive, reverse: _rows(_scan(add, 0, exclusive, reverse), axis, x))
+array("cumprod", lambda W, x, *, axis, exclusive, reverse: _rows(_scan(mul, 1, exclusive, reverse), axis, x))
+array("linear_recurrence", _recurrence)
+array("prod", lambda W, x: _prod(W, W.objects(x)))
+array("prod_others", lambda W, x: _rows(lambda row: [_product(row[:i] + row[i + 1 :]) for i in range(len(row))], -1, x))
+array("cumulative_logsumexp", _cumulative_logsumexp)

@@ -1,0 +1,309 @@
+"""What the worlds of object arrays share: every primitive's mirror on NumPy arrays of SymPy expressions, balls or jets.
+
+``W.name(*arrays, **params)`` applies the mirror of the primitive `name`; rules written against a namespace ``xp`` run
+here unchanged. Results are object ndarrays, 0-d included; conditions and indices are plain NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key, partial
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from gtape.symbolic.balls import box, objects
+from gtape.symbolic.jets import Jet
+from gtape.symbolic.mirrors import load
+from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
+
+__all__ = ["ObjectWorld"]
+
+_ON_INTEGERS = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+_SIGNS = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "==": (0,), "!=": (-1, 1)}
+
+
+class ObjectWorld:
+    """What the worlds of object arrays share; they differ in their scalars.
+
+    Subclasses give `exact` (a number as a scalar of the world), `lift_floats`, `scalar_function` and `sign_of`.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in SCALARS and name not in ARRAYS:
+            load()
+        if name in SCALARS:
+            return self._elementwise(name)
+        if name in ARRAYS:
+            return self._arraywise(name)
+        raise AttributeError(f"no mirror named {name!r}: declare one in symbolic/mirrors with scalar() or array()")
+
+    def _elementwise(self, name: str) -> Callable[..., np.ndarray]:
+        mirror = SCALARS[name]
+
+        def apply(*args: Any, **params: Any) -> np.ndarray:
+            arrays = [self.objects(a) for a in args]
+            function, boolean = self.scalar_function(mirror, len(arrays), params)
+            out = np.frompyfunc(function, len(arrays), 1)(*arrays)
+            out = out if isinstance(out, np.ndarray) else box(out)
+            return (out != 0).astype(bool) if boolean else out
+
+        return apply
+
+    def _arraywise(self, name: str) -> Callable[..., Any]:
+        mirror = ARRAYS[name]
+
+        def apply(*args: Any, **params: Any) -> Any:
+            out = mirror(self, *map(self._argument, args), **params)
+            if isinstance(out, (tuple, list)):
+                return type(out)(map(self._result, out))
+            return self._result(out)
+
+        return apply
+
+    def _argument(self, x: Any) -> Any:
+        """Arrays and numbers of the world as object arrays; what is a list of them, element by element."""
+        if isinstance(x, (np.ndarray, float, np.generic, arb, Jet, sp.Basic)):
+            return self.lift(x)
+        if isinstance(x, (list, tuple)) and any(isinstance(e, (np.ndarray, arb, Jet, sp.Basic)) for e in x):
+            return [self._argument(e) for e in x]
+        return x
+
+    def _result(self, x: Any) -> Any:
+        return box(x) if isinstance(x, (arb, Jet, sp.Basic, int)) and not isinstance(x, bool) else x
+
+    # -- in
+
+    def exact(self, x: Any) -> Any:
+        """A Python number as a scalar of this world, without rounding."""
+        raise NotImplementedError
+
+    def lift_floats(self, x: np.ndarray) -> np.ndarray:
+        """A float array as an object array of exact scalars."""
+        raise NotImplementedError
+
+    def scalar_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """An elementwise mirror as a function of scalars, and whether it is a condition."""
+        raise NotImplementedError
+
+    def sign_of(self, a: Any, b: Any, relation: str) -> int:
+        """-1, 0 or 1 as a < b, a == b, a > b; `Undecided` (naming `relation`) where that is open."""
+        raise NotImplementedError
+
+    def lift(self, x: Any) -> np.ndarray:
+        """An array or number as this world has it.
+
+        Parameters
+        ----------
+        x : array_like
+            Floats become exact scalars (float32 and float16 too). Integers and booleans stay a plain array: they are
+            indices and conditions. Object arrays stay.
+
+        Returns
+        -------
+        ndarray
+            Of objects for floats.
+        """
+        if isinstance(x, (arb, Jet, sp.Basic)):
+            return box(x)
+        array: np.ndarray = np.asarray(x)
+        kind = array.dtype.kind
+        if kind == "f":
+            return self.lift_floats(array)
+        if kind in "biuO":
+            return array
+        raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {array.dtype}")
+
+    def objects(self, x: Any) -> np.ndarray:
+        """Like `lift`, but integers and booleans become object arrays of Python integers."""
+        lifted = self.lift(x)
+        return lifted.astype(np.int64).astype(object) if lifted.dtype.kind == "b" else objects(lifted)
+
+    # -- constants
+
+    def _constant(self, name: str) -> Any:
+        return box(self.scalar_function(_CONSTANTS[name], 0, {})[0]())
+
+    @property
+    def pi(self) -> np.ndarray:
+        """The number pi, 0-d."""
+        return self._constant("pi")  # type: ignore[no-any-return]
+
+    @property
+    def ln2(self) -> np.ndarray:
+        """log(2), 0-d."""
+        return self._constant("ln2")  # type: ignore[no-any-return]
+
+    @property
+    def ln10(self) -> np.ndarray:
+        """log(10), 0-d."""
+        return self._constant("ln10")  # type: ignore[no-any-return]
+
+    @property
+    def sqrt2(self) -> np.ndarray:
+        """sqrt(2), 0-d."""
+        return self._constant("sqrt2")  # type: ignore[no-any-return]
+
+    @property
+    def two_over_sqrt_pi(self) -> np.ndarray:
+        """2 / sqrt(pi), 0-d."""
+        return self._constant("two_over_sqrt_pi")  # type: ignore[no-any-return]
+
+    # -- arithmetic: the scalars' own operators
+
+    def add(self, a: Any, b: Any) -> np.ndarray:
+        """a + b, elementwise."""
+        return objects(np.add(self.objects(a), self.objects(b)))
+
+    def subtract(self, a: Any, b: Any) -> np.ndarray:
+        """a - b, elementwise."""
+        return objects(np.subtract(self.objects(a), self.objects(b)))
+
+    def multiply(self, a: Any, b: Any) -> np.ndarray:
+        """a * b, elementwise."""
+        return objects(np.multiply(self.objects(a), self.objects(b)))
+
+    def divide(self, a: Any, b: Any) -> np.ndarray:
+        """a / b, elementwise; integers divide exactly."""
+
+        def quotient(x: Any, y: Any) -> Any:
+            return (self.exact(x) if isinstance(x, int) else x) / y
+
+        return objects(np.frompyfunc(quotient, 2, 1)(self.objects(a), self.objects(b)))
+
+    def negative(self, a: Any) -> np.ndarray:
+        """-a, elementwise."""
+        return objects(np.negative(self.objects(a)))
+
+    def matmul(self, a: Any, b: Any, **params: Any) -> np.ndarray:
+        """``np.matmul``; with parameters, the mirror of the primitive `matmul`."""
+        if params:
+            return self._arraywise("matmul")(a, b, **params)  # type: ignore[no-any-return]
+        return self._matmul(self.objects(a), self.objects(b))
+
+    def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return objects(np.matmul(a, b))
+
+    # -- decisions
+
+    def _compare(self, a: Any, b: Any, relation: str) -> np.ndarray:
+        if not any(isinstance(v, (arb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
+            return np.asarray(_ON_INTEGERS[relation](a, b))
+        decide = np.frompyfunc(lambda x, y: self.holds(x, y, relation), 2, 1)
+        return np.asarray(decide(self.objects(a), self.objects(b))).astype(bool)
+
+    def holds(self, a: Any, b: Any, relation: str) -> bool:
+        """Whether a relation such as "<=" holds between two scalars, or `Undecided`."""
+        return self.sign_of(a, b, relation) in _SIGNS[relation]
+
+    def less(self, a: Any, b: Any) -> np.ndarray:
+        """a < b as booleans; `Undecided` where the scalars leave it open."""
+        return self._compare(a, b, "<")
+
+    def less_equal(self, a: Any, b: Any) -> np.ndarray:
+        """a <= b as booleans, or `Undecided`."""
+        return self._compare(a, b, "<=")
+
+    def greater(self, a: Any, b: Any) -> np.ndarray:
+        """a > b as booleans, or `Undecided`."""
+        return self._compare(a, b, ">")
+
+    def greater_equal(self, a: Any, b: Any) -> np.ndarray:
+        """a >= b as booleans, or `Undecided`."""
+        return self._compare(a, b, ">=")
+
+    def equal(self, a: Any, b: Any) -> np.ndarray:
+        """a == b as booleans, or `Undecided`."""
+        return self._compare(a, b, "==")
+
+    def not_equal(self, a: Any, b: Any) -> np.ndarray:
+        """a != b as booleans, or `Undecided`."""
+        return self._compare(a, b, "!=")
+
+    def where(self, condition: Any, a: Any, b: Any) -> np.ndarray:
+        """a where the condition holds, else b; a condition of scalars holds where it is not 0."""
+        condition = np.asarray(condition)
+        if condition.dtype == object:
+            condition = self.not_equal(condition, 0)
+        return np.where(condition, self.objects(a), self.objects(b))
+
+    def max_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
+        """The greatest elements along axes; a tie is shared equally (derivatives are the mean of the tied ones).
+
+        Raises
+        ------
+        Undecided
+            Where the scalars leave open which element is the greatest.
+        """
+        return self._extreme_along(x, axis, keepdims, 1)
+
+    def min_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
+        """The least elements along axes; see `max_along`."""
+        return self._extreme_along(x, axis, keepdims, -1)
+
+    def _extreme_along(self, x: Any, axis: int | Sequence[int] | None, keepdims: bool, sense: int) -> np.ndarray:
+        rows, kept, shape = _rows(self.objects(x), axis)
+        out = np.empty(len(rows), dtype=object)
+        for i, row in enumerate(rows):
+            out[i] = self._extreme(row.tolist(), sense)
+        return out.reshape(shape if keepdims else kept)
+
+    def _extreme(self, row: list[Any], sense: int) -> Any:
+        if not row:
+            raise ValueError("an empty axis has no greatest or least element")
+        tied = row[:1]
+        for x in row[1:]:
+            sign = self.sign_of(x, tied[0], ">" if sense > 0 else "<")
+            if sign == 0:
+                tied.append(x)
+            elif sign == sense:
+                tied = [x]
+        return tied[0] if len(tied) == 1 else self.mean(tied)
+
+    def mean(self, tied: list[Any]) -> Any:
+        """What scalars that tie for an extreme make together."""
+        total = tied[0]
+        for x in tied[1:]:
+            total = total + x
+        return (self.exact(total) if isinstance(total, int) else total) / len(tied)
+
+    def order_along(self, x: Any, axis: int = -1, descending: bool = False) -> np.ndarray:
+        """The permutation that sorts along an axis, stable: integers, for ``np.take_along_axis``."""
+        x = self.objects(x)
+        moved = np.moveaxis(x, axis, -1)
+        out = np.empty(moved.shape, dtype=np.int64)
+        sense = -1 if descending else 1
+        for i in np.ndindex(moved.shape[:-1]):
+            row = moved[i]
+            out[i] = sorted(range(len(row)), key=cmp_to_key(partial(self._order, row, sense)))
+        return np.moveaxis(out, -1, axis)
+
+    def _order(self, row: Any, sense: int, i: int, j: int) -> int:
+        return sense * self.sign_of(row[i], row[j], "<")
+
+
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "pi": lambda: sp.pi,
+    "ln2": lambda: sp.log(2),
+    "ln10": lambda: sp.log(10),
+    "sqrt2": lambda: sp.sqrt(2),
+    "two_over_sqrt_pi": lambda: 2 / sp.sqrt(sp.pi),
+}
+
+
+def _rows(x: np.ndarray, axis: Any) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
+    """Rows to reduce, the shape without the axes, and the shape with ones in their place."""
+    axes = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in np.atleast_1d(axis).tolist())
+    kept = [i for i in range(x.ndim) if i not in axes]
+    shape = tuple(x.shape[i] for i in kept)
+    length = int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+    rows = x.transpose(*kept, *axes).reshape(int(np.prod(shape, dtype=np.int64)), length)
+    return rows, shape, tuple(1 if i in axes else n for i, n in enumerate(x.shape))

@@ -1,0 +1,179 @@
+"""From the mirror of an elementwise primitive to functions of scalars: of SymPy expressions, of balls, of jets.
+
+A mirror is applied once to plain symbols; everything else is made from that template and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from gtape.symbolic.compile import compile_balls
+from gtape.symbolic.functions import derivative, plain
+from gtape.symbolic.jets import Jet, compose, multi_indices
+
+__all__ = ["Template", "ball_function", "jet_function", "template"]
+
+
+class Template:
+    """An elementwise mirror on plain real symbols.
+
+    Attributes
+    ----------
+    symbols : tuple of sympy.Symbol
+    expression : sympy.Expr
+    boolean : bool
+        Whether the mirror is a condition; `expression` is then 1 or 0.
+    """
+
+    __slots__ = ("_balls", "_jets", "_plain", "boolean", "exponents", "expression", "symbols")
+
+    def __init__(self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> None:
+        self.symbols = tuple(sp.Symbol(f"x{i}", real=True) for i in range(arity))
+        made = sp.sympify(mirror(*self.symbols, **{k: exact_parameter(v) for k, v in params.items()}))
+        self.boolean = isinstance(made, sp.logic.boolalg.Boolean) and not isinstance(made, sp.Symbol)
+        self.expression = sp.Piecewise((sp.Integer(1), made), (sp.Integer(0), True)) if self.boolean else made
+        powers = [p for p in self.expression.atoms(sp.Pow) if p.base.free_symbols]
+        self.exponents = frozenset(i for i, s in enumerate(self.symbols) if any(p.exp.has(s) for p in powers))
+        self._balls: Callable[..., Any] | None = None
+        self._plain: Any = None
+        self._jets: dict[Any, Callable[..., Any]] = {}
+
+    @property
+    def plain(self) -> sp.Expr:
+        """The expression with Abs, sign, Max, Min, sinc as Piecewise."""
+        if self._plain is None:
+            self._plain = plain(self.expression)
+        return self._plain
+
+    @property
+    def balls(self) -> Callable[..., Any]:
+        """The function of balls."""
+        if self._balls is None:
+            self._balls = compile_balls(self.symbols, self.expression)
+        return self._balls
+
+    def partials(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...] = ()) -> list[sp.Expr]:
+        """The value and all partial derivatives up to order `k` in the active arguments, by `multi_indices`.
+
+        Parameters
+        ----------
+        fixed : tuple of (argument, int)
+            Arguments that are known integers; put in first, so that x**n has the derivatives of a polynomial at 0.
+        """
+        put = {self.symbols[i]: sp.Integer(n) for i, n in fixed}
+        found: dict[tuple[int, ...], sp.Expr] = {}
+        for m in multi_indices(len(active), k):
+            if m:
+                lower = found[m[:-1]] if len(m) > 1 else self.plain.xreplace(put)
+                found[m] = derivative(lower, self.symbols[active[m[-1]]])
+            else:
+                found[m] = self.expression.xreplace(put)
+        return list(found.values())
+
+    def jets(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...]) -> Callable[..., Any]:
+        """``(*values) -> value and partials`` in balls, compiled once."""
+        key = (active, k, fixed)
+        made = self._jets.get(key)
+        if made is None:
+            made = self._jets[key] = compile_balls(self.symbols, self.partials(active, k, fixed))
+        return made
+
+
+def exact_parameter(value: Any) -> Any:
+    """A static parameter without rounding: floats as rationals, NumPy scalars as Python's, tuples by element."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return exact_rational(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(exact_parameter(v) for v in value)
+    return value
+
+
+def exact_rational(x: float) -> sp.Expr:
+    """The rational number that a float is; infinities and NaN as SymPy has them."""
+    if x != x:
+        return sp.nan
+    if x in (float("inf"), float("-inf")):
+        return sp.oo if x > 0 else -sp.oo
+    return sp.Rational(*x.as_integer_ratio())
+
+
+_TEMPLATES: dict[Any, Template] = {}
+
+
+def template(mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> Template:
+    """The template of a mirror, made once for each arity and set of parameters."""
+    key = (mirror, arity, tuple(sorted((name, _hashable(value)) for name, value in params.items())))
+    made = _TEMPLATES.get(key)
+    if made is None:
+        made = _TEMPLATES[key] = Template(mirror, arity, params)
+    return made
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_hashable(v) for v in value)
+    return (type(value), value)  # True, 1 and 1.0 are different parameters
+
+
+def ball_function(mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> Callable[..., Any]:
+    """An elementwise mirror as a function of balls."""
+    return template(mirror, arity, params).balls
+
+
+def jet_function(mirror: Callable[..., Any], arity: int, params: dict[str, Any], k: int) -> Callable[..., Any]:
+    """An elementwise mirror as a function of jets in `k` directions and plain balls.
+
+    Its derivatives come from ``sympy.diff`` of the mirror, never from a rule of the tape.
+    """
+    made = template(mirror, arity, params)
+    if arity == 1:
+        return _unary(made, k)
+
+    exponents = made.exponents
+    plans: dict[Any, Any] = {}
+
+    def apply(*xs: Any) -> Any:
+        active = tuple(i for i, x in enumerate(xs) if isinstance(x, Jet))
+        if not active:
+            return made.balls(*xs)
+        fixed = tuple((i, n) for i in exponents if i not in active and (n := _small_integer(xs[i])) is not None)
+        plan = plans.get((active, fixed))
+        if plan is None:
+            plan = plans[active, fixed] = (made.jets(active, k, fixed), compose(k, len(active)))
+        partials, combine = plan
+        values = [x.components[0] if isinstance(x, Jet) else x for x in xs]
+        return combine(partials(*values), *[xs[i].components for i in active])
+
+    return apply
+
+
+def _unary(made: Template, k: int) -> Callable[..., Any]:
+    combine = compose(k, 1)
+    partials: Any = None
+
+    def apply(x: Any) -> Any:
+        nonlocal partials
+        if not isinstance(x, Jet):
+            return made.balls(x)
+        if partials is None:
+            partials = made.jets((0,), k, ())
+        return combine(partials(x.components[0]), x.components)
+
+    return apply
+
+
+def _small_integer(x: Any) -> int | None:
+    if isinstance(x, int):
+        n = x
+    elif isinstance(x, arb) and x.is_exact() and x.is_integer() and abs(x) <= 64:
+        n = int(x.unique_fmpz())
+    else:
+        return None
+    return n if abs(n) <= 64 else None

@@ -1,0 +1,190 @@
+"""The worlds in which mirrors and rules run, beside NumPy and the tape: SymPy expressions, balls, jets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic import balls
+from gtape.symbolic.balls import lift_balls, matmul_balls, matmul_components, objects
+from gtape.symbolic.expressions import SymPyWorld
+from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
+from gtape.symbolic.objects import ObjectWorld
+from gtape.symbolic.scalars import ball_function, jet_function, template
+
+__all__ = ["BallWorld", "JetWorld", "ObjectWorld", "SymPyWorld"]
+
+_CERTAIN = {
+    "<": balls.less, "<=": balls.less_equal, ">": balls.greater, ">=": balls.greater_equal,
+    "==": balls.equal, "!=": balls.not_equal,
+}  # fmt: skip
+
+
+class BallWorld(ObjectWorld):
+    """The world of balls: exact digits with a rigorous enclosure, at the precision in force (`precision`).
+
+    Examples
+    --------
+    >>> from gtape.symbolic.balls import precision, to_float
+    >>> W = BallWorld()
+    >>> with precision(200):
+    ...     y = W.multiply(W.pi, W.lift(np.array([1.0, 0.5])))
+    >>> to_float(y).tolist()
+    [3.141592653589793, 1.5707963267948966]
+    """
+
+    def exact(self, x: Any) -> Any:
+        """A ball of radius 0."""
+        return arb(x)
+
+    def lift_floats(self, x: np.ndarray) -> np.ndarray:
+        """Floats as balls of radius 0."""
+        return lift_balls(x)
+
+    def scalar_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The mirror, compiled for balls."""
+        return ball_function(mirror, arity, params), template(mirror, arity, params).boolean
+
+    def sign_of(self, a: Any, b: Any, relation: str) -> int:
+        """The sign of a - b, or `Undecided`."""
+        if a < b:
+            return -1
+        if a > b:
+            return 1
+        if balls.equal(a, b):
+            return 0
+        raise balls.Undecided(relation, a, b)
+
+    def mean(self, tied: list[Any]) -> Any:
+        """One of them: equal balls stand for the same number."""
+        return tied[0]
+
+    def holds(self, a: Any, b: Any, relation: str) -> bool:
+        """Whether a relation holds for all numbers in the balls; `Undecided` where for some only."""
+        return _CERTAIN[relation](value_of(a), value_of(b))
+
+    def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return matmul_balls(a, b)
+
+
+class JetWorld(BallWorld):
+    """The world of jets in `k` directions over balls: values with exact derivatives, by no rule of the tape.
+
+    Parameters
+    ----------
+    k : int
+        How many directions: 1 for a directional derivative, 2 for a second one, and so on.
+
+    Examples
+    --------
+    >>> from gtape.symbolic.balls import to_float
+    >>> W = JetWorld(1)
+    >>> x = W.jet(np.array([3.0, 4.0]), np.array([1.0, 0.0]))
+    >>> to_float(W.component(W.multiply(x, x), 1)).tolist()
+    [6.0, 0.0]
+    """
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.make = jet_class(k)
+        self._constant_tail = (ZERO,) * ((1 << k) - 1)
+
+    def jet(self, value: Any, *tangents: Any) -> np.ndarray:
+        """Inputs with their tangents along each direction.
+
+        Parameters
+        ----------
+        value : array of floats or balls
+        *tangents : `k` arrays of that shape, or None
+            None, and elements that are exactly 0, are constant along that direction.
+
+        Returns
+        -------
+        object ndarray
+            Of jets; of plain balls where all tangents are 0.
+        """
+        if len(tangents) != self.k:
+            raise ValueError(f"this world has {self.k} directions, got {len(tangents)} tangents")
+        value = self.objects(value)
+        columns: list[list[Any]] = [[ZERO] * value.size for _ in range(1 << self.k)]
+        for i, t in enumerate(tangents):
+            if t is not None:
+                column = np.broadcast_to(self.objects(t), value.shape).ravel().tolist()
+                # whole numbers become balls: Python would divide them as floats
+                columns[1 << i] = [ZERO if c == 0 else arb(c) if isinstance(c, int) else c for c in column]
+        columns[0] = value.ravel().tolist()
+        return self._join(columns, value.shape)
+
+    def component(self, x: Any, directions: int) -> np.ndarray:
+        """One component of every element, by bitmask: 0 the value, 1 along the first direction, 3 along both of two.
+
+        Returns
+        -------
+        object ndarray of arb
+        """
+        nothing = arb(0)
+
+        def pick(e: Any) -> Any:
+            if isinstance(e, Jet):
+                c = e.components[directions]
+                return c if isinstance(c, arb) else arb(c)
+            return nothing if directions else arb(e)
+
+        return objects(np.frompyfunc(pick, 1, 1)(self.objects(x)))
+
+    def _join(self, columns: list[list[Any]], shape: tuple[int, ...]) -> np.ndarray:
+        out = np.empty(len(columns[0]), dtype=object)
+        make = self.make
+        if any(all(x is not ZERO for x in column) for column in columns[1:]):
+            out[:] = list(map(make, *columns))
+        else:
+            out[:] = [make(*c) if any(x is not ZERO for x in c[1:]) else c[0] for c in zip(*columns, strict=True)]
+        return out.reshape(shape)
+
+    def _split(self, x: np.ndarray) -> list[np.ndarray | None]:
+        """The components as object arrays; None for one that is zero by construction everywhere."""
+        flat = x.ravel().tolist()
+        rest = self._constant_tail
+        columns = list(zip(*[e.components if isinstance(e, Jet) else (e, *rest) for e in flat], strict=True))
+        out: list[np.ndarray | None] = []
+        for s, column in enumerate(columns):
+            if s and all(c is ZERO for c in column):
+                out.append(None)
+            else:
+                array = np.empty(len(flat), dtype=object)
+                array[:] = column
+                out.append(array.reshape(x.shape))
+        return out
+
+    def scalar_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The mirror and its derivatives, compiled for jets; a condition looks at values only."""
+        made = template(mirror, arity, params)
+        if made.boolean:
+            return (lambda *xs: made.balls(*map(value_of, xs))), True
+        return jet_function(mirror, arity, params, self.k), False
+
+    def sign_of(self, a: Any, b: Any, relation: str) -> int:
+        """The sign of the difference of the values, or `Undecided`."""
+        return super().sign_of(value_of(a), value_of(b), relation)
+
+    def mean(self, tied: list[Any]) -> Any:
+        """The value that they share, with the mean of their derivatives."""
+        if not any(isinstance(x, Jet) for x in tied):
+            return tied[0]
+        parts = zip(*[x.components[1:] if isinstance(x, Jet) else self._constant_tail for x in tied], strict=True)
+        return self.make(value_of(tied[0]), *[ZERO if all(c is ZERO for c in p) else sum(p) / len(tied) for p in parts])
+
+    def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if not a.size or not b.size:
+            return objects(np.matmul(a, b))
+        first, *rest = matmul_components(self._split(a), self._split(b))
+        first = objects(first)
+        columns = [[ZERO] * first.size if c is None else objects(c).ravel().tolist() for c in rest]
+        return self._join([first.ravel().tolist(), *columns], first.shape)
