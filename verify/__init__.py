@@ -1,0 +1,39 @@
+"""Checks of derivatives: proofs, exact values, judgements of numbers, the census, strategies for Hypothesis.
+
+Everything here is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# Where each public name lives.
+_NAMES = {
+    "Finding": "gtape.verify.verdict",
+    "Proof": "gtape.verify.proof",
+    "Report": "gtape.verify.verdict",
+    "check": "gtape.verify.api",
+    "exact": "gtape.verify.api",
+    "judge": "gtape.verify.api",
+    "prove": "gtape.verify.proof",
+}
+# What users reach as modules.
+_MODULES = ("census", "strategies")
+
+__all__ = ["Finding", "Proof", "Report", "census", "check", "exact", "judge", "prove", "strategies"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gtape.verify.{name}")
+    home = _NAMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'gtape.verify' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,271 @@
+"""The census: the worst error of every elementwise derivative, at first and second order, found by search.
+
+Points come from every binade, the neighbours of special points and kinks, and the surroundings of the worst ones so
+far. What the tape returns there is compared with the exact derivative; the figure is in units in the last place of the
+exact value.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape.verify.partials import LIMIT, Key, distance, exact_partials, keys_of, kink_allowance, root_allowance
+from gtape.verify.points import climb, points_for
+from gtape.verify.subjects import Subject, subjects
+
+__all__ = ["LIMIT", "Row", "census", "survey"]
+
+_ROUNDS = 5  # of targeted search
+_CHUNK = 100  # so many suspects are looked at together
+_DTYPES = ("float64", "float32")
+
+
+class Row(NamedTuple):
+    """The worst error found for one partial derivative of one primitive.
+
+    Attributes
+    ----------
+    op : str
+        The primitive, with its static parameters.
+    name : str
+        The primitive's registered name.
+    argument : str
+        Which derivative: "0" by the first argument, "0,1" by the first, then by the second.
+    order : int
+    dtype : str
+    points : int
+        How many points were compared.
+    worst_ulp : float
+        The largest error outside the rule for roots, in ULP.
+    where : tuple of float
+        The point that shows it.
+    got, exact : float
+        What was returned there, and what is exact.
+    at_roots : int
+        How many points pass only by the rule for roots.
+    worst_at_roots : float
+        The largest error among those.
+    at_kinks : int
+        How many points lie where the derivative jumps and pass because they lie between the one-sided values.
+    open : int
+        How many points of the domain have no two-sided derivative (kinks) or were not decided.
+    verdict : str
+        "correct" or "unstable".
+    """
+
+    op: str
+    name: str
+    argument: str
+    order: int
+    dtype: str
+    points: int
+    worst_ulp: float
+    where: tuple[float, ...]
+    got: float
+    exact: float
+    at_roots: int
+    worst_at_roots: float
+    at_kinks: int
+    open: int
+    verdict: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the promise of 4 ULP is kept."""
+        return self.verdict == "correct"
+
+
+class _Tally:
+    """What is known of one partial derivative so far."""
+
+    def __init__(self) -> None:
+        self.points = self.at_roots = self.at_kinks = self.open = 0
+        self.worst = self.worst_at_roots = 0.0
+        self.where: tuple[float, ...] = ()
+        self.got = self.exact = math.nan
+        self.best: list[Any] = []
+        self.score: Any = np.zeros(0)
+
+    def take(self, subject: Subject, xs: list[Any], key: Key, got: Any, exact: Any, dtype: Any) -> None:
+        """Judge a batch of points and keep the worst of them as places to search around."""
+        score = distance(got, exact, dtype)
+        self.points += int(exact.known.sum())
+        self.open += int(exact.open.sum())
+        self._excuse(subject, xs, key, got, score, dtype)
+        if len(score):
+            i = int(np.argmax(score))
+            if score[i] > self.worst or not self.where:
+                self.worst = float(score[i])
+                self.where = tuple(float(x[i]) for x in xs)
+                self.got = 0.0 if got is None else float(got[i])
+                self.exact = float(exact.high[i])
+        together = np.concatenate([self.score, score])
+        columns = [np.concatenate([b, x]) for b, x in zip(self.best, xs, strict=True)] if self.best else xs
+        keep = np.argsort(-together, kind="stable")[:12]
+        keep = keep[together[keep] > 0]
+        self.score, self.best = together[keep], [c[keep] for c in columns]
+
+    def _excuse(self, subject: Subject, xs: list[Any], key: Key, got: Any, score: Any, dtype: Any) -> None:
+        """Clear the score of what the rules for kinks and roots let pass, from the worst on until one stays."""
+        high = np.flatnonzero(score > LIMIT)
+        high = high[np.argsort(-score[high], kind="stable")]
+        for start in range(0, len(high), _CHUNK):
+            chunk = high[start : start + _CHUNK]
+            for rule in (kink_allowance, root_allowance):
+                value = None if got is None else got[chunk]
+                passes = rule(subject, [x[chunk] for x in xs], key, value, dtype)
+                at, chunk = chunk[passes], chunk[~passes]
+                if rule is kink_allowance:
+                    self.at_kinks += len(at)
+                elif len(at):
+                    self.at_roots += len(at)
+                    self.worst_at_roots = max(self.worst_at_roots, float(score[at].max()))
+                score[at] = 0.0
+            if len(chunk):  # the rest is not as bad as this, and what it is need not be known
+                score[high[start + _CHUNK :]] = 0.0
+                return
+
+    def row(self, subject: Subject, key: Key, dtype: Any) -> Row:
+        return Row(
+            str(subject), subject.prim.name, ",".join(map(str, key)), len(key), np.dtype(dtype).name,
+            self.points, self.worst, self.where, self.got, self.exact, self.at_roots, self.worst_at_roots,
+            self.at_kinks, self.open, "correct" if self.worst <= LIMIT else "unstable",
+        )  # fmt: skip
+
+
+def survey(
+    subject: Subject, *, orders: Sequence[int] = (1, 2), dtype: Any = "float64", points: int = 10_000, seed: int = 0
+) -> list[Row]:
+    """Search one primitive for its worst derivatives.
+
+    Parameters
+    ----------
+    subject : Subject
+    orders : sequence of {1, 2}
+    dtype : "float64" or "float32"
+    points : int
+    seed : int
+
+    Returns
+    -------
+    list of Row
+        One for each partial derivative.
+    """
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
+    keys = {order: keys_of(subject, order) for order in orders}
+    tallies = {k: _Tally() for ks in keys.values() for k in ks}
+
+    def judge(xs: list[Any]) -> None:
+        if not len(xs[0]):
+            return
+        arguments = subject.arguments(xs, dtype)
+        got: dict[Key, Any] = {}
+        for order in orders:
+            got |= subject.first(arguments) if order == 1 else subject.second(arguments)
+        exact = exact_partials(subject, arguments, list(tallies))
+        for k, tally in tallies.items():
+            tally.take(subject, arguments, k, got[k], exact[k], dtype)
+
+    targeted = points // 6
+    judge(points_for(subject.prim, dtype, points - targeted, rng))
+    for _ in range(_ROUNDS):
+        found = [t.best for t in tallies.values() if t.best and len(t.best[0])]
+        if not found:
+            break
+        share = max(targeted // _ROUNDS // len(found), 8)
+        moves = [climb(subject.prim, best, dtype, share, rng) for best in found]
+        judge([np.concatenate(c) for c in zip(*moves, strict=True)])
+    return [t.row(subject, k, dtype) for k, t in tallies.items()]
+
+
+def _task(name: str, params: dict[str, Any], orders: Sequence[int], dtype: str, points: int, seed: int) -> list[Row]:
+    subject = next(s for s in subjects([name]) if s.params == params)
+    return survey(subject, orders=orders, dtype=dtype, points=points, seed=seed)
+
+
+def census(
+    names: Sequence[str] | None = None,
+    orders: Sequence[int] = (1, 2),
+    dtypes: Sequence[str] = ("float64",),
+    points: int = 10_000,
+    progress: Callable[[int, int, str], None] | None = None,
+    *,
+    executor: Executor | None = None,
+    processes: int = 1,
+    seed: int = 0,
+) -> list[Row]:
+    """The worst error of every elementwise derivative, found by search.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Registered names of differentiable elementwise primitives; all of them by default.
+    orders : sequence of {1, 2}
+    dtypes : sequence of {"float64", "float32"}
+    points : int
+        For each primitive and dtype; at least 100.
+    progress : callable, optional
+        Called as ``progress(done, total, op)``.
+    executor : concurrent.futures.Executor, optional
+        Where to run; tasks and rows can be pickled.
+    processes : int
+        Without an executor: how many processes to use, 1 for this one only.
+    seed : int
+        Another one searches other points.
+
+    Returns
+    -------
+    list of Row
+        In the order of declaration.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, order or dtype, or too few points.
+
+    Examples
+    --------
+    >>> rows = census(["multiply"], points=200)
+    >>> max(r.worst_ulp for r in rows)
+    0.0
+    """
+    if isinstance(names, str):
+        raise ValueError(f"names is a sequence of names; write [{names!r}]")
+    if points < 100:
+        raise ValueError(f"points must be at least 100 to search anything, got {points}")
+    if not orders or not set(orders) <= {1, 2}:
+        raise ValueError(f"orders holds 1 and 2, got {orders!r}")
+    wrong = [d for d in dtypes if d not in _DTYPES]
+    if wrong:
+        raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {wrong[0]!r}")
+    tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s in subjects(names) for d in dtypes]
+    labels = [str(s) for s in subjects(names) for _ in dtypes]
+    results: list[list[Row]] = [[] for _ in tasks]
+
+    def collect(found: Iterable[tuple[int, list[Row]]]) -> None:
+        for done, (i, rows) in enumerate(found, 1):
+            results[i] = rows
+            if progress is not None:
+                progress(done, len(tasks), labels[i])
+
+    if executor is None and processes <= 1:
+        collect((i, _task(*t)) for i, t in enumerate(tasks))
+    elif executor is not None:
+        collect(_spread(executor, tasks))
+    else:
+        with ProcessPoolExecutor(processes) as pool:
+            collect(_spread(pool, tasks))
+    return [row for rows in results for row in rows]
+
+
+def _spread(executor: Executor, tasks: list[Any]) -> Iterable[tuple[int, list[Row]]]:
+    futures = {executor.submit(_task, *t): i for i, t in enumerate(tasks)}
+    for f in as_completed(futures):
+        yield futures[f], f.result()

@@ -1,0 +1,417 @@
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``.
+
+Exit status: 0 fine, 1 findings, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["main"]
+
+_FINE, _FOUND, _USAGE = 0, 1, 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gtape",
+        description="Checks gtape's derivatives against the exact ones.",
+        epilog="Exit status: 0 fine, 1 findings, 2 wrong usage.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary)
+        made.set_defaults(run=run)
+        made.add_argument(
+            "--json",
+            nargs="?",
+            const="-",
+            metavar="FILE",
+            help="write the result as JSON to FILE, or to standard output in place of the table",
+        )
+        made.add_argument(
+            "--processes",
+            type=_positive,
+            default=min(os.cpu_count() or 1, 8),
+            metavar="N",
+            help="how many processes to use (default: %(default)s)",
+        )
+        made.add_argument(
+            "--no-progress",
+            action="store_true",
+            help="no progress bar (none is shown anyway where standard error is no terminal)",
+        )
+        return made
+
+    c = command(
+        "verify", _verify, "Prove all rules, search all primitives for bad derivatives, check the example programs."
+    )
+    c.add_argument(
+        "--points",
+        type=_points,
+        default=None,
+        metavar="N",
+        help="points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)",
+    )
+    c.add_argument("--quick", action="store_true", help="500 points, float64 only")
+
+    c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
+    c.add_argument("names", nargs="*", metavar="NAME", help="primitives; all of them by default")
+
+    c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
+    c.add_argument("names", nargs="*", metavar="NAME", help="primitives; all elementwise ones by default")
+    c.add_argument(
+        "--points",
+        type=_points,
+        default=10_000,
+        metavar="N",
+        help="points for each primitive and dtype (default: %(default)s)",
+    )
+    c.add_argument(
+        "--orders", type=int, nargs="+", choices=(1, 2), default=[1, 2], metavar="K", help="1, 2 or both (default)"
+    )
+    c.add_argument(
+        "--dtypes",
+        nargs="+",
+        choices=("float64", "float32"),
+        default=["float64"],
+        metavar="D",
+        help="float64 (default), float32",
+    )
+    c.add_argument("--seed", type=int, default=0, metavar="N", help="another seed searches other points (default: 0)")
+
+    c = command("doctor", _doctor, "Measure the declared accuracy of all kernels on this machine; show versions.")
+    c.add_argument(
+        "--points",
+        type=_points,
+        default=2_000,
+        metavar="N",
+        help="points for each kernel and dtype (default: %(default)s)",
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    try:
+        n = int(text)
+    except ValueError:
+        n = 0
+    if n < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on is wanted, not {text!r}")
+    return n
+
+
+def _points(text: str) -> int:
+    n = _positive(text)
+    if n < 100:
+        raise argparse.ArgumentTypeError(f"at least 100 points are needed to search anything, not {n}")
+    return n
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit status: 0 fine, 1 findings, 2 wrong usage.
+    """
+    parser = _parser()
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as e:  # argparse has printed what is wrong, or the help
+        return int(e.code or 0)
+    try:
+        return int(options.run(options))
+    except _Usage as e:
+        print(f"gtape {options.command}: {e}", file=sys.stderr)
+        return _USAGE
+    except BrokenPipeError:
+        # whoever read the output has gone; what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FOUND
+
+
+class _Usage(Exception):
+    """The command cannot be run as it was given."""
+
+
+# ---------------------------------------------------------------------------------------------- output
+
+
+@contextmanager
+def _progress(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    if options.no_progress or not sys.stderr.isatty():
+        yield lambda done, total, what: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+
+def _write(path: str, data: Any) -> None:
+    """Write JSON whole or not at all."""
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise _Usage(f"{path}: there is no folder {folder}; make it first")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".gtape-")
+    except OSError as e:
+        raise _Usage(f"{path} cannot be written: {e.strerror}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _check_path(path: str | None) -> None:
+    """Find out before the work, not after it, that a report has nowhere to go."""
+    if path is None or path == "-":
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise _Usage(f"{path} cannot be written: name a file in a folder that exists and is yours to write")
+
+
+def _table(
+    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], styles: Sequence[str | None]
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name, justify in columns:
+        table.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*row, style=style)
+    # piped output gets the width it needs, not that of a terminal that is not there
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console.print(table)
+
+
+def _ulp(x: float | None) -> str:
+    if x is None:
+        return ""
+    return f"{x:.2f}" if x < 1000 else f"{x:.1e}"
+
+
+def versions() -> dict[str, str]:
+    """What the figures were measured with."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in ("gtape", "numpy", "scipy", "sympy", "python-flint", "hypothesis"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed" if name != "gtape" else "checkout"
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- commands
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from gtape.verify import runs
+
+    _check_path(options.json)
+    points = options.points or (500 if options.quick else 10_000)
+    dtypes = ("float64",) if options.quick else ("float64", "float32")
+    lines, jobs = runs.jobs_of(points=points, dtypes=dtypes)
+    with _progress(options) as progress:
+        outcome = runs.run(lines, jobs, processes=options.processes, progress=progress)
+    if options.json:
+        _write(
+            options.json,
+            {
+                "versions": versions(),
+                "points": points,
+                "dtypes": list(dtypes),
+                "ok": outcome.ok,
+                "seconds": round(outcome.seconds, 1),
+                "lines": [x.as_dict() for x in outcome.lines],
+            },
+        )
+    if options.json != "-":
+        rows = [
+            (x.name, x.kind, x.proof, _ulp(x.worst.get(1)), _ulp(x.worst.get(2)), str(x.at_roots or ""), x.verdict)
+            for x in outcome.lines
+        ]
+        columns = (
+            ("op", "left"),
+            ("kind", "left"),
+            ("proof", "left"),
+            ("order 1, ULP", "right"),
+            ("order 2, ULP", "right"),
+            ("at roots", "right"),
+            ("verdict", "left"),
+        )
+        _table("gtape verify", columns, rows, [None if x.ok else "bold red" for x in outcome.lines])
+        _closing(outcome, points, dtypes)
+    return _FINE if outcome.ok else _FOUND
+
+
+def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
+    lines = outcome.lines
+    bad = [x for x in lines if not x.ok]
+    primitives = [x for x in lines if x.kind != "program"]
+    proved = sum(x.proof == "proved" for x in primitives)
+    certified = sum(x.proof == "certified" for x in primitives)
+    for x in bad:
+        print(f"{x.name}: {x.findings[0]}" + (f" (and {len(x.findings) - 1} more)" if len(x.findings) > 1 else ""))
+    print(
+        f"{proved} of {len(primitives)} primitives proved"
+        + (f", {certified} certified at exact points only" if certified else "")
+    )
+    print(
+        f"{sum(x.checked for x in lines):,} derivatives compared with the exact ones, {points:,} points a primitive"
+        f" in float64{', a quarter in float32' if 'float32' in dtypes else ''}; {len(lines) - len(primitives)} programs"
+    )
+    print(f"{'nothing found' if not bad else f'{len(bad)} with findings'} in {outcome.seconds:.0f} s")
+
+
+def _prove(options: argparse.Namespace) -> int:
+    from gtape import catalogue
+    from gtape.primitive import REGISTRY
+    from gtape.verify import runs
+
+    _check_path(options.json)
+    catalogue.load()
+    for name in options.names:
+        if name not in REGISTRY:
+            raise _Usage(f"there is no primitive named {name!r}; `gtape prove` without names lists all")
+        if not REGISTRY[name].differentiable:
+            raise _Usage(f"{name!r} is not differentiable, so there is no rule to prove")
+    wanted = [p for p in REGISTRY.values() if p.differentiable and (not options.names or p.name in options.names)]
+    lines = [runs.Line(p.name, p.kind) for p in wanted]
+    jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
+    with _progress(options) as progress:
+        outcome = runs.run(lines, jobs, processes=min(options.processes, len(jobs)), progress=progress)
+    if options.json:
+        _write(options.json, {"versions": versions(), "ok": outcome.ok, "proofs": [x.as_dict() for x in lines]})
+    if options.json != "-":
+        rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
+        _table(
+            "gtape prove",
+            (("op", "left"), ("kind", "left"), ("proof", "left"), ("seconds", "right")),
+            rows,
+            [None if x.ok else "bold red" for x in lines],
+        )
+        for x in lines:
+            for text in x.findings:
+                print(f"{x.name}: {text}")
+        print(f"{sum(x.proof == 'proved' for x in lines)} of {len(lines)} proved")
+    return _FINE if outcome.ok else _FOUND
+
+
+def _census(options: argparse.Namespace) -> int:
+    from gtape.verify.census import census
+
+    _check_path(options.json)
+    try:
+        with _progress(options) as progress:
+            rows = census(
+                options.names or None, tuple(dict.fromkeys(options.orders)), tuple(dict.fromkeys(options.dtypes)),
+                options.points, progress,
+                processes=options.processes, seed=options.seed,
+            )  # fmt: skip
+    except ValueError as e:
+        raise _Usage(str(e)) from None
+    ok = all(r.ok for r in rows)
+    if options.json:
+        from gtape.verify.runs import _plain
+
+        _write(
+            options.json,
+            {"versions": versions(), "ok": ok, "rows": [{k: _plain(v) for k, v in r._asdict().items()} for r in rows]},
+        )
+    if options.json != "-":
+        columns = (
+            ("op", "left"),
+            ("by", "left"),
+            ("order", "right"),
+            ("dtype", "left"),
+            ("points", "right"),
+            ("worst ULP", "right"),
+            ("where", "left"),
+            ("at roots", "right"),
+            ("at kinks", "right"),
+            ("verdict", "left"),
+        )
+        texts = [
+            (
+                r.op, r.argument, str(r.order), r.dtype, str(r.points), _ulp(r.worst_ulp),
+                ", ".join(f"{v:.17g}" for v in r.where) if r.worst_ulp else "", str(r.at_roots or ""),
+                str(r.at_kinks or ""), r.verdict,
+            )
+            for r in rows
+        ]  # fmt: skip
+        _table("gtape census", columns, texts, [None if r.ok else "bold red" for r in rows])
+    return _FINE if ok else _FOUND
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from gtape.verify.doctor import examine_kernels
+
+    _check_path(options.json)
+    with _progress(options) as progress:
+        found = examine_kernels(points=options.points, processes=options.processes, progress=progress)
+    bad = [k for k in found if not k.ok]
+    if options.json:
+        _write(options.json, {"versions": versions(), "ok": not bad, "kernels": [k.as_dict() for k in found]})
+    if options.json != "-":
+        print(", ".join(f"{k} {v}" for k, v in versions().items()))
+        columns = (
+            ("kernel", "left"),
+            ("dtype", "left"),
+            ("declared ULP", "right"),
+            ("measured", "right"),
+            ("where", "left"),
+        )
+        rows = [
+            (
+                k.op,
+                k.dtype,
+                f"{k.declared:g}",
+                _ulp(k.measured),
+                ", ".join(f"{v:.17g}" for v in k.where) if k.measured else "",
+            )
+            for k in found
+        ]
+        _table("gtape doctor", columns, rows, [None if k.ok else "bold red" for k in found])
+        print(
+            f"{len(bad)} of {len(found)} kernels are less accurate here than declared"
+            if bad
+            else f"all {len(found)} kernels are as accurate as declared"
+        )
+    return _FINE if not bad else _FOUND
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Kinks and ties that a program meets: what the op returns there, and the one-sided derivatives around it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracle import BALLS, Oracle, jet_world
+from gtape.verify.verdict import Finding
+from gtape.worlds import NUMPY
+
+__all__ = ["flipped_branch", "kinks_met"]
+
+_STEP = arb(2) ** -160
+_UNBOUNDED = 2.0**100
+
+
+def _partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
+    """The partials of an elementwise op at balls, by the mirror's own derivative."""
+    world = jet_world(1)
+    found = []
+    for a in active:
+        arguments = [
+            world.jet(x, np.broadcast_to(np.asarray(1).astype(object), np.shape(x))) if i == a else x
+            for i, x in enumerate(xs)
+        ]
+        found.append(world.component(getattr(world, node.prim.name)(*arguments, **node.params), 1))
+    return found
+
+
+def _around(node: Node, at: list[Any], a: int) -> list[float]:
+    """The partial by argument `a` in the smooth regions that meet at a point."""
+    found = []
+    for signs in itertools.product((-1, 0, 1), repeat=len(at)):
+        if not any(signs):
+            continue
+        moved = [x + sign * _STEP * (1 + abs(x[0])) if sign else x for x, sign in zip(at, signs, strict=True)]
+        try:
+            found.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
+        except ArithmeticError:
+            continue
+    return found
+
+
+def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
+    """A `convention` finding for every op that was evaluated exactly at a kink."""
+    findings = []
+    for node in program.nodes:
+        if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
+            continue
+        xs = [objects(oracle.env[j]) for j in node.inputs]
+        hit = _where_kinked(node, xs)
+        if hit is None:
+            continue
+        at = [objects(np.broadcast_to(x, node.shape))[hit].reshape(-1)[:1] if node.shape else x.reshape(1) for x in xs]
+        for a in node.active:
+            try:
+                value = float(to_float(_partials(node, at, (a,))[0])[0])
+                sides = []
+                for sign in (-1, 1):
+                    moved = [x + sign * _STEP * (1 + abs(x[0])) if i == a else x for i, x in enumerate(at)]
+                    sides.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
+            except ArithmeticError:
+                continue
+            low, high = min(sides), max(sides)
+            if low == high == value:
+                continue
+            inside: bool | None = low <= value <= high
+            if not inside and len(at) > 1:  # where several arguments meet, all of them may move
+                around = _around(node, at, a)
+                inside = bool(around) and min(around) <= value <= max(around)
+            if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
+                inside = None  # a pole that the op fills in: no one-sided derivative is finite
+            findings.append(
+                Finding(
+                    "convention",
+                    order=order,
+                    op=node.name,
+                    line=node.line,
+                    got=value,
+                    inside=inside,
+                    reason=f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}",
+                )
+            )
+            break
+    return findings
+
+
+def _where_kinked(node: Node, xs: list[Any]) -> Any:
+    points = [k for k in node.prim.kinks if isinstance(k, (int, float))]
+    if points and len(xs) == 1:
+        recorded = np.frompyfunc(lambda e: any(e == p for p in points), 1, 1)(xs[0])
+        mask = np.asarray(recorded, dtype=bool)
+        return mask if mask.any() else None
+    if len(xs) >= 2:
+        pairs = [(0, 1)] if len(xs) == 2 else [(0, 1), (0, 2)] if node.prim.name != "where" else []
+        for i, j in pairs:
+            mask = np.asarray(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(xs[i], xs[j]), dtype=bool)
+            if mask.any():
+                return np.broadcast_to(mask, node.shape)
+    return None
+
+
+def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
+    """The first op whose recorded inputs lie on another branch than the exact ones."""
+    for node in program.nodes:
+        if node.kind != "op":
+            continue
+        if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
+            recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
+            exact = [oracle.env[j] for j in node.inputs]
+            for a in node.active:
+                p = node.prim.partials[a]
+                if not callable(p):
+                    continue
+                with np.errstate(all="ignore"):
+                    here = np.asarray(p(NUMPY, np.asarray(node.output), *recorded, **node.params), dtype=np.float64)
+                there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
+                if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
+                    return node
+        if node.name in ("max", "min", "sort"):
+            x = np.asarray(program.nodes[node.inputs[0]].output, dtype=np.float64)
+            y = to_float(objects(oracle.env[node.inputs[0]]))
+            if x.size and (np.argsort(x.ravel(), kind="stable") != np.argsort(y.ravel(), kind="stable")).any():
+                return node
+    return None if not oracle.flips else oracle.flips[0]

@@ -1,0 +1,393 @@
+"""The engine behind check, judge and the flag: is a derivative the exact one?
+
+The order of work: the exact derivative with its certificate, at rising precision; the float result against it, within
+the two bounds; and where something is off, a search for the op that is to blame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gtape import record
+from gtape.indexed_slices import IndexedSlices
+from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, ties_assumed, to_double_double, to_float
+from gtape.symbolic.mirrors import has_mirror
+from gtape.symbolic.program import Program, build
+from gtape.verify.blame import blame
+from gtape.verify.collect import note
+from gtape.verify.local import check_locally
+from gtape.verify.noise import SPREADS, global_bounds
+from gtape.verify.oracle import Oracle, TooDeep
+from gtape.verify.outside import not_differentiable, outside
+from gtape.verify.ulp import spacing, ulps_between
+from gtape.verify.verdict import Finding, Report
+
+__all__ = ["check_gradient", "check_jacobian", "examine"]
+
+PRECISIONS = (200, 800, 3200)
+TIES = 800
+_BIG = 20_000  # more numbers than this along a program: no more than 800 bits
+ROUNDINGS = 4.5  # ULP: what an elementwise derivative may be off, and the rounding of the product with its cotangent
+
+
+# ------------------------------------------------------------------------------------------------ the engine
+
+
+def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool = True) -> Report:
+    """Compare numbers that are claimed to be the gradient of a program with the exact ones.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays or None
+        Cotangent of each output.
+    got : list of arrays or None
+        What is claimed for each source.
+    locally : bool
+        Whether to look at every op and rule by itself, too.
+
+    Returns
+    -------
+    Report
+    """
+    before = record.get_stack()
+    record.set_stack(())
+    try:
+        with np.errstate(all="ignore"):
+            return _examine(program, seeds, got, locally)
+    finally:
+        record.restore_stack(before)
+
+
+def _order(program: Program) -> int:
+    return 2 if any(n.mark is not None for n in program.nodes) else 1
+
+
+def _size(program: Program) -> int:
+    return sum(
+        int(np.size(n.output)) if not isinstance(n.output, tuple) else sum(map(np.size, n.output))
+        for n in program.nodes
+    )
+
+
+def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report:
+    order = _order(program)
+    report = Report(coverage={"ops": sum(n.kind == "op" for n in program.nodes), "rules": 0})
+    undecided: Finding | None = None
+    bodiless = [
+        n for n in program.nodes if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
+    ]
+    for n in bodiless:
+        report.findings.append(
+            Finding(
+                "undecided",
+                order=order,
+                op=n.name,
+                line=n.line,
+                reason=f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by",
+            )
+        )
+    if bodiless:
+        return report
+    for n in program.nodes:
+        if n.kind == "op" and not has_mirror(n.name):
+            reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
+            report.findings.append(Finding("undecided", order=order, op=n.name, line=n.line, reason=reason))
+            return report
+    bad = outside(program, got)
+    if bad is not None:
+        bad.order = order
+        report.findings.append(bad)
+        return report
+    tied: list[Any] = []
+    context: Any
+    for bits in PRECISIONS[:2] if _size(program) > _BIG else PRECISIONS:
+        report.coverage["bits"] = bits
+        oracle = Oracle(program, seeds)
+        try:
+            # Equal numbers that were computed in two ways overlap at any precision.
+            context = ties_assumed() if bits >= TIES else contextlib.nullcontext([])
+            with precision(bits), context as tied:
+                done = _at(program, oracle, seeds, got, order, report, locally)
+        except Undecided as e:
+            undecided = Finding("undecided", order=order, reason=f"a comparison stays open at {bits} bits: {e}")
+        except TooDeep as e:
+            report.findings.append(Finding("undecided", order=order, reason=str(e)))
+            return report
+        except ArithmeticError as e:
+            undecided = Finding("undecided", order=order, reason=f"{e} at {bits} bits")
+        else:
+            if done is None:
+                if tied:
+                    report.findings.append(
+                        Finding(
+                            "convention",
+                            order=order,
+                            inside=True,
+                            reason=f"{len(tied)} pairs of numbers that agree to {bits // 3} bits were taken as ties",
+                        )
+                    )
+                return report
+            undecided = done
+    assert undecided is not None
+    report.findings.append(not_differentiable(program, order) or undecided)
+    return report
+
+
+def _at(
+    program: Program, oracle: Oracle, seeds: list[Any], got: list[Any], order: int, report: Report, locally: bool
+) -> Finding | None:
+    """The whole check at the precision in force; returns what stays undecided, or None when `report` has it all."""
+    from gtape.verify.conventions import kinks_met
+
+    oracle.evaluate()
+    exact = oracle.replay()
+    failures = oracle.certify(exact)
+    report.used = oracle.used()
+    if failures:
+        report.findings += blame(program, oracle, failures, got, order)
+        return None
+    findings, open_elements, worst, n = _compare(program, oracle, exact, got, order)
+    if open_elements:
+        return Finding(
+            "undecided",
+            order=order,
+            reason=f"{open_elements} elements are not enclosed tightly enough at {report.coverage['bits']} bits",
+        )
+    report.findings += findings
+    report.checked += n
+    report.max_ulp = max(report.max_ulp, worst)
+    report.coverage["rules"] = len(oracle.made)
+    for flipped in oracle.flips:
+        report.findings.append(
+            Finding(
+                "conditioning",
+                order=order,
+                op=flipped.name,
+                line=flipped.line,
+                reason=f"rounding decided {flipped.name} otherwise than the exact values do",
+            )
+        )
+    report.findings += kinks_met(program, oracle, order)
+    if locally:
+        for f in check_locally(program, seeds, oracle.env):
+            f.order = order
+            report.findings.append(f)
+    return None
+
+
+def _body_connected(program: Program, node: Any) -> bool:
+    inputs = {node.inputs[a] for a in node.active}
+    return bool(inputs & set(program.ancestors(node.body)))
+
+
+def _compare(
+    program: Program, oracle: Oracle, exact: list[Any], got: list[Any], order: int
+) -> tuple[list[Finding], int, float, int]:
+    findings: list[Finding] = []
+    open_elements, worst_ulp, checked = 0, 0.0, 0
+    bounds: list[Any] | None = None
+    for s, (e, g) in enumerate(zip(exact, got, strict=True)):
+        if g is None:
+            if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
+                findings.append(
+                    Finding(
+                        "unconnected",
+                        order=order,
+                        element=(s, ()),
+                        reason="the tape found no path to this source, but the exact derivative is not zero",
+                    )
+                )
+            continue
+        g = np.asarray(g)
+        if e is None:
+            e = np.zeros(g.shape, dtype=object)
+        e = objects(np.broadcast_to(objects(e), g.shape))
+        dtype = g.dtype
+        # The digits beyond float64 say nothing about a float32.
+        high, low = to_double_double(e) if dtype.itemsize == 8 else (to_float(e), 0.0)
+        rad = radius(e)
+        unit = spacing(high, dtype)
+        off = np.abs((g.astype(np.float64) - high) - low)
+        ulps = ulps_between(g, high, low, dtype)
+        tight = ROUNDINGS * unit + spacing(0.0, dtype)
+        if bounds is None and not (off + rad <= tight).all():
+            bounds = global_bounds(program, oracle.seeds, got)
+        loose = np.zeros(g.shape) if bounds is None or bounds[s] is None else np.broadcast_to(bounds[s], g.shape)
+        allowed = tight + np.nan_to_num(loose, nan=0.0)
+        inside = off + rad <= allowed
+        largest = float(np.finfo(dtype).max)
+        over = np.abs(high) > largest * (1 + float(np.finfo(dtype).eps) / 4)
+        rounded = over & np.isinf(g) & (np.sign(g) == np.sign(high))
+        beyond = (off - rad > allowed) & ~rounded | (~np.isfinite(g) & ~rounded)
+        unclear = ~(inside | beyond | rounded)
+        open_elements += int(unclear.sum())
+        checked += g.size
+        if inside.any():
+            worst_ulp = max(worst_ulp, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
+        loose_ones = inside & (off > tight)
+        if loose_ones.any():
+            findings.append(
+                _element(
+                    program,
+                    s,
+                    "conditioning",
+                    loose_ones,
+                    ulps,
+                    g,
+                    e,
+                    loose,
+                    order,
+                    "the problem itself loses these digits: the error is within the global bound",
+                )
+            )
+        if rounded.any():
+            findings.append(
+                _element(
+                    program,
+                    s,
+                    "range",
+                    rounded,
+                    ulps,
+                    g,
+                    e,
+                    loose,
+                    order,
+                    f"the exact derivative overflows {dtype.name}",
+                )
+            )
+        if beyond.any():
+            findings += _outside_elements(program, oracle, s, beyond, ulps, g, e, loose, order)
+    return findings, open_elements, worst_ulp, checked
+
+
+def _element(
+    program: Program,
+    s: int,
+    verdict: str,
+    mask: Any,
+    ulps: Any,
+    g: Any,
+    e: Any,
+    loose: Any,
+    order: int,
+    reason: str,
+    **more: Any,
+) -> Finding:
+    index = (
+        np.unravel_index(int(np.argmax(np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0))), g.shape)
+        if g.ndim
+        else ()
+    )
+    size = abs(float(objects(e)[index])) if g.size else 0.0
+    eps = float(np.finfo(g.dtype).eps)
+    condition = float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / (eps * size) if size else None
+    return Finding(
+        verdict,
+        order=order,
+        element=(s, tuple(int(i) for i in index)),
+        got=g[index].item() if g.size else None,
+        exact=digits(objects(e)[index]),
+        ulps=float(ulps[index]),
+        condition=condition,
+        reason=reason,
+        **more,
+    )
+
+
+def _outside_elements(
+    program: Program, oracle: Oracle, s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any, order: int
+) -> list[Finding]:
+    """The replay is exact, the float result is out of bounds: a formula that loses digits, or another branch."""
+    from gtape.verify.conventions import flipped_branch
+
+    flipped = flipped_branch(program, oracle)
+    if flipped is not None:
+        return [
+            _element(
+                program,
+                s,
+                "conditioning",
+                mask,
+                ulps,
+                g,
+                e,
+                loose,
+                order,
+                f"rounding moved {flipped.name} to the other side of its kink",
+                op=flipped.name,
+                line=flipped.line,
+            )
+        ]
+    custom = next((n for n in program.nodes if n.kind == "custom"), None)
+    blame = custom.name if custom is not None else None
+    line = custom.line if custom is not None else None
+    reason = "the rule is right, but its formula loses digits that the problem does not"
+    found = check_locally(program, oracle.seeds)
+    if found and custom is None:
+        blame, line, reason = found[0].op, found[0].line, found[0].reason
+    verdict = "unstable" if custom is not None or not found else found[0].verdict
+    return [_element(program, s, verdict, mask, ulps, g, e, loose, order, reason, op=blame, line=line)]
+
+
+# ------------------------------------------------------------------------------------------------ the flag's hook
+
+
+def _raw(result: Any) -> Any:
+    if result is None:
+        return None
+    if isinstance(result, IndexedSlices):
+        result = result._as_tensor()
+    return np.asarray(result._value)
+
+
+def check_gradient(
+    session: Any, targets: list[Any], start: Any, sources: list[Any], results: list[Any], *, strict: bool
+) -> None:
+    """What ``GradientTape(verify=True).gradient`` calls before it returns.
+
+    Raises
+    ------
+    VerificationError
+        If a gradient is not the exact one.
+    """
+    before = record.get_stack()
+    record.set_stack(())
+    try:
+        pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
+        program = build([(t._record, t._value) for t, _ in pairs], sources)
+        raw = [_raw(r) for r in results]
+    finally:
+        record.restore_stack(before)
+    report = examine(program, [g._value for _, g in pairs], raw)
+    settle(report, strict=strict)
+
+
+def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
+    """The same for ``jacobian``: every row is checked as a gradient."""
+    report = Report()
+    program = build([(target._record, target._value)], sources)
+    shape = target._aval.shape
+    for index in np.ndindex(*shape):
+        seed = np.zeros(shape, dtype=target._aval.dtype)
+        seed[index] = 1
+        rows = [None if r is None else np.asarray(r._value)[index] for r in results]
+        report.extend(examine(program, [seed], rows, locally=not report.checked))
+    settle(report, strict=strict)
+
+
+class UndecidedWarning(UserWarning):
+    """A gradient could not be checked."""
+
+
+def settle(report: Report, *, strict: bool) -> None:
+    """Raise for what is wrong, warn for what is undecided."""
+    note(report)
+    report.raise_if_failed(strict=strict)
+    for f in report.findings:
+        if f.verdict == "undecided":
+            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=4)

@@ -1,0 +1,32 @@
+"""The verify flag's check of ``batch_jacobian``: each column of all rows at once is one gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.program import build
+from gtape.verify.examine import examine, settle
+from gtape.verify.verdict import Report
+
+__all__ = ["check_batch_jacobian"]
+
+
+def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
+    """What ``GradientTape(verify=True).batch_jacobian`` calls before it returns.
+
+    Raises
+    ------
+    VerificationError
+        If a number is not the exact one.
+    """
+    report = Report()
+    program = build([(target._record, target._value)], [source])
+    shape, dtype = target._aval.shape, target._aval.dtype
+    values = np.asarray(result._value)
+    for index in np.ndindex(*shape[1:]):
+        seed = np.zeros(shape, dtype=dtype)
+        seed[(slice(None), *index)] = 1
+        report.extend(examine(program, [seed], [values[(slice(None), *index)]], locally=not report.checked))
+    settle(report, strict=strict)

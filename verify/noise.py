@@ -1,0 +1,114 @@
+"""The global bound: how far rounding may carry a whole gradient, by re-running it with noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.dispatch import cotangents
+from gtape.symbolic.program import Program
+from gtape.verify.bounds import NoiseWorld, spread_of
+from gtape.verify.oracle import _Shape
+from gtape.worlds import NUMPY
+
+__all__ = ["RUNS", "SPREADS", "global_bounds", "noisy_gradient"]
+
+SPREADS = 16.0
+RUNS = 5
+
+
+def global_bounds(program: Program, seeds: list[Any], got: list[Any]) -> list[Any]:
+    """Sixteen spreads of noisy runs, for each source."""
+    dtypes = [
+        np.asarray(n.output).dtype
+        for n in program.nodes
+        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind == "f"
+    ]
+    dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
+    runs: list[list[Any]] = []
+    world = NoiseWorld(np.random.default_rng(7), dtype)
+    for _ in range(RUNS + 1):
+        runs.append(noisy_gradient(program, seeds, world))
+        world.again()
+    bounds = []
+    for s in range(len(program.sources)):
+        base = runs[0][s]
+        bounds.append(None if base is None else SPREADS * spread_of([r[s] for r in runs[1:]], base))
+    return bounds
+
+
+def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
+    """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body."""
+    env: dict[int, Any] = {}
+    for node in program.nodes:
+        if node.kind == "op" and not isinstance(node.output, tuple) and np.asarray(node.output).dtype.kind in "biu":
+            env[node.index] = np.asarray(node.output)
+        else:
+            env[node.index] = program.step(world, node, env)
+    cots: dict[int, Any] = {}
+    for i, c in zip(program.outputs, seeds, strict=True):
+        if c is not None:
+            g: Any = np.broadcast_to(world.lift(c), program.nodes[i].shape)
+            cots[i] = cots[i] + g if i in cots else g
+    declared = _declared_pulls(program)
+    for i in reversed(program.ancestors(program.outputs)):
+        node = program.nodes[i]
+        g = cots.get(i)
+        if g is None or node.kind in ("leaf", "const"):
+            continue
+        if node.kind == "custom":
+            if i in declared:
+                made = declared[i](g)
+                pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True)]
+            else:
+                parts = g if isinstance(g, dict) else {0: g}
+                pairs = [(node.body[k], c) for k, c in parts.items()]
+        elif node.kind == "item":
+            whole = cots.get(node.inputs[0], {})
+            k = node.params["index"]
+            cots[node.inputs[0]] = {**whole, k: whole[k] + g if k in whole else g}
+            continue
+        elif not node.active:
+            continue
+        else:
+            xs = tuple([env[j] for j in node.inputs])
+            y = env[i]
+            if isinstance(g, dict):
+                g = tuple(g.get(k, np.zeros(np.shape(v))) for k, v in enumerate(y))
+            shapes = tuple([_Shape(np.shape(x)) for x in xs])
+            made = cotangents(
+                world, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
+            )
+            if node.prim.kind == "elementwise":
+                # What a selection switched off stays off through a partial that is not finite there.
+                made = [
+                    c if np.isfinite(c).all() or np.shape(c) != np.shape(g) else np.where(np.asarray(g) == 0, 0.0, c)
+                    for c in made
+                ]
+            pairs = list(zip([node.inputs[a] for a in node.active], made, strict=True))
+        for j, c in pairs:
+            if c is not None:
+                cots[j] = cots[j] + c if j in cots else c
+    result = []
+    for nodes in program.sources:
+        arrived = [cots[i] for i in nodes if i in cots]
+        result.append(None if not arrived else np.asarray(sum(arrived[1:], arrived[0]), dtype=np.float64))
+    return result
+
+
+def _declared_pulls(program: Program) -> dict[int, Any]:
+    pulls: dict[int, Any] = {}
+    for node in program.nodes:
+        if node.kind == "custom" and node.prim.declared is not None:
+
+            def pull(g: Any, node: Any = node) -> list[Any]:
+                dtype = np.asarray(node.output).dtype if not isinstance(node.output, tuple) else np.dtype(np.float64)
+                parts = g if not isinstance(g, dict) else tuple(g.values())
+                return [
+                    None if c is None else np.asarray(c, dtype=np.float64)
+                    for c in node.pull.cotangents(NUMPY, np.asarray(parts, dtype=dtype))
+                ]
+
+            pulls[node.index] = pull
+    return pulls

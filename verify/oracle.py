@@ -1,0 +1,664 @@
+"""The exact derivative of a recorded program.
+
+Two independent ways that must agree. The *replay* runs the tape's own rules in balls and yields every element. The
+*jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a random direction: if the sum
+of direction times replayed gradient is the directional derivative, the replay is exact in every element (a wrong
+element would have to be orthogonal to random integers). A gradient taken under an outer tape is certified against the
+jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.dispatch import cotangents
+from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.program import GradMark, Node, Program
+from gtape.symbolic.worlds import BallWorld, JetWorld
+
+__all__ = ["BALLS", "Failure", "Oracle", "TooDeep"]
+
+BALLS = BallWorld()
+_JETS: dict[int, JetWorld] = {}
+
+
+def jet_world(k: int) -> JetWorld:
+    """The world of jets in k directions (made once)."""
+    found = _JETS.get(k)
+    if found is None:
+        found = _JETS[k] = JetWorld(k)
+    return found
+
+
+class TooDeep(Exception):
+    """Gradients are nested deeper than the oracle follows."""
+
+
+class Failure:
+    """A certificate that failed: which rule, of which node, and by how much."""
+
+    __slots__ = ("error", "mark", "node", "what")
+
+    def __init__(self, what: str, node: Node | None, error: float, mark: GradMark | None = None) -> None:
+        self.what = what
+        self.node = node
+        self.error = error
+        self.mark = mark
+
+
+class _Shape:
+    """Stands in for an input that a rule does not read."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.dtype = object
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+def _zeros(shape: tuple[int, ...]) -> Any:
+    out = np.empty(shape, dtype=object)
+    out[...] = arb(0)
+    return out
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return a + b if isinstance(a, _Parts) else objects(a + b)
+
+
+def as_balls(x: Any) -> Any:
+    """Object array of balls, also from integers that exact zeros became."""
+    return objects(x)
+
+
+def inner(a: Any, b: Any) -> arb:
+    """Sum of products of two object arrays."""
+    total = arb(0)
+    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+        total = total + p * q
+    return arb(total)
+
+
+def magnitude(a: Any, b: Any) -> arb:
+    """Sum of magnitudes of products: what an error of the inner product is measured against."""
+    with np.errstate(all="ignore"):
+        rough = float(np.dot(np.abs(to_float(a)).ravel(), np.abs(to_float(b)).ravel()))
+    if 1e-280 < rough < 1e280:
+        return arb(rough)
+    total = arb(0)
+    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+        total = total + abs(arb(p * q))
+    return total
+
+
+def directions(shape: tuple[int, ...], rng: Any) -> Any:
+    """Random nonzero integers, exact in every world."""
+    n = rng.integers(1, 2**12, size=shape) * rng.choice([-1, 1], size=shape)
+    return np.asarray(n).astype(object)
+
+
+class Oracle:
+    """The exact value and derivatives of one program, at the precision in force.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays
+        The cotangent of each output of the program, as recorded floats.
+    """
+
+    def __init__(self, program: Program, seeds: list[Any]) -> None:
+        self.program = program
+        self.seeds = seeds
+        self.env: dict[int, Any] = {}
+        self.made: dict[int, tuple[Any, list[Any]]] = {}
+        self.flips: list[Node] = []
+        self.rng = np.random.default_rng(20260111)
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def evaluate(self) -> None:
+        """Every node's exact value in balls; conditions and indices as recorded."""
+        self.flips = []
+        for node in self.program.nodes:
+            self.env[node.index] = self._value(node, self.env)
+
+    def _value(self, node: Node, env: dict[int, Any]) -> Any:
+        if node.kind == "op" and not _floating(node.output):
+            if node.prim.kind == "elementwise" and np.asarray(node.output).dtype.kind == "b":
+                try:
+                    exact = getattr(BALLS, node.prim.name)(*[env[i] for i in node.inputs], **node.params)
+                except Undecided as e:
+                    if not e.hopeless:
+                        raise
+                    return BALLS.lift(node.output)  # a NaN: what was recorded stands
+                if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
+                    self.flips.append(node)
+            return BALLS.lift(node.output)
+        return self.program.step(BALLS, node, env)
+
+    # ------------------------------------------------------------------------------------------ the replay
+
+    def replay(self) -> list[Any]:
+        """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
+        if not self.env:
+            self.evaluate()
+        merged: dict[int, Any] = {}
+        for i, c in zip(self.program.outputs, self.seeds, strict=True):
+            if c is not None:
+                ball = np.broadcast_to(as_balls(BALLS.lift(np.asarray(c))), self.program.nodes[i].shape)
+                merged[i] = _plus(merged[i], ball) if i in merged else ball
+        cots = self.sweep(merged, self.made)
+        return [self._gather(cots, nodes) for nodes in self.program.sources]
+
+    def used(self) -> dict[tuple[str, int], int]:
+        """(op, argument) of every rule that took part, with the length of its longest sum."""
+        found: dict[tuple[str, int], int] = {}
+
+        def add(node: Node, a: int) -> None:
+            key = (node.name, a)
+            found[key] = max(found.get(key, 1), _longest_sum(node, self.program.nodes[node.inputs[a]].shape))
+
+        nodes = self.program.nodes
+        for i, (_, made) in self.made.items():
+            if nodes[i].kind == "op":
+                for a, c in zip(nodes[i].active, made, strict=True):
+                    if c is not None and any(e != 0 for e in objects(c).ravel().tolist()):
+                        add(nodes[i], a)
+        marked = {t for n in nodes if n.mark is not None for t in n.mark.targets}
+        for i in self.program.ancestors(marked):
+            if nodes[i].kind == "op":
+                for a in nodes[i].active:
+                    add(nodes[i], a)
+        return found
+
+    @staticmethod
+    def _gather(cots: dict[int, Any], nodes: list[int]) -> Any:
+        total = None
+        for i in nodes:
+            c = cots.get(i)
+            if c is not None:
+                total = c if total is None else _plus(total, c)
+        return total
+
+    def sweep(self, start: dict[int, Any], keep: dict[int, Any] | None = None) -> dict[int, Any]:
+        """Reverse sweep over the nodes that `start` depends on; returns the cotangent of every node."""
+        program = self.program
+        cots = dict(start)
+        for i in reversed(program.ancestors(start)):
+            g = cots.get(i)
+            node = program.nodes[i]
+            if g is None or node.kind in ("leaf", "const") or not node.active:
+                continue
+            made = self._pull(node, g)
+            if keep is not None:
+                keep[i] = (g, made)
+            for j, c in zip(
+                [node.inputs[a] for a in node.active] if node.kind != "item" else [node.inputs[0]], made, strict=True
+            ):
+                if c is None:
+                    continue
+                c = c if isinstance(c, _Parts) else objects(c)
+                cots[j] = _plus(cots[j], c) if j in cots else c
+        return cots
+
+    def _pull(self, node: Node, g: Any) -> list[Any]:
+        if node.kind == "item":
+            parts: dict[int, Any] = {node.params["index"]: g}
+            return [_Parts(parts)]
+        if node.kind == "custom":
+            return self._custom(node, g)
+        xs = tuple([self.env[i] for i in node.inputs])
+        y = self.env[node.index]
+        if isinstance(g, _Parts):
+            g = tuple(g.parts.get(i, objects(np.zeros(np.shape(v), dtype=object))) for i, v in enumerate(y))
+        shapes = tuple([_Shape(np.shape(x)) for x in xs])
+        made = cotangents(
+            BALLS, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
+        )
+        if node.prim.kind == "elementwise":
+            made = [
+                _dead_stays_dead(c, g, s.shape) for c, s in zip(made, [shapes[a] for a in node.active], strict=True)
+            ]
+        return made
+
+    def _custom(self, node: Node, g: Any) -> list[Any]:
+        """The user's gradient function, traced on tensors and run again in balls."""
+        parts = list(g) if isinstance(g, tuple) else [g]
+        sub, outputs, seeds = trace_back(node)
+        env: dict[int, Any] = {}
+        for n in sub.nodes:
+            if n.index in env:
+                continue
+            if n.seq in seeds:
+                env[n.index] = parts[seeds[n.seq]]
+                continue
+            known = self.program.by_seq.get(n.seq) if n.kind != "const" else None
+            if known and n.kind != "leaf":
+                env[n.index] = self.env[known[-1]]
+            elif known:
+                same = [k for k in known if self.program.nodes[k].output is n.output]
+                env[n.index] = self.env[same[0] if same else known[-1]]
+            else:
+                env[n.index] = self._value_in(sub, n, env)
+        return [None if o is None else env[o] for o in outputs]
+
+    @staticmethod
+    def _value_in(sub: Program, n: Node, env: dict[int, Any]) -> Any:
+        if n.kind == "op" and not _floating(n.output):
+            return BALLS.lift(n.output)
+        return sub.step(BALLS, n, env)
+
+    # ------------------------------------------------------------------------------------------ the jets
+
+    def jets(
+        self, k: int, tangents: dict[int, list[Any]], only: Iterable[int], given: dict[int, Any] | None = None
+    ) -> dict[int, Any]:
+        """Run the mirrors on jets in `k` directions.
+
+        Parameters
+        ----------
+        tangents : dict
+            Node -> its tangents along each direction (None for none), added to what the node's inputs bring.
+        only : node indices in order
+        given : dict, optional
+            Jets of some nodes, taken as they are.
+
+        Returns
+        -------
+        dict
+            Node -> object array of jets (or plain balls where nothing varies).
+        """
+        world = jet_world(k)
+        env: dict[int, Any] = dict(given or {})
+        for i in only:
+            if i in env:
+                continue
+            node = self.program.nodes[i]
+            if node.kind in ("leaf", "const"):
+                value = self.env[i]
+            elif node.kind == "op" and not _floating(node.output):
+                env[i] = BALLS.lift(node.output)
+                continue
+            elif node.kind == "op" and not any(_varies(env[j]) for j in node.inputs):
+                value = self.env[i]
+            elif node.kind == "op":
+                arguments = [
+                    env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
+                ]
+                value = getattr(world, node.prim.name)(*arguments, **node.params)
+            elif node.kind == "custom" and node.prim.declared is not None:
+                value = self._declared(k, node, env)
+            else:
+                value = self.program.step(world, node, env)
+            extra = tangents.get(i)
+            if extra is not None:
+                if _varies(value):
+                    value = objects(
+                        value + world.jet(_zeros(np.shape(value)), *extra)
+                    )  # NumPy hands 0-d results out bare
+                else:
+                    value = world.jet(value, *extra)
+            env[i] = value
+        return env
+
+    def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
+        """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
+        if k > 1 and any(_varies(env[j]) for j in node.inputs):
+            raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
+        return self.env[node.index]
+
+    def _through_declared(self, env: dict[int, Any], only: Iterable[int]) -> tuple[arb, arb]:
+        """What flows through declared custom gradients (they need not be linear), and its magnitude."""
+        world = jet_world(1)
+        total, scale = arb(0), arb(0)
+        for i in only:
+            node = self.program.nodes[i]
+            if node.kind == "custom" and node.prim.declared is not None and i in self.made:
+                for a, c in zip(node.active, self.made[i][1], strict=True):
+                    if c is not None:
+                        t = world.component(env[node.inputs[a]], 1)
+                        total, scale = total + inner(c, t), scale + magnitude(c, t)
+        return total, scale
+
+    # ------------------------------------------------------------------------------------------ certificates
+
+    def certify(self, gradients: list[Any]) -> list[Failure]:
+        """Compare the replayed gradient with the jets of the mirrors in a random direction."""
+        program = self.program
+        tangents = {}
+        total = arb(0)
+        scale = arb(0)
+        for nodes, g in zip(program.sources, gradients, strict=True):
+            if not nodes or not _floating(program.nodes[nodes[0]].output):
+                continue
+            # Where the tape found no path, the mirrors must find none, either.
+            u = directions(program.nodes[nodes[0]].shape, self.rng)
+            for i in nodes:
+                tangents[i] = [u]
+            if g is None:
+                continue
+            total = total + inner(u, g)
+            scale = scale + magnitude(u, g)
+        only = program.ancestors(program.outputs)
+        env = self.jets(1, tangents, only)
+        world = jet_world(1)
+        along, through = self._through_declared(env, only)
+        scale = scale + through
+        for i, c in zip(program.outputs, self.seeds, strict=True):
+            if c is not None:
+                c = np.broadcast_to(as_balls(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
+                along = along + inner(c, world.component(env[i], 1))
+                scale = scale + magnitude(c, world.component(env[i], 1))
+        failures = []
+        error = disagreement(total, along, scale)
+        if error:
+            failures.append(Failure("replay", None, error))
+        failures += self.certify_marks(1, tangents, env, only)
+        return failures
+
+    def certify_marks(
+        self, k: int, tangents: dict[int, list[Any]], env: dict[int, Any], only: Iterable[int]
+    ) -> list[Failure]:
+        """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more."""
+        failures = []
+        wanted = set(only)
+        groups: dict[int, list[Node]] = {}
+        for i in wanted:
+            mark = self.program.nodes[i].mark
+            if mark is not None:
+                groups.setdefault(mark.key, []).append(self.program.nodes[i])
+        if groups and k >= 3:
+            raise TooDeep(f"gradients nested {k} deep: the oracle follows {k - 1}")
+        for members in groups.values():
+            mark = members[0].mark
+            assert mark is not None
+            world, deeper = jet_world(k), jet_world(k + 1)
+            extended = {i: [*t, None] for i, t in tangents.items()}
+            directional: dict[int, Any] = {}
+            for member in members:
+                m = member.mark
+                assert m is not None
+                u = directions(member.shape, self.rng)
+                directional[member.index] = u
+                for s in m.sources[m.which]:
+                    old = extended.get(s, [None] * (k + 1))
+                    extended[s] = [*old[:-1], u]
+            inside = self.program.ancestors([*mark.targets, *mark.cotangents])
+            deep = self.jets(k + 1, extended, inside)
+            # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
+            for bits in range(1 << k):
+                expected, scale, got = arb(0), arb(0), arb(0)
+                for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                    for low in range(1 << k):
+                        if low & ~bits:
+                            continue
+                        a = deeper.component(deep[c], low)
+                        b = deeper.component(deep[t], (bits & ~low) | 1 << k)
+                        a = np.broadcast_to(a, np.shape(b))
+                        expected = expected + inner(a, b)
+                        scale = scale + magnitude(a, b)
+                for member in members:
+                    g = world.component(env[member.index], bits)
+                    got = got + inner(directional[member.index], g)
+                    scale = scale + magnitude(directional[member.index], g)
+                error = disagreement(got, expected, scale)
+                if error:
+                    failures.append(
+                        Failure(
+                            "inner gradient" if bits == 0 else "derivative of an inner gradient",
+                            members[0],
+                            error,
+                            mark,
+                        )
+                    )
+                    break
+            failures += self.certify_marks(k + 1, extended, deep, inside)
+        return failures
+
+    def certify_rule(self, node: Node, g: Any, made: list[Any]) -> Failure | None:
+        """Compare one op's vjp, as replayed, with the jets of its mirror."""
+        if node.kind != "op":
+            return None
+        world = jet_world(1)
+        arguments = []
+        total, scale = arb(0), arb(0)
+        by_argument = dict(zip(node.active, made, strict=True))
+        for a, j in enumerate(node.inputs):
+            x = self.env[j]
+            c = by_argument.get(a)
+            if c is None or not node.prim.connected(a):
+                arguments.append(x)
+                continue
+            u = directions(np.shape(x), self.rng)
+            total = total + inner(u, c)
+            scale = scale + magnitude(u, c)
+            arguments.append(world.jet(x, u))
+        value = getattr(world, node.prim.name)(*arguments, **node.params)
+        expected = arb(0)
+        pairs = [(value[i], c) for i, c in g.parts.items()] if isinstance(g, _Parts) else [(value, g)]
+        for v, c in pairs:
+            c = np.broadcast_to(objects(c), np.shape(v))
+            along = world.component(v, 1)
+            expected = expected + inner(c, along)
+            scale = scale + magnitude(c, along)
+        error = disagreement(total, expected, scale)
+        return Failure("rule", node, error) if error else None
+
+    def faulty_rules(self) -> list[Failure]:
+        """The ops whose rule is not the derivative of their mirror, along this program and its inner gradients."""
+        found: dict[str, Failure] = {}
+        records = dict(self.made)
+        seen: set[int] = set()
+        for node in self.program.nodes:
+            if node.mark is not None and node.mark.key not in seen:
+                seen.add(node.mark.key)
+                start: dict[int, Any] = {}
+                for t, c in zip(node.mark.targets, node.mark.cotangents, strict=True):
+                    start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
+                kept: dict[int, Any] = {}
+                self.sweep(start, kept)
+                for i, pair in kept.items():
+                    records.setdefault(i if i not in records else -1 - i, pair)
+        for i, (g, made) in records.items():
+            failure = self.certify_rule(self.program.nodes[i if i >= 0 else -1 - i], g, made)
+            if failure is not None and failure.node is not None:
+                found.setdefault(failure.node.name, failure)
+        return list(found.values())
+
+    # ------------------------------------------------------------------------------------------ single elements
+
+    def along(self, source: int, element: tuple[int, ...]) -> arb:
+        """One element of the gradient, by jets alone (also where rules of inner gradients are wrong)."""
+        program = self.program
+        nodes = program.sources[source]
+        tangents = {}
+        for i in nodes:
+            u = np.zeros(program.nodes[i].shape, dtype=object)
+            u[...] = 0
+            u[element] = 1
+            tangents[i] = [u]
+        only = program.ancestors(program.outputs)
+        given = self._exact_marks(tangents, only)
+        env = self.jets(1, tangents, only, given)
+        world = jet_world(1)
+        total, _ = self._through_declared(env, only)
+        for i, c in zip(program.outputs, self.seeds, strict=True):
+            if c is not None:
+                c = np.broadcast_to(as_balls(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
+                total = total + inner(c, world.component(env[i], 1))
+        return total
+
+    def _exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
+        """Jets of the gradient nodes from their primals, element by element."""
+        given: dict[int, Any] = {}
+        world, deeper = jet_world(1), jet_world(2)
+        for i in only:
+            node = self.program.nodes[i]
+            if node.mark is None:
+                continue
+            if int(np.prod(node.shape)) > limit:
+                raise TooDeep(
+                    f"an inner gradient of {int(np.prod(node.shape))} elements is not evaluated element by element"
+                )
+            mark = node.mark
+            inside = self.program.ancestors([*mark.targets, *mark.cotangents])
+            values = np.empty(node.shape, dtype=object)
+            slopes = np.empty(node.shape, dtype=object)
+            for index in np.ndindex(*node.shape):
+                u = np.zeros(node.shape, dtype=object)
+                u[...] = 0
+                u[index] = 1
+                extended = {j: [t[0], None] for j, t in tangents.items()}
+                for s in mark.sources[mark.which]:
+                    extended[s] = [extended.get(s, [None, None])[0], u]
+                deep = self.jets(2, extended, inside)
+                v, d = arb(0), arb(0)
+                for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                    target = deep[t]
+                    weight = np.broadcast_to(deeper.component(deep[c], 0), np.shape(target))
+                    v = v + inner(weight, deeper.component(target, 2))
+                    moving = np.broadcast_to(deeper.component(deep[c], 1), np.shape(target))
+                    d = d + inner(weight, deeper.component(target, 3)) + inner(moving, deeper.component(target, 2))
+                values[index], slopes[index] = v, d
+            given[i] = world.jet(values, slopes)
+        return given
+
+
+class _Parts:
+    """Cotangents of the outputs of an op with several."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: _Parts) -> _Parts:
+        parts = dict(self.parts)
+        for i, g in other.parts.items():
+            parts[i] = parts[i] + g if i in parts else g
+        return _Parts(parts)
+
+
+def _longest_sum(node: Node, shape: tuple[int, ...]) -> int:
+    """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
+    if node.prim.kind == "elementwise":
+        return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
+    shapes = [shape, *([np.shape(v) for v in node.output] if isinstance(node.output, tuple) else [node.shape])]
+    return max(max(s, default=1) for s in shapes)
+
+
+def _floating(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_floating(v) for v in value)
+    return np.asarray(value).dtype.kind in "fc"
+
+
+def _varies(x: Any) -> bool:
+    from gtape.symbolic.jets import Jet
+
+    if isinstance(x, tuple):
+        return any(_varies(v) for v in x)
+    return isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(e, Jet) for e in x.ravel().tolist())
+
+
+def _constant(world: JetWorld, x: Any) -> Any:
+    return world.component(x, 0) if _varies(x) else x
+
+
+def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
+    """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
+    c = objects(c)
+    if all(not isinstance(e, arb) or e.is_finite() for e in c.ravel().tolist()):
+        return c
+    g = objects(g)
+    if np.shape(g) != np.shape(c):
+        return c
+    c = c.copy()
+    for index in np.ndindex(*np.shape(c)):
+        if g[index] == 0 and not c[index].is_finite():
+            c[index] = arb(0)
+    return c
+
+
+def disagreement(a: arb, b: arb, scale: arb) -> float:
+    """0.0 if two balls may be the same number, otherwise their relative distance; raises where the balls are too wide.
+
+    Raises
+    ------
+    ArithmeticError
+        When the enclosures are too wide to tell: precision must be raised.
+    """
+    if not (a.is_finite() and b.is_finite() and scale.is_finite()):
+        raise ArithmeticError("a value along the program is not finite")
+    difference = a - b
+    if scale == 0:
+        return 0.0
+    size = abs(scale)
+    if difference.contains(0):
+        if size.contains(0):
+            # A gradient that is zero everywhere, as far as these enclosures tell: what is compared next tells more.
+            if float(difference.rad()) < 2.0**-64:
+                return 0.0
+            raise ArithmeticError("the enclosures are too wide")
+        if float((difference.rad() / size.mid()) if size.mid() != 0 else 1.0) > 2.0**-60:
+            raise ArithmeticError("the enclosures are too wide")
+        return 0.0
+    return max(abs(float(difference.mid() / size.mid())), 1e-300)
+
+
+def trace_back(node: Node) -> tuple[Program, list[int | None], dict[int, int]]:
+    """Record what a custom gradient's function does to its upstream gradients.
+
+    Returns
+    -------
+    program : Program
+    outputs : list
+        For each active input, the node of its gradient, or None.
+    seeds : dict
+        Record number of each upstream tensor -> its position.
+    """
+    from gtape.record import SEQ
+    from gtape.symbolic.program import build
+    from gtape.tape import GradientTape
+    from gtape.tensor import wrap
+
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    gs = [wrap(np.ones_like(np.asarray(o))) for o in outs]
+    with GradientTape(persistent=True, verify=True) as tape:
+        tape.watch(gs)
+        for captured in _captured(node.pull.grad_fn):
+            if captured._aval.inexact:
+                tape.watch(captured)
+        back = node.pull.run(gs)
+    picked = [back[a] for a in node.active]
+    valued = [p for p in picked if p is not None]
+    program = build([(p._record, p._value) for p in valued], [])
+    places = iter(program.outputs)
+    outputs = [None if p is None else next(places) for p in picked]
+    seeds = {g._record[SEQ]: i for i, g in enumerate(gs)}
+    return program, outputs, seeds
+
+
+def _captured(function: Any) -> list[Any]:
+    """The tensors in a function's closure: they are recorded constants of the main program."""
+    from gtape.tensor import Tensor
+
+    cells = getattr(function, "__closure__", None) or ()
+    found = []
+    for cell in cells:
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            continue
+        if isinstance(value, Tensor):
+            found.append(value)
+    return found

@@ -1,0 +1,107 @@
+"""Where there is no derivative to compare with: values or derivatives along the way that are not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.program import Program
+from gtape.verify.verdict import Finding
+from gtape.worlds import NUMPY
+
+__all__ = ["not_differentiable", "outside"]
+
+
+def not_differentiable(program: Program, order: int) -> Finding | None:
+    """Where a derivative along the way is not finite, so that no precision decides: the end of a domain, or a NaN."""
+    for node in program.nodes:
+        if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
+            v = np.asarray(node.output)
+            if v.dtype.kind == "f" and not np.isfinite(v).all():
+                return Finding(
+                    "domain", order=order, reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}"
+                )
+        if node.kind != "op" or node.prim.kind != "elementwise" or not node.active:
+            continue
+        values = [np.asarray(program.nodes[j].output) for j in node.inputs]
+        for a in node.active:
+            p = node.prim.partials[a]
+            if (
+                callable(p)
+                and not np.isfinite(
+                    np.asarray(p(NUMPY, np.asarray(node.output), *values, **node.params), dtype=np.float64)
+                ).all()
+            ):
+                return Finding(
+                    "domain",
+                    order=order,
+                    op=node.name,
+                    line=node.line,
+                    reason=f"the derivative of {node.name} is not finite at its inputs",
+                )
+    return None
+
+
+def outside(program: Program, got: list[Any]) -> Finding | None:
+    """A value along the program that is not finite, so that there is no derivative to compare with."""
+    for node in program.nodes:
+        values = node.output if isinstance(node.output, tuple) else (node.output,)
+        for v in values:
+            v = np.asarray(v)
+            if v.dtype.kind != "f" or np.isfinite(v).all():
+                continue
+            if node.kind in ("leaf", "const"):
+                return (
+                    Finding("domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False)
+                    if _matters(program, node, got)
+                    else None
+                )
+            if _matters(program, node, got):
+                inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+                overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind == "f")
+                where = f"{node.name} gives {'NaN' if np.isnan(v).any() else 'infinity'} at its inputs"
+                if overflow and not _at_pole(node, inputs):
+                    return Finding(
+                        "range",
+                        op=node.name,
+                        line=node.line,
+                        reason=f"{where}: a value along the way overflows {v.dtype.name}",
+                        ok=False,
+                    )
+                return Finding(
+                    "domain",
+                    op=node.name,
+                    line=node.line,
+                    reason=f"{where}: there the function is not defined or not differentiable",
+                )
+    return None
+
+
+def _at_pole(node: Any, inputs: list[Any]) -> bool:
+    if node.prim is None or node.prim.kind != "elementwise":
+        return False
+    for x, interval in zip(inputs, node.prim.domain.intervals, strict=False):
+        if x.dtype.kind == "f" and any(float(v) not in interval or v in (interval.lo, interval.hi) for v in x.ravel()):
+            return True
+    return False
+
+
+def _matters(program: Program, node: Any, got: list[Any]) -> bool:
+    # What a selection switched off does not matter: then every number that came out is finite.
+    return (
+        not all(g is None or np.isfinite(np.asarray(g)).all() for g in got)
+        or not any(g is not None for g in got)
+        or not _switched_off(program, node)
+    )
+
+
+def _switched_off(program: Program, node: Any) -> bool:
+    """Whether every way from a node to the outputs passes a selection."""
+    open_nodes = {node.index}
+    for n in program.nodes[node.index + 1 :]:
+        if n.kind == "op" and n.prim.selects:
+            continue
+        if any(i in open_nodes for i in n.inputs):
+            open_nodes.add(n.index)
+    return not (open_nodes & set(program.outputs))

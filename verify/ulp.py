@@ -1,0 +1,66 @@
+"""Distances in units in the last place, from exact balls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["spacing", "ulps_between"]
+
+# ml_dtypes' bfloat16 has no finfo in NumPy
+_FINFO: dict[Any, tuple[float, float, int]] = {}
+
+
+def _info(dtype: Any) -> tuple[float, float, int]:
+    found = _FINFO.get(dtype)
+    if found is None:
+        f = np.finfo(dtype)
+        found = _FINFO[dtype] = (float(f.max), float(f.smallest_subnormal), int(f.nmant))
+    return found
+
+
+def spacing(x: Any, dtype: Any) -> Any:
+    """The gap between neighbouring numbers of `dtype` at |x|.
+
+    Parameters
+    ----------
+    x : float64 array
+    dtype : floating dtype
+
+    Returns
+    -------
+    float64 array
+        At least the smallest subnormal; at infinity and beyond, the gap at the largest finite number.
+    """
+    largest, tiniest, bits = _info(np.dtype(dtype))
+    with np.errstate(all="ignore"):
+        a = np.minimum(
+            np.abs(np.nan_to_num(np.asarray(x, dtype=np.float64), nan=0.0, posinf=largest, neginf=largest)), largest
+        )
+        _, e = np.frexp(a)
+        gap = np.maximum(np.ldexp(1.0, np.asarray(e) - 1 - bits), tiniest)
+        return np.where(a == 0, tiniest, gap)  # frexp(0) says nothing about size
+
+
+def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
+    """|got - exact| in units in the last place of the exact value.
+
+    Parameters
+    ----------
+    got : array of `dtype`
+    high, low : float64 arrays
+        The exact value as an unevaluated sum.
+    dtype : floating dtype
+
+    Returns
+    -------
+    float64 array
+        Infinite where one of the two is not finite and they differ.
+    """
+    with np.errstate(all="ignore"):
+        g = np.asarray(got, dtype=np.float64)
+        difference = np.abs((g - high) - low)
+        result = difference / spacing(high, dtype)
+        same = (g == high) | (np.isnan(g) & np.isnan(high))
+        return np.where(np.isfinite(difference), result, np.where(same, 0.0, np.inf))

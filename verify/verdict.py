@@ -1,0 +1,208 @@
+"""Verdicts, findings and reports: what a check says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.errors import VerificationError
+
+__all__ = ["GRAVITY", "Finding", "Report"]
+
+# The gravest first; a report's verdict is the gravest of its findings.
+GRAVITY = (
+    "rule",
+    "unstable",
+    "convention-outside",
+    "unconnected",
+    "domain",
+    "undecided",
+    "conditioning",
+    "convention",
+    "range",
+    "correct",
+)
+
+
+class Finding:
+    """One thing that a check found.
+
+    Attributes
+    ----------
+    verdict : str
+        One of "correct", "rule", "unstable", "conditioning", "convention", "range", "domain", "unconnected",
+        "undecided".
+    order : int
+        1 for a first derivative, 2 for a second.
+    op : str or None
+        The op that is to blame, if it is known.
+    line : (file, number, function) or None
+        The user's source line that made the op.
+    element : tuple
+        (source number, index in that source).
+    got : float or None
+        The value that was returned.
+    exact : str or None
+        The exact value to 40 digits.
+    ulps : float or None
+        The distance in units in the last place of the exact value's dtype.
+    condition : float or None
+        How many times a relative error of one rounding grows on the way to this element.
+    inside : bool or None
+        For conventions: whether the value lies between the one-sided derivatives.
+    reason : str
+        Cause in words.
+    witness : str or None
+        A smallest program that shows it, as text that runs.
+    ok : bool
+        Whether this is nothing to worry about.
+    """
+
+    __slots__ = (
+        "condition",
+        "element",
+        "exact",
+        "got",
+        "inside",
+        "line",
+        "ok",
+        "op",
+        "order",
+        "reason",
+        "ulps",
+        "verdict",
+        "witness",
+    )
+
+    def __init__(
+        self,
+        verdict: str,
+        *,
+        order: int = 1,
+        op: str | None = None,
+        line: Any = None,
+        element: Any = None,
+        got: Any = None,
+        exact: str | None = None,
+        ulps: float | None = None,
+        condition: float | None = None,
+        inside: bool | None = None,
+        reason: str = "",
+        witness: str | None = None,
+        ok: bool | None = None,
+    ) -> None:
+        self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
+        self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
+        self.reason, self.witness = reason, witness
+        if ok is None:
+            ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
+        self.ok = ok
+
+    @property
+    def gravity(self) -> int:
+        """Position in `GRAVITY`: the smaller, the graver."""
+        outside = self.verdict == "convention" and self.inside is False
+        return GRAVITY.index("convention-outside" if outside else self.verdict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        made = {name: getattr(self, name) for name in self.__slots__}
+        made["got"] = None if self.got is None else repr(self.got)
+        return made
+
+    def __str__(self) -> str:
+        parts = [f"{self.verdict} (order {self.order})"]
+        if self.op:
+            parts.append(f"op {self.op}")
+        if self.line:
+            parts.append(f"{self.line[0]}:{self.line[1]} in {self.line[2]}")
+        if self.element is not None:
+            parts.append(f"source {self.element[0]}, element {list(self.element[1])}")
+        if self.got is not None:
+            parts.append(f"got {self.got!r}")
+        if self.exact is not None:
+            parts.append(f"exact {self.exact}")
+        if self.ulps is not None:
+            parts.append(f"{self.ulps:.3g} ULP off")
+        text = ", ".join(parts)
+        if self.reason:
+            text += f": {self.reason}"
+        if self.witness:
+            text += f"\n{self.witness}"
+        return text
+
+    __repr__ = __str__
+
+
+class Report:
+    """All that one check found.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    checked : int
+        How many numbers were compared with the exact ones.
+    coverage : dict
+        What was looked at: ops, rules, elements, precision in bits, directions that certified the replay.
+    max_ulp : float
+        The largest distance from the exact value among all numbers, in ULP.
+    used : dict
+        (op, argument) of the rules that took part, with the length of the longest sum in each.
+    """
+
+    def __init__(
+        self,
+        findings: list[Finding] | None = None,
+        *,
+        checked: int = 0,
+        max_ulp: float = 0.0,
+        coverage: dict[str, Any] | None = None,
+    ) -> None:
+        self.findings = list(findings or [])
+        self.checked = checked
+        self.max_ulp = max_ulp
+        self.coverage = dict(coverage or {})
+        self.used: dict[tuple[str, int], int] = {}
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding is harmless."""
+        return all(f.ok for f in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict; "correct" if nothing was found."""
+        return min(self.findings, key=lambda f: f.gravity).verdict if self.findings else "correct"
+
+    def extend(self, other: Report) -> None:
+        """Take in another report."""
+        self.findings += other.findings
+        for rule, n in other.used.items():
+            self.used[rule] = max(self.used.get(rule, 1), n)
+        self.checked += other.checked
+        self.max_ulp = max(self.max_ulp, other.max_ulp)
+        for k, v in other.coverage.items():
+            old = self.coverage.get(k)
+            self.coverage[k] = max(old, v) if k == "bits" and old is not None else v if old is None else old + v
+
+    def raise_if_failed(self, *, strict: bool = False) -> None:
+        """Raise VerificationError unless every finding is harmless.
+
+        Parameters
+        ----------
+        strict : bool
+            Whether `undecided` raises, too.
+        """
+        bad = [f for f in self.findings if not f.ok and (strict or f.verdict != "undecided")]
+        if bad:
+            raise VerificationError(self.summary(bad), report=self)
+
+    def summary(self, findings: list[Finding] | None = None) -> str:
+        """The findings in words, the gravest first."""
+        shown = sorted(self.findings if findings is None else findings, key=lambda f: f.gravity)
+        if not shown:
+            return f"correct: {self.checked} numbers, at most {self.max_ulp:.3g} ULP from the exact ones"
+        text = "\n".join(str(f) for f in shown[:5])
+        return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
+
+    def __repr__(self) -> str:
+        return f"<Report {self.verdict}: {self.summary()}>"
