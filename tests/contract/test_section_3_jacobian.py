@@ -1,0 +1,184 @@
+"""jacobian() and batch_jacobian() (section 3 of the contract)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+
+
+def taped(f: Any, x: Any, **options: Any) -> tuple[Any, Any, Any]:
+    t = tf.constant(x)
+    with tf.GradientTape(**options) as tape:
+        tape.watch(t)
+        y = f(t)
+    return tape, y, t
+
+
+def test_shape_is_that_of_target_then_source() -> None:
+    tape, y, x = taped(lambda x: tf.stack([x[0] * x[1], x[1], x[0] * x[0]]), [2.0, 3.0])
+    assert tape.jacobian(y, x).numpy().tolist() == [[3.0, 2.0], [0.0, 1.0], [4.0, 0.0]]
+
+
+def test_scalar_source_has_the_targets_shape_and_scalar_target_gives_the_gradient() -> None:
+    tape, y, x = taped(lambda x: x * tf.constant([1.0, 2.0]), 3.0)
+    assert tape.jacobian(y, x).numpy().tolist() == [1.0, 2.0]
+    tape, y, x = taped(lambda x: tf.reduce_sum(x * x), [1.0, 2.0])
+    assert tape.jacobian(y, x).numpy().tolist() == [2.0, 4.0]
+
+
+def test_structure_of_the_sources_comes_back() -> None:
+    a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = a * b
+    made = tape.jacobian(y, {"a": a, "b": [b]})
+    assert made["a"].shape == (2, 2) and made["b"][0].shape == (2,)
+
+
+def test_list_as_target_is_an_attribute_error() -> None:
+    tape, y, x = taped(lambda x: x * x, [1.0, 2.0])
+    with pytest.raises(AttributeError):
+        tape.jacobian([y], x)
+
+
+def test_unconnected_is_none_or_zeros_of_the_full_shape() -> None:
+    v = tf.Variable([1.0, 2.0, 3.0])
+    tape, y, _ = taped(lambda x: x * x, [1.0, 2.0], persistent=True)
+    assert tape.jacobian(y, v) is None
+    assert tape.jacobian(y, v, unconnected_gradients="zero").shape == (2, 3)
+    with pytest.raises(ValueError, match="unconnected_gradients"):
+        tape.jacobian(y, v, unconnected_gradients="nonsense")
+
+
+def test_integer_target_is_none_and_empty_target_is_fine() -> None:
+    tape, y, x = taped(lambda x: tf.cast(x, tf.int32), [1.0, 2.0])
+    assert tape.jacobian(y, x) is None
+    tape, y, x = taped(lambda x: x[:0] * 2.0, [1.0, 2.0])
+    assert tape.jacobian(y, x).shape == (0, 2)
+
+
+def test_jacobian_of_a_lookup_is_dense() -> None:
+    tape, y, x = taped(lambda x: tf.gather(x, [1, 1]), [1.0, 2.0])
+    made = tape.jacobian(y, x)
+    assert isinstance(made, tf.Tensor)
+    assert made.numpy().tolist() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_target_that_is_the_source_gives_the_identity() -> None:
+    tape, _, x = taped(lambda x: x, [1.0, 2.0])
+    assert tape.jacobian(x, x).numpy().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_jacobian_uses_the_tape_up() -> None:
+    tape, y, x = taped(lambda x: x * x, [1.0, 2.0])
+    tape.jacobian(y, x)
+    with pytest.raises(RuntimeError, match="non-persistent"):
+        tape.jacobian(y, x)
+
+
+def test_loop_instead_of_vectorising_asks_for_a_persistent_tape() -> None:
+    tape, y, x = taped(lambda x: x * x, [1.0, 2.0])
+    with pytest.raises(RuntimeError, match="persistent=True"):
+        tape.jacobian(y, x, experimental_use_pfor=False)
+    tape, y, x = taped(lambda x: x * x, [1.0, 2.0], persistent=True)
+    assert tape.jacobian(y, x, experimental_use_pfor=False).numpy().tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_hessian_by_a_jacobian_of_a_gradient() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = x[0] * x[0] * x[1]
+        g = inner.gradient(y, x)
+    assert outer.jacobian(g, x).numpy().tolist() == [[4.0, 2.0], [2.0, 0.0]]
+
+
+def test_jacobian_of_a_jacobian() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = x * x * x
+        j = inner.jacobian(y, x)
+    second = outer.jacobian(j, x).numpy()
+    assert second.shape == (2, 2, 2)
+    assert second[0, 0, 0] == 6.0 and second[1, 1, 1] == 12.0 and np.count_nonzero(second) == 2
+
+
+def test_jacobian_inside_the_block() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = x * x
+        made = tape.jacobian(y, x)
+    assert made.numpy().tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_untaken_branch_does_not_leak_into_a_jacobian() -> None:
+    tape, y, x = taped(lambda x: tf.where(x > 0.0, tf.math.log(x), x), [0.0, 2.0])
+    assert tape.jacobian(y, x).numpy().tolist() == [[1.0, 0.0], [0.0, 0.5]]
+
+
+def test_jacobian_is_under_the_flag() -> None:
+    tape, y, x = taped(lambda x: tf.sin(x) * x, [1.0, 2.0], verify="strict")
+    np.testing.assert_allclose(
+        np.diag(tape.jacobian(y, x).numpy()), np.sin([1, 2]) + np.cos([1, 2]) * [1, 2], rtol=1e-6
+    )
+
+
+@tf.custom_gradient
+def wrong_square(x: Any) -> Any:
+    return x * x, lambda g: g * x * 3.0
+
+
+@pytest.mark.parametrize("method", ["jacobian", "batch_jacobian"])
+def test_wrong_rule_is_found_through_jacobians(method: str) -> None:
+    tape, y, x = taped(wrong_square, [[1.0, 2.0]], verify=True)
+    with pytest.raises(tf.VerificationError, match="wrong_square"):
+        getattr(tape, method)(y, x)
+
+
+# ---------------------------------------------------------------- batch_jacobian
+
+
+def test_batch_jacobian_has_one_jacobian_for_each_row() -> None:
+    tape, y, x = taped(lambda x: tf.stack([x[:, 0] * x[:, 1], x[:, 1], x[:, 0]], axis=1), [[1.0, 2.0], [3.0, 4.0]])
+    made = tape.batch_jacobian(y, x).numpy()
+    assert made.tolist() == [[[2.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [[4.0, 3.0], [0.0, 1.0], [1.0, 0.0]]]
+
+
+def test_batch_jacobian_of_more_axes() -> None:
+    tape, y, x = taped(lambda x: x * x, np.arange(12.0).reshape(2, 2, 3))
+    made = tape.batch_jacobian(y, x).numpy()
+    assert made.shape == (2, 2, 3, 2, 3)
+    assert made[1, 1, 2, 1, 2] == 22.0 and made[1, 1, 2, 1, 1] == 0.0
+
+
+def test_batch_jacobian_wants_rank_2_and_equal_first_dimensions() -> None:
+    tape, y, x = taped(lambda x: x * x, [1.0, 2.0], persistent=True)
+    with pytest.raises(ValueError, match=r"Shape \(2,\) must have rank at least 2"):
+        tape.batch_jacobian(y, x)
+    tape, y, x = taped(lambda x: x[:1] * 2.0, [[1.0], [2.0]], persistent=True)
+    with pytest.raises(ValueError, match="Need first dimension of target shape"):
+        tape.batch_jacobian(y, x)
+
+
+def test_batch_jacobian_takes_one_source() -> None:
+    tape, y, x = taped(lambda x: x * x, [[1.0]])
+    with pytest.raises((TypeError, AttributeError)):
+        tape.batch_jacobian(y, [x])
+
+
+def test_batch_jacobian_of_the_unconnected_is_zeros() -> None:
+    tape, y, _ = taped(lambda x: x * x, [[1.0, 2.0]])
+    assert tape.batch_jacobian(y, tf.Variable([[1.0]])).numpy().tolist() == [[[0.0], [0.0]]]
+
+
+def test_batch_jacobian_is_differentiable() -> None:
+    x = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = x * x * x
+        j = inner.batch_jacobian(y, x)
+    assert outer.gradient(j, x).numpy().tolist() == [[6.0, 12.0]]

@@ -1,0 +1,310 @@
+"""custom_gradient and its friends (section 6 of the contract)."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+
+
+@tf.custom_gradient
+def tripled(x: Any) -> Any:
+    """Says that the derivative of 2 x is 3."""
+
+    def grad(upstream: Any) -> Any:
+        return upstream * 3.0
+
+    return x * 2.0, grad
+
+
+def test_given_gradient_is_used() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = tripled(x) * 5.0
+    assert y.numpy().tolist() == [10.0, 20.0]
+    assert tape.gradient(y, x).numpy().tolist() == [15.0, 15.0]
+
+
+def test_name_and_docstring_are_kept_and_methods_can_be_decorated() -> None:
+    assert tripled.__name__ == "tripled" and "derivative" in tripled.__doc__
+
+    class Layer:
+        k = 7.0
+
+        @tf.custom_gradient
+        def call(self, x: Any) -> Any:
+            return x * 1.0, lambda g: g * self.k
+
+    x = tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        y = Layer().call(x)
+    assert tape.gradient(y, x).numpy() == 7.0
+    assert pickle.loads(pickle.dumps(tripled)) is tripled
+
+
+def test_value_is_a_new_tensor_and_numbers_are_converted() -> None:
+    @tf.custom_gradient
+    def same(x: Any) -> Any:
+        return x, lambda g: g
+
+    @tf.custom_gradient
+    def number(x: Any) -> Any:
+        return np.float32(2.0) * 3.0, lambda g: g
+
+    x = tf.constant(1.0)
+    assert same(x) is not x
+    assert isinstance(number(x), tf.Tensor)
+
+
+def test_each_positional_input_needs_one_gradient() -> None:
+    @tf.custom_gradient
+    def f(a: Any, b: Any) -> Any:
+        return a * b, lambda g: g
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x, 3.0)
+    with pytest.raises(
+        ValueError, match="custom_gradient function expected to return 2 gradients, but returned 1 instead"
+    ):
+        tape.gradient(y, x)
+
+
+def test_inputs_may_be_structures_and_numbers() -> None:
+    @tf.custom_gradient
+    def f(pair: Any, k: Any) -> Any:
+        a, b = pair
+        return a * b * k, lambda g: (g * 10.0, g * 20.0, None)
+
+    a, b = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = f([a, b], 4.0)
+    assert y.numpy() == 24.0
+    assert [g.numpy() for g in tape.gradient(y, [a, b])] == [10.0, 20.0]
+
+
+def test_keyword_arguments_do_not_count() -> None:
+    @tf.custom_gradient
+    def f(x: Any, *, scale: Any = 1.0) -> Any:
+        return x * scale, lambda g: g * scale
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x, scale=5.0)
+    assert tape.gradient(y, x).numpy() == 5.0
+
+
+def test_several_outputs_each_have_an_upstream_gradient_zeros_if_unused() -> None:
+    seen = []
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(a: Any, b: Any) -> Any:
+            seen.append((a.numpy(), b.numpy()))
+            return a * 2.0 + b * 3.0
+
+        return (x * 2.0, x * 3.0), grad
+
+    x = tf.Variable(1.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y, z = f(x)
+        both = y + 10.0 * z
+    assert tape.gradient(y, x).numpy() == 2.0
+    assert tape.gradient(both, x).numpy() == 32.0
+    assert seen == [(1.0, 0.0), (1.0, 10.0)]
+
+
+def test_none_for_an_input_means_unconnected() -> None:
+    @tf.custom_gradient
+    def f(a: Any, b: Any) -> Any:
+        return a * b, lambda g: (g * b, None)
+
+    a, b = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = f(a, b)
+    assert tape.gradient(y, b) is None
+    assert tape.gradient(y, b, unconnected_gradients="zero").numpy() == 0.0
+
+
+def test_exception_in_the_gradient_function_propagates() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(g: Any) -> Any:
+            raise KeyError("mine")
+
+        return x * 1.0, grad
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    with pytest.raises(KeyError, match="mine"):
+        tape.gradient(y, x)
+
+
+# ---------------------------------------------------------------- variables read inside
+
+
+def test_variables_read_inside_need_a_place_in_the_gradient_function() -> None:
+    w = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * w, lambda g: g * w
+
+    with pytest.raises(TypeError, match="variables"):
+        f(tf.constant(1.0))
+
+
+def test_gradients_of_variables_read_inside() -> None:
+    w = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(g: Any, variables: Any = None) -> Any:
+            assert [v.ref() for v in variables] == [w.ref()]
+            return g * w, [g * 100.0]
+
+        return x * w, grad
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert [g.numpy() for g in tape.gradient(y, [x, w])] == [3.0, 100.0]
+
+
+def test_without_variables_the_argument_is_not_passed_and_a_variable_argument_is_an_ordinary_input() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(g: Any, variables: Any = "not passed") -> Any:
+            assert variables == "not passed"
+            return g * 5.0
+
+        return x * 1.0, grad
+
+    w = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(w)
+    assert tape.gradient(y, w).numpy() == 5.0
+
+
+# ---------------------------------------------------------------- second order
+
+
+def test_second_order_differentiates_the_gradient_function() -> None:
+    @tf.custom_gradient
+    def cube(x: Any) -> Any:
+        return x * x * x, lambda g: g * 3.0 * x * x
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = cube(x)
+        dy = inner.gradient(y, x)
+    assert dy.numpy() == 12.0
+    assert outer.gradient(dy, x).numpy() == 12.0
+
+
+def test_custom_gradient_inside_the_gradient_function_overrides_the_second_order() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        @tf.custom_gradient
+        def first(g: Any, x: Any) -> Any:
+            return g * 3.0 * x * x, lambda gg: (gg * 0.0, gg * 1000.0)
+
+        return x * x * x, lambda g: first(g, x)
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = f(x)
+        dy = inner.gradient(y, x)
+    assert dy.numpy() == 12.0
+    assert outer.gradient(dy, x).numpy() == 1000.0
+
+
+# ---------------------------------------------------------------- friends
+
+
+def test_stop_gradient_is_a_new_tensor_and_cuts_the_path() -> None:
+    x = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = tf.stop_gradient(x)
+        z = x * y
+    assert y.numpy() == 3.0
+    assert tape.gradient(y, x) is None
+    assert tape.gradient(z, x).numpy() == 3.0
+
+
+def test_recompute_grad_runs_once_forward_and_once_more_at_gradient_time() -> None:
+    calls = []
+    w = tf.Variable(5.0)
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        return tf.sin(x) * w
+
+    g = tf.recompute_grad(f)
+    assert g.__wrapped__ is f and g.__name__ == "f"
+    x = tf.Variable(0.0)
+    with tf.GradientTape() as tape:
+        y = g(x)
+    assert len(calls) == 1
+    assert [v.numpy() for v in tape.gradient(y, [x, w])] == [5.0, 0.0]
+    assert len(calls) == 2
+
+
+def test_recompute_grad_at_second_order() -> None:
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.recompute_grad(lambda t: t * t * t)(x)
+        dy = inner.gradient(y, x)
+    assert outer.gradient(dy, x).numpy() == 12.0
+
+
+def test_grad_pass_through_is_the_identity_backwards() -> None:
+    x, w = tf.Variable(1.7), tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = tf.grad_pass_through(lambda t: tf.round(t) * w)(x) * 3.0
+    assert y.numpy() == 12.0
+    assert tape.gradient(y, x).numpy() == 3.0
+    assert tape.gradient(y, w) is None
+
+
+def test_grad_pass_through_works_with_assign() -> None:
+    x, z = tf.Variable(1.0), tf.Variable(4.0)
+    with tf.GradientTape() as tape:
+        y = tf.grad_pass_through(x.assign)(z * 2.0)
+    assert x.numpy() == 8.0
+    assert tape.gradient(y, z).numpy() == 2.0
+
+
+# ---------------------------------------------------------------- under the flag
+
+
+def test_declared_gradients_pass_the_flag_as_they_are() -> None:
+    @tf.custom_gradient(declared="turns the gradient round")
+    def reverse(x: Any) -> Any:
+        return x, lambda g: -g
+
+    @tf.custom_gradient(declared="clips the gradient")
+    def clip(x: Any) -> Any:
+        return x, lambda g: tf.clip_by_value(g, -1.0, 1.0)
+
+    for f, wanted in ((reverse, -10.0), (clip, 1.0)):
+        x = tf.Variable(3.0)
+        with tf.GradientTape(verify="strict") as tape:
+            y = f(x) * 10.0
+        assert tape.gradient(y, x).numpy() == wanted
+
+
+def test_custom_gradient_that_is_not_that_of_its_body_is_found_by_name() -> None:
+    x = tf.Variable(3.0)
+    with tf.GradientTape(verify=True) as tape:
+        y = tripled(x)
+    with pytest.raises(tf.VerificationError, match="tripled"):
+        tape.gradient(y, x)

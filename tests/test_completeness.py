@@ -1,0 +1,222 @@
+"""Nothing is missing: every primitive has all that its declaration promises, and rules are written as rules are."""
+
+from __future__ import annotations
+
+import dis
+import doctest
+import itertools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import gtape
+from gtape import catalogue
+from gtape.domains import Domain, Interval
+from gtape.primitive import REGISTRY, Primitive
+from gtape.symbolic import mirrors
+from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED, SCALARS
+
+catalogue.load()
+mirrors.load()
+
+PRIMITIVES = sorted(REGISTRY)
+DIFFERENTIABLE = [n for n in PRIMITIVES if REGISTRY[n].differentiable]
+NAMESPACES: dict[str, tuple[str | None, Any]] = {
+    "gtape": (None, gtape),
+    "gtape.math": ("math", gtape.math),
+    "gtape.nn": ("nn", gtape.nn),
+    "gtape.linalg": ("linalg", gtape.linalg),
+}
+
+
+# ---------------------------------------------------------------------------------------------- mirrors
+
+
+def test_every_primitive_has_a_mirror_and_every_mirror_a_primitive() -> None:
+    assert set(REGISTRY) == set(SCALARS) | set(ARRAYS)
+    assert not set(SCALARS) & set(ARRAYS)
+
+
+def test_implicit_primitives_are_parametrised_and_no_others() -> None:
+    assert {n for n, p in REGISTRY.items() if p.kind == "implicit"} == set(PARAMETRISED)
+
+
+# ---------------------------------------------------------------------------------------------- declarations
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_the_domain_can_be_drawn_from(name: str) -> None:
+    prim = REGISTRY[name]
+    assert isinstance(prim.domain, Domain)
+    if prim.kind == "elementwise":
+        assert len(prim.domain.intervals) == len(prim.rules)
+    for interval in prim.domain.intervals:
+        assert isinstance(interval, Interval)
+        assert interval.lo < interval.hi
+        assert all(interval.lo < h < interval.hi for h in interval.holes)
+    if len(prim.domain.intervals) == 1:
+        for kink in prim.kinks:
+            assert isinstance(kink, str) or prim.domain.intervals[0].lo <= kink <= prim.domain.intervals[0].hi
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].public])
+def test_public_primitives_have_a_summary(name: str) -> None:
+    summary = REGISTRY[name].summary
+    assert summary and summary[0] == summary[0].strip() and summary.endswith(".")
+
+
+def _runnable(text: str, name: str) -> None:
+    parser = doctest.DocTestParser()
+    test = parser.get_doctest(text, {}, name, None, 0)
+    assert test.examples, f"the docstring of {name} has no example"
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    assert not result.failed, "".join(said)
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].public and REGISTRY[n].kind == "elementwise"])
+def test_public_elementwise_primitives_have_an_example_that_runs(name: str) -> None:
+    prim = REGISTRY[name]
+    assert prim.example is not None
+    _runnable(prim.function.__doc__ or "", name)
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].kind != "elementwise"])
+def test_other_primitives_have_samples(name: str) -> None:
+    prim = REGISTRY[name]
+    assert prim.samples
+    for values, params in prim.samples:
+        assert isinstance(values, tuple) and isinstance(params, dict)
+        assert prim.variadic or len(values) == len(prim.rules)
+        assert set(params) == set(prim.params)
+
+
+def test_samples_hold_more_than_one_shape() -> None:
+    few = [n for n in PRIMITIVES if REGISTRY[n].kind != "elementwise" and len(REGISTRY[n].samples or ()) < 2]
+    assert not few
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_names_of_parameters_are_the_kernel_s(name: str) -> None:
+    prim = REGISTRY[name]
+    code = getattr(prim.kernel, "__code__", None)
+    if code is not None:
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        assert code.co_flags & 0x08 or set(prim.params) <= set(known)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def _public_functions() -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
+    for namespace, (key, module) in NAMESPACES.items():
+        for name in catalogue.names_in(key):
+            value = getattr(module, name)
+            if callable(value) and id(value) not in seen:
+                seen.add(id(value))
+                yield f"{namespace}.{name}", value
+    for name in gtape.__all__:
+        value = getattr(gtape, name)
+        if callable(value) and not isinstance(value, type) and id(value) not in seen:
+            seen.add(id(value))
+            yield f"gtape.{name}", value
+
+
+PUBLIC = dict(_public_functions())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_has_a_docstring_with_an_example_that_runs(name: str) -> None:
+    text = PUBLIC[name].__doc__
+    assert text, f"{name} has no docstring"
+    _runnable(text, name)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_say_what_goes_in_and_out(name: str) -> None:
+    text = PUBLIC[name].__doc__ or ""
+    code = getattr(PUBLIC[name], "__code__", None)
+    if code is None or code.co_argcount + code.co_kwonlyargcount:
+        assert "Parameters\n" in text
+    assert "Returns\n" in text or "Yields\n" in text or "Raises\n" in text
+
+
+# ---------------------------------------------------------------------------------------------- how rules are written
+
+
+def _rules(prim: Primitive) -> Iterator[Any]:
+    for entries in (prim.partials, prim.vjp, prim.jvp):
+        for rule in entries if isinstance(entries, tuple) else (entries,):
+            if callable(rule):
+                yield rule
+
+
+def _with_helpers(rule: Any) -> list[Any]:
+    """The rule and the functions of `xp` that it calls."""
+    found: list[Any] = []
+    todo = [rule]
+    while todo:
+        f = todo.pop()
+        if f in found:
+            continue
+        found.append(f)
+        closure = dict(zip(f.__code__.co_freevars, [c.cell_contents for c in f.__closure__ or ()], strict=True))
+        for name in {*f.__code__.co_names, *f.__code__.co_freevars}:
+            g = closure.get(name, f.__globals__.get(name))
+            if isinstance(g, types.FunctionType) and g.__code__.co_varnames[:1] == ("xp",):
+                todo.append(g)
+    return found
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _floats(constant: Any) -> list[float]:
+    if isinstance(constant, (tuple, frozenset)):
+        return [f for c in constant for f in _floats(c)]
+    return [constant] if isinstance(constant, (float, complex)) else []
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_rules_hold_no_floats_and_no_powers(name: str) -> None:
+    for rule in _rules(REGISTRY[name]):
+        for f in _with_helpers(rule):
+            for code in _codes(f.__code__):
+                where = f"{f.__qualname__} in {code.co_filename}:{code.co_firstlineno}"
+                assert not _floats(code.co_consts), f"a rule must not round: write a fraction of integers in {where}"
+                powers = [
+                    i for i in dis.get_instructions(code) if i.opname == "BINARY_OP" and i.argrepr in ("**", "**=")
+                ]
+                assert not powers, f"a rule must be closed: write a product or a primitive for ** in {where}"
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_rules_name_only_primitives_and_constants(name: str) -> None:
+    from gtape.primitive import CONSTANTS
+
+    for rule in _rules(REGISTRY[name]):
+        for f in _with_helpers(rule):
+            instructions = list(dis.get_instructions(f.__code__))
+            for before, i in itertools.pairwise(instructions):
+                if (
+                    i.opname in ("LOAD_ATTR", "LOAD_METHOD")
+                    and before.opname.startswith("LOAD_FAST")
+                    and before.argval == "xp"
+                ):
+                    assert i.argval in REGISTRY or i.argval in CONSTANTS, f"{f.__qualname__} asks for xp.{i.argval}"
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_rules_are_as_many_as_arguments(name: str) -> None:
+    prim = REGISTRY[name]
+    if prim.kind in ("general", "implicit"):
+        assert isinstance(prim.vjp, tuple) and isinstance(prim.jvp, tuple) and len(prim.vjp) == len(prim.jvp)
+        for pull, push in zip(prim.vjp, prim.jvp, strict=True):
+            assert (pull is None) == (push is None), "an argument has a rule in one direction only"

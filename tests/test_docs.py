@@ -1,0 +1,145 @@
+"""Every code block of the README and of docs/ runs and prints what the page says; so does every docstring example."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import gtape
+from gtape.primitive import REGISTRY
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class Block(NamedTuple):
+    """One fenced block."""
+
+    language: str
+    text: str
+    line: int
+    marked: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    found, lines, language, start, marked = [], page.read_text().splitlines(), None, 0, False
+    for number, line in enumerate(lines, 1):
+        fence = re.fullmatch(r"```(\S*)", line)
+        if fence and language is None:
+            language, start = fence[1], number
+            marked = lines[number - 2].strip() == "<!-- ci: run -->"
+        elif fence:
+            found.append(Block(str(language), "\n".join(lines[start : number - 1]), start, marked))
+            language = None
+    assert language is None, f"{page.name}: the block in line {start} is not closed"
+    return found
+
+
+@pytest.fixture
+def restored_tables() -> Iterator[None]:
+    """Undo what a page declares."""
+    from gtape.symbolic import mirrors
+    from gtape.symbolic.mirrors import registry
+
+    mirrors.load()
+    tables: list[dict[str, Any]] = [REGISTRY, registry.SCALARS, registry.ARRAYS, registry.PARAMETRISED]
+    before = [dict(t) for t in tables]
+    yield
+    for table, old in zip(tables, before, strict=True):
+        table.clear()
+        table.update(old)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.usefixtures("restored_tables")
+def test_code_blocks_run_and_print_what_the_page_says(page: Path) -> None:
+    # A ```text block below a ```python block is what it prints. Blocks of one page build on each other.
+    names: dict[str, Any] = {"__name__": "__main__"}
+    found = blocks(page)
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        assert block.language in ("python", "text", "bash"), f"{page.name}:{block.line}: which language is this?"
+        if block.language != "python":
+            continue
+        printed = io.StringIO()
+        # The line numbers in tracebacks are then those of the page.
+        code = compile("\n" * block.line + block.text, str(page), "exec")
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)
+        if following is not None and following.language == "text":
+            assert printed.getvalue().strip() == following.text.strip(), f"{page.name}:{block.line}"
+
+
+def test_readme_has_two_marked_commands() -> None:
+    marked = [b for b in blocks(ROOT / "README.md") if b.marked]
+    assert [b.language for b in marked] == ["bash", "bash"]
+    assert all(len(b.text.splitlines()) == 1 for b in marked)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_command_line_knows_the_commands_that_pages_name() -> None:
+    named = {m for page in PAGES for m in re.findall(r"`gtape ([a-z]+)", page.read_text())}
+    assert named
+    for command in sorted(named):
+        done = subprocess.run(
+            [sys.executable, "-m", "gtape.verify.cli", command, "--help"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, f"gtape {command}: {done.stderr}"
+
+
+# ---------------------------------------------------------------------------------------- docstrings
+
+
+def modules() -> list[str]:
+    folders = {"gtape": ROOT / "gtape", "gtape.ops": ROOT / "gtape/ops", "gtape.keras": ROOT / "gtape/keras"}
+    folders |= {"gtape.symbolic": ROOT / "symbolic", "gtape.verify": ROOT / "verify"}
+    if not (ROOT / "gtape").exists():  # the tests run against an installed package
+        base = Path(gtape.__file__).parent
+        folders = {name: base.joinpath(*name.split(".")[1:]) for name in folders}
+    return [
+        f"{p}.{m.name}" for p, folder in folders.items() for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg
+    ]
+
+
+def run_examples(test: doctest.DocTest) -> None:
+    printed = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner.run(test, out=printed.write)
+    assert not runner.failures, printed.getvalue()
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_of_a_module_run(name: str) -> None:
+    module: types.ModuleType = importlib.import_module(name)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        if test.examples:
+            run_examples(test)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, p in REGISTRY.items() if p.public))
+def test_op_has_an_example_that_runs(name: str) -> None:
+    text = REGISTRY[name].function.__doc__ or ""
+    test = doctest.DocTestParser().get_doctest(text, {"np": np}, name, None, 0)
+    assert test.examples, f"{name} has no example in its docstring"
+    run_examples(test)

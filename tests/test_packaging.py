@@ -1,0 +1,79 @@
+"""What pyproject.toml says agrees with what lies on disk."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+FOLDERS = {"gtape": "gtape", "symbolic": "gtape.symbolic", "verify": "gtape.verify"}
+
+
+def _packages_on_disk() -> set[str]:
+    found = set()
+    for folder, package in FOLDERS.items():
+        top = ROOT / folder
+        for path in top.rglob("*.py"):
+            found.add(".".join([package, *path.parent.relative_to(top).parts]))
+    return found
+
+
+def _folder_of(package: str) -> Path:
+    mapping = SETUPTOOLS["package-dir"]
+    root = max((p for p in mapping if package == p or package.startswith(p + ".")), key=len)
+    return ROOT / mapping[root] / Path(*package.removeprefix(root).strip(".").split("."))
+
+
+def test_every_folder_is_a_listed_package() -> None:
+    assert set(SETUPTOOLS["packages"]) == _packages_on_disk()
+
+
+@pytest.mark.parametrize("package", SETUPTOOLS["packages"])
+def test_every_listed_package_has_an_init(package: str) -> None:
+    assert (_folder_of(package) / "__init__.py").is_file()
+
+
+def test_the_type_marker_is_installed() -> None:
+    assert "py.typed" in SETUPTOOLS["package-data"]["gtape"]
+    assert (ROOT / "gtape" / "py.typed").is_file()
+
+
+def test_the_licence_is_there_whole() -> None:
+    assert PYPROJECT["project"]["license"] == "Apache-2.0"
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_command_has_a_function() -> None:
+    module, _, function = PYPROJECT["project"]["scripts"]["gtape"].partition(":")
+    source = _folder_of(module.rpartition(".")[0]) / f"{module.rpartition('.')[2]}.py"
+    assert re.search(rf"^def {function}\(", source.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["gtape.symbolic", "gtape.verify", "gtape.keras", "gtape.ops"])
+def test_a_bare_checkout_imports(module: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {module}"],
+        cwd=Path(sys.executable).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_ci_reads_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^<!-- ci: run -->\n```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    commands = "".join(blocks)
+    assert "pip install ." in commands
+    assert "python -m pytest" in commands
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111, ".ci/run is not executable"

@@ -1,0 +1,293 @@
+"""The worlds agree: NumPy kernel, function of tensors and mirror give one value on drawn inputs.
+
+A proof covers the mirrors; this is what ties them to the code that runs. Inputs are drawn from the declared domains,
+with the neighbourhoods of special points, 0-d, empty and broadcast shapes, and every sample of what is not elementwise.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+
+import gtape as tf
+from gtape import catalogue
+from gtape.domains import BOOLEAN, Interval
+from gtape.primitive import REGISTRY, Primitive
+from gtape.symbolic.balls import objects, precision, to_double_double
+from gtape.symbolic.worlds import BallWorld
+from gtape.verify.bounds import local_error
+from gtape.verify.proof_cells import parameters
+from gtape.verify.ulp import spacing
+from gtape.worlds import NUMPY
+
+catalogue.load()
+BALLS = BallWorld()
+PRECISIONS = (300, 1500, 8000)
+PRIMITIVES = sorted(REGISTRY)
+SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
+    1: (((),), ((0,),), ((40,),), ((2, 1, 3),)),
+    2: (((), ()), ((0,), ()), ((40,), (40,)), ((3, 1), (1, 4)), ((), (3,)), ((2,), (1,)), ((1, 0), (2, 1))),
+    3: (((), (), ()), ((0,), (), (1,)), ((40,), (40,), (40,)), ((3, 1), (1, 2), ())),
+}
+INTEGERS = [
+    n for n in PRIMITIVES
+    if REGISTRY[n].ints and REGISTRY[n].kind == "elementwise" and BOOLEAN not in REGISTRY[n].domain.intervals
+]  # fmt: skip
+# Below all floats, however often halved.
+TINY = arb(2) ** -1200
+# Factorisations are defined on some matrices only.
+SYMMETRIC_POSITIVE = {"cholesky"}
+
+
+# ---------------------------------------------------------------------------------------------- draws
+
+
+def _rng(name: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def _number(rng: np.random.Generator, prim: Primitive, interval: Interval, dtype: Any) -> float:
+    """A number of the dtype inside an interval: ordinary, small or large, or beside a special point."""
+    largest = 1e30 if dtype == np.float32 else 1e250
+    while True:
+        kind = rng.integers(6)
+        near = [p for p in (*prim.special, *prim.kinks) if not isinstance(p, str)]
+        if kind == 0 and near:
+            x = float(rng.choice(near)) + float(rng.choice([0.0, 1e-3, -1e-3, 1e-6, -1e-6]))
+        elif kind == 1:
+            x = float(10.0 ** rng.uniform(-12, 3) * rng.choice([-1.0, 1.0]))
+        elif kind == 2:
+            x = float(rng.integers(-4, 5))
+        else:
+            x = float(rng.normal() * 2)
+        if math.isfinite(interval.lo) and math.isfinite(interval.hi):
+            x = x if x in interval else interval.lo + (interval.hi - interval.lo) * float(rng.uniform())
+        elif math.isfinite(interval.lo):
+            x = x if x in interval else interval.lo + abs(x)
+        x = float(dtype(x))
+        if x in interval and abs(x) < largest:
+            return x
+
+
+def _draw(rng: np.random.Generator, prim: Primitive, shapes: tuple[Any, ...], dtype: Any) -> list[Any] | None:
+    """Arrays of these shapes, every broadcast combination inside the domain; None where none was found."""
+    intervals = prim.domain.intervals
+    for _ in range(200):
+        arrays = []
+        for i, shape in enumerate(shapes):
+            interval = intervals[min(i, len(intervals) - 1)]
+            if interval is BOOLEAN:
+                arrays.append(rng.integers(0, 2, shape).astype(bool))
+            else:
+                flat = [_number(rng, prim, interval, dtype) for _ in range(math.prod(shape))]
+                arrays.append(np.array(flat, dtype=dtype).reshape(shape))
+        where = prim.domain.where
+        if where is None:
+            return arrays
+        rows = zip(*[b.ravel().tolist() for b in np.broadcast_arrays(*arrays)], strict=True)
+        if all(bool(where(*row)) for row in rows):
+            return arrays
+        if len({a.shape for a in arrays}) == 1:  # element by element: keep those that are in the domain
+            kept = [row for row in zip(*[a.ravel().tolist() for a in arrays], strict=True) if bool(where(*row))]
+            if kept:
+                return [np.array(c, dtype=dtype) for c in zip(*kept, strict=True)]
+    return None
+
+
+def _sampled(rng: np.random.Generator, prim: Primitive, values: tuple[Any, ...], dtype: Any) -> list[Any]:
+    arrays = []
+    for i, v in enumerate(values):
+        if isinstance(v, np.ndarray):
+            arrays.append(v.astype(dtype) if v.dtype.kind == "f" else v)
+            continue
+        interval = prim.domain.intervals[min(i, len(prim.domain.intervals) - 1)]
+        x = rng.normal(size=v) if interval.lo < 0 else 0.1 + rng.uniform(size=v)
+        if math.isfinite(interval.lo) and math.isfinite(interval.hi):
+            x = interval.lo + (interval.hi - interval.lo) * (0.05 + 0.9 * rng.uniform(size=v))
+        if prim.name in SYMMETRIC_POSITIVE:
+            x = x @ np.swapaxes(x, -1, -2) + np.eye(v[-1])
+            x = (x + np.swapaxes(x, -1, -2)) / 2
+        arrays.append(np.asarray(x, dtype=dtype))
+    return arrays
+
+
+def _calls(prim: Primitive, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    rng = _rng(prim.name)
+    if prim.kind != "elementwise":
+        for values, params in prim.samples:
+            for _ in range(3):
+                yield _sampled(rng, prim, values, dtype), params
+        return
+    for params in parameters(prim):
+        for shapes in SHAPES[len(prim.rules)]:
+            arrays = _draw(rng, prim, shapes, dtype)
+            if arrays is not None:
+                yield arrays, params
+
+
+# ---------------------------------------------------------------------------------------------- comparison
+
+
+def _same_kind(got: Any, expected: Any) -> bool:
+    return np.asarray(got).dtype == np.asarray(expected).dtype and np.shape(got) == np.shape(expected)
+
+
+def _outputs(y: Any) -> list[Any]:
+    return list(y) if isinstance(y, tuple) else [y]
+
+
+def _exact(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> list[Any]:
+    """The mirror's outputs: conditions and integers as they are, else (high, low) whose sum is the exact value.
+
+    The precision is raised until every ball is narrow, or lies below all floats; what is not finite comes as NaN.
+    """
+    for bits in PRECISIONS:
+        with precision(bits):
+            out = getattr(BALLS, prim.name)(*[BALLS.lift(a) for a in arrays], **params)
+            balls = [o for o in _outputs(out) if np.asarray(o).dtype == object]
+            if bits == PRECISIONS[-1] or all(_narrow(b) for o in balls for b in BALLS.objects(o).ravel()):
+                return [_pair(o) if np.asarray(o).dtype == object else np.asarray(o) for o in _outputs(out)]
+    raise AssertionError("no precision")
+
+
+def _narrow(ball: Any) -> bool:
+    if not hasattr(ball, "is_finite") or not ball.is_finite():
+        return True
+    return bool(ball.rad() <= abs(ball.mid()) * arb(2) ** -120 or abs(ball) < TINY)
+
+
+def _pair(o: Any) -> Any:
+    o = BALLS.objects(o)
+    high, low = to_double_double(o)
+    high, low = np.asarray(high).reshape(o.shape), np.asarray(low).reshape(o.shape)
+    balls = o.ravel().tolist()
+    far = np.array([isinstance(b, arb) and not b.is_finite() for b in balls], dtype=bool).reshape(o.shape)
+    none = np.array([bool(abs(b) < TINY) for b in balls], dtype=bool).reshape(o.shape)
+    return np.where(far, np.nan, np.where(none, 0.0, high)), np.where(far | none, 0.0, low)
+
+
+def _moved(prim: Primitive, arrays: list[Any], params: dict[str, Any], high: Any) -> Any:
+    """How far the exact value goes when an input moves by 2 ULP, beside a root of a slope that is not at 0; else 0.
+
+    No float formula keeps its digits there (the rule of the accuracy tables).
+    """
+    reach = np.zeros_like(high)
+    if prim.public or prim.kind != "elementwise":
+        return reach
+    for i, x in enumerate(arrays):
+        if x.dtype.kind != "f":
+            continue
+        step = spacing(x.astype(np.float64), x.dtype)
+        for sign in (-2, 2):
+            other = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
+            other[i] = other[i] + sign * step
+            inside = [v in prim.domain.intervals[i] for v in other[i].ravel().tolist()]
+            if all(inside):
+                change = np.abs(_exact(prim, other, params)[0][0] - high)
+                near_root = np.abs(high) < 0.1 * change * np.abs(x) / (2 * step)
+                reach = np.maximum(reach, np.where(near_root & (x != 0), change, 0.0))
+    return reach
+
+
+def _close(got: Any, exact: Any, bound: Any, what: str) -> None:
+    got = np.asarray(got)
+    shape = exact[0].shape if isinstance(exact, tuple) else exact.shape
+    assert got.shape == shape, f"{what}: shape {got.shape}, the mirror has {shape}"
+    if not isinstance(exact, tuple):
+        np.testing.assert_array_equal(got, exact, err_msg=what)
+        return
+    if not got.size:
+        return
+    high, low = exact
+    g = got.astype(np.float64)
+    largest = float(np.finfo(got.dtype).max) if got.dtype.kind == "f" else math.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs((g - high) - low)
+        # beyond the largest number: infinite, or the largest itself
+        over = (np.abs(high) >= largest) & (np.abs(g) >= largest * (1 - 1e-6)) & (np.sign(g) == np.sign(high))
+        error = np.where(over | np.isnan(high), 0.0, np.where(np.isnan(error), np.inf, error))
+    allowed = np.broadcast_to(bound, got.shape)
+    worst = int(np.argmax(error - np.where(np.isnan(allowed), np.inf, allowed)))
+    e, b, h = error.ravel()[worst], allowed.ravel()[worst], high.ravel()[worst]
+    unit = spacing(h, got.dtype if got.dtype.kind == "f" else np.float64)
+    assert not e > b, f"{what}: {g.ravel()[worst]!r} is {e / unit:.3g} ULP from {h!r}, the bound is {b / unit:.3g} ULP"
+
+
+def _bound(prim: Primitive, arrays: list[Any], params: dict[str, Any], exact: list[Any], dtype: Any) -> Any:
+    if len(exact) > 1 or not isinstance(exact[0], tuple) or prim.name == "split":
+        return 0.0
+    values = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
+    high = exact[0][0]
+    with np.errstate(all="ignore"):
+        own = np.asarray(local_error(prim, values, high, params, dtype))
+        return own + spacing(0.0, dtype) + _moved(prim, arrays, params, high)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_values_agree(name: str, dtype: Any) -> None:
+    prim = REGISTRY[name]
+    calls = 0
+    for arrays, params in _calls(prim, dtype):
+        calls += 1
+        what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
+        with np.errstate(all="ignore"):
+            by_kernel = getattr(NUMPY, name)(*arrays, **params)
+        by_tape = prim(*[tf.constant(a) for a in arrays], **params)
+        exact = _exact(prim, arrays, params)
+        assert len(exact) == len(_outputs(by_kernel)) == len(_outputs(by_tape)), what
+        for k, t, e in zip(_outputs(by_kernel), _outputs(by_tape), exact, strict=True):
+            k, t = np.asarray(k), np.asarray(t.numpy())
+            assert _same_kind(k, t), f"{what}: kernel {k.dtype}{k.shape}, tape {t.dtype}{t.shape}"
+            if k.dtype.kind == "f" and name != "cast":
+                assert k.dtype == dtype, f"{what}: the kernel gives {k.dtype}"
+            bound = _bound(prim, arrays, params, exact, k.dtype if k.dtype.kind == "f" else np.dtype(dtype))
+            _close(k, e, bound, f"kernel, {what}")
+            _close(t, e, bound, f"tape, {what}")
+    assert calls
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64], ids=["int32", "int64"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_agree(name: str, dtype: Any) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    for shapes in SHAPES[len(prim.rules)]:
+        for _ in range(4):
+            arrays = [rng.integers(-6, 7, s).astype(dtype) for s in shapes]
+            for i, interval in enumerate(prim.domain.intervals):
+                inside = np.vectorize(lambda v, d=interval: v in d, otypes=[bool])
+                arrays[i] = np.where(inside(arrays[i]), arrays[i], 1).astype(dtype)
+            if name == "pow":
+                arrays[1] = np.abs(arrays[1])
+            by_kernel = np.asarray(getattr(NUMPY, name)(*arrays))
+            by_tape = prim(*[tf.constant(a) for a in arrays]).numpy()
+            assert _same_kind(by_kernel, by_tape), name
+            np.testing.assert_array_equal(by_kernel, by_tape)
+            exact = objects(getattr(BALLS, name)(*[BALLS.objects(a) for a in arrays]))
+            for got, e in zip(by_kernel.ravel().tolist(), exact.ravel().tolist(), strict=True):
+                assert e == got, f"{name}{[a.tolist() for a in arrays]}: {got}, exactly {e}"
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].kind == "elementwise" and REGISTRY[n].scalar])
+def test_python_floats_agree(name: str) -> None:
+    """The scalar kernel, on floats from where it may raise too."""
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    for params in parameters(prim):
+        for _ in range(30):
+            arrays = _draw(rng, prim, ((),) * len(prim.rules), np.float64)
+            if arrays is None:
+                continue
+            floats = [float(a.item()) for a in arrays]
+            with np.errstate(all="ignore"):
+                got = getattr(NUMPY, name)(*floats, **params)
+            exact = _exact(prim, arrays, params)
+            bound = _bound(prim, arrays, params, exact, np.dtype(np.float64))
+            _close(np.asarray(got), exact[0], bound, f"{name}{floats}")

@@ -1,0 +1,238 @@
+"""What the flag says: silent where all is well, a verdict that names the cause where it is not."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify.collect import collecting
+from gtape.verify.verdict import Report
+
+
+def run(
+    f: Callable[..., Any], *xs: Any, order: int = 1, dtype: Any = np.float64
+) -> tuple[Report, bool, list[Any] | None]:
+    """The report, whether VerificationError was raised, and the gradients."""
+    sources = [tf.Variable(np.asarray(x, dtype)) for x in xs]
+    made = None
+    raised = False
+    with collecting() as report, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with tf.GradientTape(verify=True) as tape:
+                if order == 2:
+                    with tf.GradientTape() as inner:
+                        y = f(*sources)
+                    y = [g for g in inner.gradient(y, sources) if g is not None]
+                else:
+                    y = f(*sources)
+            made = [None if g is None else g.numpy() for g in tape.gradient(y, sources)]
+        except tf.VerificationError:
+            raised = True
+    return report, raised, made
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0]),
+        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [0.0, 2.0]),
+        (lambda x: tf.where(x > 1, x, tf.exp(x * 1000.0)), [2.0, 0.001]),
+        (
+            lambda x: tf.reduce_sum(tf.nn.log_softmax(tf.where(x > 0.2, tf.math.log(x), x)) * [1.0, 2.0, 3.0]),
+            [-1.0, 0.0, 2.0],
+        ),
+    ],
+)
+def test_the_untaken_branch_is_silent(f: Any, x: Any, order: int) -> None:
+    report, raised, made = run(f, x, order=order)
+    assert not raised
+    assert report.verdict in ("correct", "conditioning")
+    assert made is not None
+    assert all(np.isfinite(g).all() for g in made)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "dtype", "verdict"),
+    [
+        (lambda x: x * x, [np.nan, 1.0], np.float64, "domain"),
+        (lambda x: x * x, [np.inf, 1.0], np.float64, "domain"),
+        (lambda x: tf.math.log(x), [0.0], np.float64, "domain"),
+        (lambda x: tf.math.log(x), [-1.0], np.float64, "domain"),
+        (lambda x: tf.sqrt(x), [0.0, 1.0], np.float64, "domain"),
+        (lambda x: tf.math.log(tf.exp(x)), [800.0], np.float64, "range"),
+        (lambda x: tf.math.log(tf.exp(x)), [100.0], np.float32, "range"),
+    ],
+)
+def test_outside_of_domain_or_range_raises(f: Any, x: Any, dtype: Any, verdict: str) -> None:
+    report, raised, _ = run(f, x, dtype=dtype)
+    assert raised
+    assert report.verdict == verdict
+
+
+def test_a_derivative_that_overflows_as_ieee_does_is_fine() -> None:
+    report, raised, made = run(tf.math.reciprocal, [1e-200])
+    assert (report.verdict, raised) == ("range", False)
+    assert made is not None
+    assert made[0] == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("f", "xs"),
+    [
+        (tf.nn.relu, [[0.0, 1.0]]),
+        (tf.abs, [[0.0]]),
+        (tf.maximum, [[1.0], [1.0]]),
+        (lambda x: tf.nn.relu(x) - tf.nn.relu(-x), [[0.0]]),
+    ],
+)
+def test_kinks_are_silent_conventions(f: Any, xs: Any) -> None:
+    report, raised, _ = run(f, *xs)
+    assert (report.verdict, raised) == ("convention", False)
+
+
+def test_equal_numbers_computed_in_two_ways_are_a_tie() -> None:
+    report, raised, _ = run(lambda x: tf.maximum(tf.exp(x) * tf.exp(x), tf.exp(2.0 * x)), [0.25])
+    assert (report.verdict, raised) == ("convention", False)
+    assert any("taken as ties" in f.reason for f in report.findings)
+
+
+def test_a_gradient_that_is_zero_everywhere_is_decided() -> None:
+    report, raised, _ = run(lambda x: tf.nn.log_softmax(tf.stack([x, x, x])), 0.7, order=2)
+    assert not raised
+    assert report.verdict in ("correct", "conditioning")
+
+
+# ---------------------------------------------------------------------------------------------- custom gradients
+
+
+@tf.custom_gradient
+def wrong(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x) * 1.0001
+
+
+@tf.custom_gradient
+def unstable(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+@tf.custom_gradient(declared="clips")
+def clipped(x: Any) -> Any:
+    return x * x, lambda g: tf.clip_by_value(g, -0.1, 0.1)
+
+
+@tf.custom_gradient
+def leaving(x: Any) -> Any:
+    return tf.constant(np.sin(x.numpy())), lambda g: g * tf.cos(x)
+
+
+@tf.custom_gradient
+def right(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x)
+
+
+@tf.custom_gradient
+def right_once(x: Any) -> Any:
+    slope = tf.stop_gradient(tf.cos(x))
+    return tf.sin(x), lambda g: g * slope
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "order", "verdict", "raises"),
+    [
+        (wrong, 0.5, 1, "rule", True),
+        (wrong, 0.5, 2, "rule", True),
+        (unstable, 18.3, 1, "unstable", True),
+        (clipped, 0.5, 1, "correct", False),
+        (leaving, 0.5, 1, "undecided", False),
+        (right, 0.5, 1, "correct", False),
+        (right, 0.5, 2, "correct", False),
+        (right_once, 0.5, 1, "correct", False),
+        (right_once, 0.5, 2, "rule", True),
+    ],
+)
+def test_custom_gradients(f: Any, x: float, order: int, verdict: str, raises: bool) -> None:
+    report, raised, _ = run(lambda v: 2.0 * f(v), [x], order=order)
+    assert (report.verdict, raised) == (verdict, raises)
+    if raises:
+        assert any(g.op == f.__name__ for g in report.findings)
+    if verdict == "undecided":
+        assert all(g.reason for g in report.findings)
+
+
+def test_strict_raises_for_what_is_undecided() -> None:
+    x = tf.Variable(0.5)
+    with tf.GradientTape(verify="strict") as tape:
+        y = leaving(x)
+    with pytest.raises(tf.VerificationError, match="leaves the tape"):
+        tape.gradient(y, x)
+
+
+# ---------------------------------------------------------------------------------------------- what a campaign found
+
+
+def test_constants_of_a_backward_pass_are_not_taken_for_given() -> None:
+    # 1/c is rounded in the inner gradient; the oracle must not mistake it for an exact number.
+    c = tf.constant(np.array([1.7, 2.3], np.float32))
+    report, raised, _ = run(lambda x: tf.square(x / (1.5 + tf.square(c))), [0.3, 0.9], order=2, dtype=np.float32)
+    assert not raised, report
+
+
+def test_a_target_that_is_a_source() -> None:
+    x = tf.Variable(np.array([0.3, 0.9]))
+    with tf.GradientTape(verify=True) as outer:
+        with tf.GradientTape() as inner:
+            y = tf.sin(x) * x
+        g = inner.gradient([y, x], x)
+    assert outer.gradient(g, x) is not None
+
+
+def test_ops_with_several_outputs() -> None:
+    report, raised, _ = run(lambda x: tf.concat(tf.split(x * x, [1, 2])[::-1], axis=0) * x, [0.1, 0.2, 0.3], order=2)
+    assert not raised, report
+
+
+def test_slices_of_variables_are_operands() -> None:
+    report, raised, made = run(
+        lambda x: tf.math.asinh(x[..., :2]) * 0.5 + tf.stack([x[0], x[0] * 0.5]), [0.4, 0.5, 0.6]
+    )
+    assert not raised, report
+    assert made is not None
+
+
+def test_every_number_of_a_network_is_checked_in_time() -> None:
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.random((64, 784)).astype(np.float32))
+    labels = tf.constant(np.eye(10, dtype=np.float32)[rng.integers(0, 10, 64)])
+    w1, b1 = (
+        tf.Variable((rng.standard_normal((784, 128)) * 0.05).astype(np.float32)),
+        tf.Variable(np.zeros(128, np.float32)),
+    )
+    w2, b2 = (
+        tf.Variable((rng.standard_normal((128, 10)) * 0.1).astype(np.float32)),
+        tf.Variable(np.zeros(10, np.float32)),
+    )
+
+    def step() -> Report:
+        with collecting() as report:
+            with tf.GradientTape(verify=True) as tape:
+                h = tf.nn.relu(x @ w1 + b1)
+                loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=h @ w2 + b2))
+            tape.gradient(loss, [w1, b1, w2, b2])
+        return report
+
+    step()  # mirrors are compiled at first use
+    start = time.perf_counter()
+    report = step()
+    seconds = time.perf_counter() - start
+    assert report.checked == 101_770
+    assert report.ok
+    assert seconds < 6  # 1.4 s alone; the machine may be shared

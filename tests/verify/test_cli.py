@@ -1,0 +1,178 @@
+"""The command line: what it prints, what it returns, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gtape.primitive import REGISTRY
+from gtape.verify import cli, runs
+from gtape.verify.runs import Line
+
+
+def few_jobs(**options: Any) -> tuple[list[Line], list[runs.Job]]:
+    """The jobs of four rows of each kind of work."""
+    names = {"sin", "multiply", "reshape", "square"}
+    lines, jobs = REAL_JOBS(**options)
+    keep = [x for x in lines if x.name in names]
+    return keep, [j for j in jobs if j[1] in names]
+
+
+REAL_JOBS = runs.jobs_of
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "jobs_of", few_jobs)
+
+
+@pytest.mark.usefixtures("small")
+def test_verify_prints_one_table_and_returns_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", "--quick", "--processes", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("gtape verify") == 1
+    for word in ("sin", "multiply", "reshape", "square", "program", "proved", "correct", "nothing found"):
+        assert word in out
+
+
+@pytest.mark.usefixtures("small")
+def test_verify_writes_json_in_place_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", "--points", "100", "--json", "--processes", "1"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["ok"] is True
+    kinds = {(x["name"], x["kind"]) for x in data["lines"]}
+    assert {("sin", "elementwise"), ("reshape", "linear"), ("square", "program")} <= kinds
+    sine = next(x for x in data["lines"] if x["name"] == "sin")
+    assert set(sine["worst_ulp"]) == {"1", "2"}
+    assert {r["dtype"] for r in sine["rows"]} == {"float64", "float32"}
+    assert data["versions"]["numpy"]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_wrong_rule_gives_1_and_names_the_op(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sine = REGISTRY["sin"]
+    monkeypatch.setattr(sine, "partials", (lambda xp, y, x: -xp.cos(x),))
+    monkeypatch.setattr(sine, "_function", None)
+    assert cli.main(["verify", "--quick", "--processes", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "refuted" in out
+    assert "1 with findings" in out
+
+
+def test_a_job_that_breaks_is_a_finding_not_a_crash() -> None:
+    line = Line("sin", "elementwise")
+    outcome = runs.run([line], [("proof", "sin", ("one argument too many",))])
+    assert not outcome.ok
+    assert line.verdict == "undecided"
+    assert "TypeError" in line.findings[0]
+
+
+def test_two_processes_give_what_one_gives() -> None:
+    found = []
+    for processes in (1, 2):
+        lines, jobs = few_jobs(points=100, dtypes=("float64",))
+        runs.run(lines, jobs, processes=processes)
+        found.append([{k: v for k, v in x.as_dict().items() if k not in ("seconds", "rows")} for x in lines])
+    assert found[0] == found[1]
+
+
+def test_prove(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prove", "sin", "reshape", "--processes", "1"]) == 0
+    assert "2 of 2 proved" in capsys.readouterr().out
+
+
+def test_census_as_text_and_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "census.json"
+    target.write_text("old")
+    assert (
+        cli.main(
+            [
+                "census",
+                "multiply",
+                "--points",
+                "100",
+                "--json",
+                str(target),
+                "--processes",
+                "1",
+                "--orders",
+                "1",
+                "--dtypes",
+                "float64",
+                "float32",
+            ]
+        )
+        == 0
+    )
+    assert "multiply" in capsys.readouterr().out
+    data = json.loads(target.read_text())
+    assert [(r["argument"], r["dtype"]) for r in data["rows"]] == [
+        ("0", "float64"),
+        ("1", "float64"),
+        ("0", "float32"),
+        ("1", "float32"),
+    ]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    target.write_text("old")
+    with pytest.raises(TypeError):
+        cli._write(str(target), {"no JSON": object()})
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_numbers_that_json_lacks_are_text() -> None:
+    line = Line("f", "elementwise")
+    line.note(1, float("inf"), "unstable")
+    json.dumps(line.as_dict(), allow_nan=False)
+    assert line.as_dict()["worst_ulp"] == {"1": "inf"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "COMMAND"),
+        (["no-such-command"], "no-such-command"),
+        (["census", "no_such_op"], "no_such_op"),
+        (["census", "matmul"], "matmul"),
+        (["census", "sin", "--points", "3"], "at least 100"),
+        (["census", "sin", "--points", "many"], "many"),
+        (["census", "sin", "--dtypes", "int8"], "int8"),
+        (["census", "sin", "--json", "/no/such/folder/x.json"], "/no/such/folder"),
+        (["prove", "no_such_op"], "no_such_op"),
+        (["prove", "floor"], "not differentiable"),
+        (["verify", "--processes", "0"], "whole number"),
+        (["doctor", "--points", "1"], "at least 100"),
+    ],
+)
+def test_wrong_usage_gives_2_and_says_why(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["verify", "--help"], ["census", "--help"]])
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 0
+    assert "usage: gtape" in capsys.readouterr().out
+
+
+def test_the_module_runs_as_a_program() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "gtape.verify", "prove", "negative", "--processes", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    assert "1 of 1 proved" in made.stdout
+    assert not made.stderr

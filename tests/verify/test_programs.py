@@ -1,0 +1,66 @@
+"""Random correct programs pass without a word, and faults planted in the same programs are found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gtape.verify.false_alarms import campaign, run_one
+from gtape.verify.programs import generate, programs
+
+COUNT = 2000 if os.environ.get("GTAPE_TEST_PROFILE") == "large" else 60
+
+
+def test_no_false_alarm_and_planted_faults_are_found() -> None:
+    totals = campaign(COUNT, seed=0, plant=True)
+    assert not totals.alarms, str(totals)
+    assert len(totals.undecided) <= 0.01 * COUNT, str(totals)
+    assert sum(totals.planted.values()) > 0.8 * COUNT, str(totals)
+    assert totals.rate >= 0.99 or len(totals.missed) <= COUNT // 100 + (COUNT < 100), str(totals)
+    for share in ("selections", "long sums", "float32"):
+        assert totals.shares[share] >= 0.3 * COUNT, str(totals)
+
+
+def test_a_seed_gives_the_same_program_and_text_that_runs_alone(tmp_path) -> None:
+    program = generate(11)
+    assert str(program) == str(generate(11))
+    script = tmp_path / "program.py"
+    last = "print(*[None if g is None else float(tf.reduce_sum(g)) for g in program(verify=True)])"
+    script.write_text(f"{program}\n{last}\n")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = {**os.environ, "PYTHONPATH": root}  # a bare checkout works, too
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, env=env)
+    out = run.stdout.split()
+    expected = [None if g is None else float(np.sum(np.asarray(g))) for g in program.run()]
+    assert [None if w == "None" else float(w) for w in out] == expected
+
+
+@pytest.mark.parametrize("seed", [11, 40, 99])
+def test_verification_changes_no_number(seed: int) -> None:
+    program = generate(seed)
+    for plain, checked in zip(program.run(), program.run(verify=True), strict=True):
+        assert (plain is None) == (checked is None)
+        if plain is not None:
+            np.testing.assert_allclose(
+                np.asarray(plain), np.asarray(checked), rtol=2e-4 if program.dtype == "float32" else 1e-11, atol=1e-30
+            )
+
+
+def test_depth_and_shapes_are_spread() -> None:
+    drawn = [generate(s) for s in range(100)]
+    assert max(p.depth for p in drawn) >= 35
+    assert min(p.depth for p in drawn) <= 2
+    assert {p.order for p in drawn} == {1, 2}
+    assert any(p.persistent for p in drawn)
+    assert any(p.seeds for p in drawn)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_hypothesis_draws_programs_that_pass(program) -> None:
+    assert run_one(program).alarm is None
