@@ -7,27 +7,48 @@ derivative: ``tf.GradientTape(verify=True)``, or ``gtape.verify.check``.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # In a checkout the folders symbolic/ and verify/ lie beside this one; installed, they lie inside.
 if not os.path.isdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "symbolic")):
     __path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from gtape import autodiff, catalogue, dtypes, errors, linalg, math, nest, nn, operators
-from gtape.control import custom_gradient, grad_pass_through, recompute_grad, stop_gradient
-from gtape.dtypes import *  # noqa: F403
-from gtape.dtypes import DType, as_dtype
-from gtape.errors import VerificationError
-from gtape.indexed_slices import IndexedSlices
-from gtape.module import Module, name_scope
-from gtape.printing import print_v2 as print
-from gtape.tape import GradientTape, UnconnectedGradients, verifying
-from gtape.tensor import Tensor, constant, convert_to_tensor, is_tensor
-from gtape.tensor_shape import TensorShape
-from gtape.variable import Variable
+import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
+    from gtape.control import custom_gradient, grad_pass_through, recompute_grad, stop_gradient
+    from gtape.dtypes import *  # noqa: F403
+    from gtape.dtypes import DType, as_dtype
+    from gtape.errors import VerificationError
+    from gtape.indexed_slices import IndexedSlices
+    from gtape.module import Module, name_scope
+    from gtape.printing import print_v2 as print
+    from gtape.tape import GradientTape, UnconnectedGradients, verifying
+    from gtape.tensor import Tensor, constant, convert_to_tensor, is_tensor
+    from gtape.tensor_shape import TensorShape
+    from gtape.variable import Variable
+
+# Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
+# little more than `import numpy`, also where Python can keep no bytecode.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "gtape.control": ("custom_gradient", "grad_pass_through", "recompute_grad", "stop_gradient"),
+    "gtape.errors": ("VerificationError",),
+    "gtape.indexed_slices": ("IndexedSlices",),
+    "gtape.module": ("Module", "name_scope"),
+    "gtape.tape": ("GradientTape", "UnconnectedGradients", "verifying"),
+    "gtape.tensor": ("Tensor", "constant", "convert_to_tensor", "is_tensor"),
+    "gtape.tensor_shape": ("TensorShape",),
+    "gtape.variable": ("Variable",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_NAMESPACES = frozenset({
+    "autodiff", "dtypes", "errors", "keras", "linalg", "math", "nest", "nn", "symbolic", "verify",
+})  # fmt: skip
 
 __all__ = [
     "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
@@ -35,10 +56,6 @@ __all__ = [
     "errors", "executing_eagerly", "function", "grad_pass_through", "is_tensor", "linalg", "math", "name_scope",
     "nest", "nn", "print", "recompute_grad", "stop_gradient", "verifying",
 ]  # fmt: skip
-
-_LAZY_MODULES = frozenset({"keras", "symbolic", "verify"})
-
-operators.install()
 
 
 def executing_eagerly() -> Any:
@@ -83,16 +100,31 @@ def function(func: Any = None, **options: Any) -> Any:
     return func if func is not None else (lambda f: f)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
+def _find(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(importlib.import_module(_HOME_OF[name]), name)
+    if name == "print":
+        return importlib.import_module("gtape.printing").print_v2
+    # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
+    if importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
+    dtypes = importlib.import_module("gtape.dtypes")
+    if name in dtypes.__all__:
+        return getattr(dtypes, name)
+    math = importlib.import_module("gtape.math")
     if name in math._ALIASES:
-        value = getattr(math, name)
-    else:
-        value = catalogue.resolve(name)
-    globals()[name] = value
+        return getattr(math, name)
+    return importlib.import_module("gtape.catalogue").resolve(name)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # what Python itself looks for on every module, such as __wrapped__
+        raise AttributeError(f"module 'gtape' has no attribute {name!r}")
+    value = globals()[name] = _find(name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES, *catalogue.names_in()})
+    from gtape import catalogue, dtypes
+
+    return sorted({*globals(), *_HOME_OF, *_NAMESPACES, "print", *dtypes.__all__, *catalogue.names_in()})

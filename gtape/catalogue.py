@@ -11,6 +11,7 @@ __all__ = ["MODULES", "names_in", "resolve"]
 
 # The ops modules, and the namespaces (besides the top level) in which their names appear.
 MODULES: dict[str, tuple[str, ...]] = {
+    "gtape.control": (),
     "gtape.ops.arithmetic": ("math",),
     "gtape.ops.comparison": ("math",),
     "gtape.ops.selection": ("math", "nn"),

@@ -10,7 +10,6 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, wrap
-from gtape.variable import Variable
 
 __all__ = ["install"]
 
@@ -92,42 +91,50 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
     return apply_function(function, args, kwargs)
 
 
-def _install(attribute: str, make: Callable[[], Callable[..., Any]]) -> None:
-    """Put an operator on both classes that generates its function at the first call, to keep the import short."""
+def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type) -> Callable[..., Any]:
+    """An operator that generates its function at the first call, which keeps the import short, and makes way for it."""
 
     def first(*args: Any) -> Any:
         function = make()
-        for cls in (Tensor, Variable):
-            setattr(cls, attribute, function)
+        setattr(cls, attribute, function)
         return function(*args)
 
-    for cls in (Tensor, Variable):
-        setattr(cls, attribute, first)
+    return first
 
 
-def install() -> None:
-    """Put the operators on `Tensor` and `Variable`.
+def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
+    """What makes the function of each operator."""
+    found: dict[str, Callable[[], Callable[..., Any]]] = {
+        "__neg__": lambda: REGISTRY["negative"].function,
+        "__abs__": lambda: REGISTRY["abs"].function,
+        "__invert__": lambda: _bitwise("logical_not", np.bitwise_not),
+    }
+    for short, long in _BINARY.items():
+        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
+        found[f"__r{short}__"] = lambda long=long: _reflected(REGISTRY[long].function)  # type: ignore[misc]
+    for short, long in _COMPARE.items():
+        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
+    for name in ("and", "or", "xor"):
+        kernel = getattr(np, f"bitwise_{name}")
+        made = lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel)
+        # Reflected it is the same: these commute, and the tensor must come first.
+        found[f"__{name}__"] = found[f"__r{name}__"] = made  # type: ignore[assignment]
+    return found
+
+
+_TABLE = _table()
+
+
+def install(cls: Any) -> None:
+    """Put the operators on a class: `Tensor` or `Variable`.
 
     On tensors the operator *is* the generated function, so that ``x * y`` costs no extra call.
     """
-    for short, long in _BINARY.items():
-        _install(f"__{short}__", lambda long=long: REGISTRY[long].function)  # type: ignore[misc]
-        _install(f"__r{short}__", lambda long=long: _reflected(REGISTRY[long].function))  # type: ignore[misc]
-    for short, long in _COMPARE.items():
-        _install(f"__{short}__", lambda long=long: REGISTRY[long].function)  # type: ignore[misc]
-    for name in ("and", "or", "xor"):
-        kernel = getattr(np, f"bitwise_{name}")
-        _install(f"__{name}__", lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel))  # type: ignore[misc]
-        # These commute, and the tensor must come first.
-        _install(f"__r{name}__", lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel))  # type: ignore[misc]
-    _install("__neg__", lambda: REGISTRY["negative"].function)
-    _install("__abs__", lambda: REGISTRY["abs"].function)
-    _install("__invert__", lambda: _bitwise("logical_not", np.bitwise_not))
-    for cls in (Tensor, Variable):
-        cls.__eq__ = _equal  # type: ignore[method-assign]
-        cls.__ne__ = _not_equal  # type: ignore[method-assign]
-        cls.__hash__ = None  # type: ignore[assignment]
-        cls.__matmul__ = _matmul  # type: ignore[method-assign]
-        cls.__rmatmul__ = _rmatmul  # type: ignore[method-assign]
-        cls.__array_ufunc__ = _array_ufunc  # type: ignore[union-attr]
-        cls.__array_function__ = _array_function  # type: ignore[union-attr]
+    for attribute, make in _TABLE.items():
+        setattr(cls, attribute, _deferred(attribute, make, cls))
+    cls.__eq__, cls.__ne__, cls.__hash__ = _equal, _not_equal, None
+    cls.__matmul__, cls.__rmatmul__ = _matmul, _rmatmul
+    cls.__array_ufunc__, cls.__array_function__ = _array_ufunc, _array_function
+
+
+install(Tensor)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gtape import dtypes, errors, record
+from gtape import dtypes, errors, operators, record
 from gtape.record import TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Aval, Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape
@@ -499,3 +499,6 @@ class VariableSlice(Tensor):
     def assign_sub(self, value: Any) -> Variable:
         """Subtract from this part of the variable, which is returned. ValueError for another shape or dtype."""
         return self._change(value, np.subtract)
+
+
+operators.install(Variable)
