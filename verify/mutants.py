@@ -22,6 +22,7 @@ from gtape.generate import _make_general
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic.balls import objects
 from gtape.tensor import Tensor, wrap
+from gtape.variable import Variable
 from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
@@ -161,11 +162,12 @@ def _forget(prim: Primitive) -> None:
     for world in (NUMPY, TAPE):
         world.__dict__.pop(prim.name, None)
     for name in ("gtape", "gtape.math", "gtape.nn", "gtape.linalg"):
-        space = vars(sys.modules[name])
+        space = vars(sys.modules[name]) if name in sys.modules else {}
         found = space.get(prim.name)
         if callable(found) and getattr(found, "__module__", "") == "gtape.math":
             del space[prim.name]
-    operators.install()
+    for cls in (Tensor, Variable):
+        operators.install(cls)
 
 
 @contextlib.contextmanager
