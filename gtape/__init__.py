@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
 # little more than `import numpy`, also where Python can keep no bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "gtape.control": ("custom_gradient", "grad_pass_through", "recompute_grad", "stop_gradient"),
     "gtape.errors": ("VerificationError",),
     "gtape.indexed_slices": ("IndexedSlices",),
     "gtape.module": ("Module", "name_scope"),

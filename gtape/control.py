@@ -14,7 +14,7 @@ from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tracing import GradNode, Trace
 from gtape.variable import Variable
 
-__all__ = ["CustomPull", "custom_gradient", "grad_pass_through", "mark_gradients", "recompute_grad", "stop_gradient"]
+__all__ = ["custom_gradient", "grad_pass_through", "recompute_grad", "stop_gradient"]
 
 
 def _same(x: Any) -> Any:
