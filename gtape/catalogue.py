@@ -23,6 +23,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.shape": (),
     "gtape.ops.indexing": ("math", "nn"),
     "gtape.ops.matmul": ("linalg",),
+    "gtape.ops.segment": ("math",),
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.nn": ("nn",),
 }
