@@ -436,8 +436,10 @@ def one_hot(
 
     Raises
     ------
+    gtape.errors.InvalidArgumentError
+        When the indices are no integers.
     TypeError
-        When the indices are no integers, or the values have different dtypes.
+        When the values have different dtypes.
 
     Examples
     --------
@@ -448,7 +450,7 @@ def one_hot(
     """
     t = as_operand(indices)
     if t._aval.dtype.kind not in "iu":
-        raise TypeError(f"one_hot needs integer indices, not {t.dtype.name}")
+        raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
     given = [as_operand(v) for v in (on_value, off_value) if v is not None]
     if len({v._aval.dtype for v in given}) > 1:
         raise TypeError(

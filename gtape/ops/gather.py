@@ -133,7 +133,7 @@ def index_values(indices: Any, what: str) -> Any:
     if t._aval.dtype.kind not in "iu":
         if not t._aval.size:
             return np.zeros(t._aval.shape, np.int64)
-        raise TypeError(f"{what} needs integer indices, not {t.dtype.name}")
+        raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
     return np.asarray(t._value)
 
 
@@ -236,6 +236,26 @@ def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
     return flat
 
 
+def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tuple[Any, Any]:
+    """Row-major positions of multi-indices, and which of them lie inside: None where all must.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one lies outside and is not to be ignored, or the policy is unknown.
+    """
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {policy!r}")
+    inside = None
+    if policy == "IGNORE":
+        inside = ((at >= 0) & (at < np.array(shape, np.int64))).all(axis=-1)
+        at = np.where(inside[..., None], at, 0)
+        if not all(shape):
+            inside, at = np.zeros(inside.shape, np.bool_), at[..., :0]
+            shape = ()
+    return flat_indices(at, shape, what), inside
+
+
 def gather_nd(
     params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
@@ -248,8 +268,10 @@ def gather_nd(
         Each row indexes the first k axes (after the batch axes).
     batch_dims : int
         How many leading axes `params` and `indices` have in common.
-    name, bad_indices_policy : str, optional
-        Ignored; TensorFlow has them.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", an index out of range gives zeros.
 
     Returns
     -------
@@ -280,10 +302,14 @@ def gather_nd(
         batch = np.indices(at.shape[:-1], dtype=np.int64)[:b]
         at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)
     k = at.shape[-1]
-    flat = flat_indices(at, shape[:k], "gather_nd")
+    flat, inside = rows_inside(at, shape[:k], bad_indices_policy, "gather_nd")
     n = int(np.prod(shape[:k]))
     rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
-    return _gather(rows, wrap(flat), axis=k - len(shape) - 1, size=n)  # type: ignore[no-any-return]
+    if inside is None or inside.all():
+        return _gather(rows, wrap(flat), axis=k - len(shape) - 1, size=n)  # type: ignore[no-any-return]
+    zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
+    rows = REGISTRY["concat"](rows, zeros, axis=0)
+    return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)  # type: ignore[no-any-return]
 
 
 def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Tensor:

@@ -10,7 +10,14 @@ from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import lead_of, scalar_int, static_ints
 from gtape.ops.gather import boolean_mask, gather, gather_nd
-from gtape.ops.scatter import scatter_nd, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update
+from gtape.ops.scatter import (
+    scatter_nd,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_update,
+)
 from gtape.ops.sorting import argsort, sort, top_k
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
@@ -26,6 +33,8 @@ __all__ = [
     "sort",
     "strided_slice",
     "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
     "tensor_scatter_nd_sub",
     "tensor_scatter_nd_update",
     "top_k",

@@ -1,4 +1,4 @@
-"""Scattering by multi-index: into zeros, and into a tensor by adding, subtracting or replacing."""
+"""Scattering by multi-index: into zeros, and into a tensor by adding, subtracting, replacing or taking extrema."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ import numpy as np
 
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import static_ints
-from gtape.ops.gather import flat_indices, index_values
+from gtape.ops.gather import index_values, rows_inside
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, wrap
 
-__all__ = ["scatter_nd", "tensor_scatter_nd_add", "tensor_scatter_nd_sub", "tensor_scatter_nd_update"]
+__all__ = [
+    "scatter_nd",
+    "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update",
+]
 
 
-def _rows(indices: Any, updates: Tensor, shape: tuple[int, ...], op: str) -> tuple[Any, Tensor, int, tuple[int, ...]]:
+def _rows(
+    indices: Any, updates: Tensor, shape: tuple[int, ...], op: str, policy: str = ""
+) -> tuple[Any, Tensor, int, tuple[int, ...]]:
     """Flat row numbers, the updates as rows, how many rows the whole has, and the shape of a row."""
     at = index_values(indices, op)
     if not at.ndim or at.shape[-1] > len(shape):
@@ -30,8 +39,13 @@ def _rows(indices: Any, updates: Tensor, shape: tuple[int, ...], op: str) -> tup
             f"a tensor of shape {list(shape)}, "
             f"got {list(updates._aval.shape)}"
         )
-    flat = flat_indices(at, shape[:k], op).reshape(-1)
+    flat, inside = rows_inside(at, shape[:k], policy, op)
+    flat = flat.reshape(-1)
     rows: Tensor = REGISTRY["reshape"](updates, shape=(flat.size, *rest))
+    if inside is not None and not inside.all():
+        kept = np.flatnonzero(inside)
+        rows = REGISTRY["gather"](rows, wrap(kept), axis=-1 - len(rest), size=flat.size)
+        flat = flat[kept]
     return flat, rows, int(np.prod(shape[:k])), rest
 
 
@@ -39,7 +53,7 @@ def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tenso
     return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)  # type: ignore[no-any-return]
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """Put updates into zeros by multi-index; updates of the same place add up.
 
     Parameters
@@ -48,6 +62,8 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     updates : tensor, shape ``indices.shape[:-1] + shape[k:]``
     shape : sequence of int
         Of the result.
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", updates with an index out of range are dropped.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -67,7 +83,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     array([0., 3., 0.], dtype=float32)
     """
     whole = static_ints(shape)
-    flat, rows, n, _ = _rows(indices, as_operand(updates), whole, "scatter_nd")
+    flat, rows, n, _ = _rows(indices, as_operand(updates), whole, "scatter_nd", bad_indices_policy)
     return _scattered(flat, rows, n, whole)
 
 
@@ -81,7 +97,9 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
     return t, u
 
 
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_add(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A tensor with updates added by multi-index; updates of the same place add up.
 
     Parameters
@@ -89,6 +107,8 @@ def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | N
     tensor : tensor
     indices : integer tensor, shape (..., k)
     updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", updates with an index out of range are dropped.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -108,16 +128,18 @@ def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | N
     array([6., 2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_add")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_add")
+    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_add", bad_indices_policy)
     return t + _scattered(flat, rows, n, t._aval.shape)
 
 
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_sub(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A tensor with updates subtracted by multi-index; updates of the same place add up.
 
     Parameters
     ----------
-    tensor, indices, updates, name
+    tensor, indices, updates, bad_indices_policy, name
         As for `tensor_scatter_nd_add`.
 
     Returns
@@ -136,7 +158,7 @@ def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | N
     array([-4.,  2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_sub")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_sub")
+    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_sub", bad_indices_policy)
     return t - _scattered(flat, rows, n, t._aval.shape)
 
 
@@ -175,3 +197,71 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     touched[flat] = True
     mask = np.broadcast_to(touched.reshape(n, *[1] * len(rest)), (n, *rest)).reshape(shape)
     return REGISTRY["where"](wrap(mask), _scattered(flat, rows, n, shape), t)  # type: ignore[no-any-return]
+
+
+def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
+    """The tensor's own rows and the updates are the segments of one reduction: so all that are equal share."""
+    op = f"tensor_scatter_nd_{which}"
+    t, u = _both(tensor, updates, op)
+    shape = t._aval.shape
+    flat, rows, n, rest = _rows(indices, u, shape, op, policy)
+    own = REGISTRY["reshape"](t, shape=(n, *rest))
+    together = REGISTRY["concat"](own, rows, axis=0)
+    y = REGISTRY[f"segment_{which}"](together, wrap(np.concatenate([np.arange(n), flat])), size=n)
+    return REGISTRY["reshape"](y, shape=shape)  # type: ignore[no-any-return]
+
+
+def tensor_scatter_nd_max(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """The greater of the tensor and of updates by multi-index; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    tensor, indices, updates, bad_indices_policy, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_max([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
+    array([5., 2.], dtype=float32)
+    """
+    return _extreme(tensor, indices, updates, bad_indices_policy, "max")
+
+
+def tensor_scatter_nd_min(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """The lesser of the tensor and of updates by multi-index; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    tensor, indices, updates, bad_indices_policy, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_min([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    return _extreme(tensor, indices, updates, bad_indices_policy, "min")
