@@ -26,6 +26,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.segment": ("math",),
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.nn": ("nn",),
+    "gtape.control_flow": (),
+    "gtape.functional": (),
+    "gtape.python_functions": (),
+    "gtape.tensor_array": (),
+    "gtape.tensor_spec": (),
 }
 
 
