@@ -113,6 +113,7 @@ def test_command_line_knows_the_commands_that_pages_name() -> None:
 
 def modules() -> list[str]:
     folders = {"gtape": ROOT / "gtape", "gtape.ops": ROOT / "gtape/ops", "gtape.keras": ROOT / "gtape/keras"}
+    folders |= {f"gtape.keras.{name}": ROOT / f"gtape/keras/{name}" for name in ("layers", "optimizers")}
     folders |= {"gtape.symbolic": ROOT / "symbolic", "gtape.verify": ROOT / "verify"}
     if not (ROOT / "gtape").exists():  # the tests run against an installed package
         base = Path(gtape.__file__).parent

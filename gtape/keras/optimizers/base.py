@@ -5,41 +5,22 @@ Updates are plain NumPy: a variable's state blocks gradients, so there is nothin
 
 from __future__ import annotations
 
-import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from gtape import nest
+from gtape.keras.optimizers import schedules
+from gtape.keras.optimizers.clipping import clip, is_sparse
+from gtape.keras.optimizers.schedules import LearningRateSchedule
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
-__all__ = ["Optimizer", "is_sparse", "rows"]
-
-
-def _norm(arrays: Iterable[Any]) -> float:
-    """The Euclidean norm over all entries, without overflow or underflow on the way."""
-    wide = [np.abs(a).astype(np.float64, copy=False).ravel() for a in arrays]
-    largest = float(np.max([w.max() for w in wide if w.size], initial=0.0))
-    if largest == 0.0 or not math.isfinite(largest):
-        return largest
-    # Scaled by a power of two, so that this division does not round.
-    scale = math.ldexp(1.0, math.frexp(largest)[1] - 1)
-    return scale * math.sqrt(sum(float(np.square(w / scale).sum()) for w in wide))
-
-
-def is_sparse(gradient: Any) -> bool:
-    """Whether a gradient is an IndexedSlices."""
-    return hasattr(gradient, "indices") and hasattr(gradient, "values")
-
-
-def rows(gradient: Any) -> tuple[Any, Any]:
-    """The rows of an IndexedSlices and where they belong, as arrays."""
-    return np.asarray(gradient.values), np.asarray(gradient.indices)
+__all__ = ["Optimizer"]
 
 
 def _check_variable(v: Any) -> None:
@@ -74,6 +55,12 @@ class Optimizer:
         Before each update a variable loses ``weight_decay * learning_rate`` of its value.
     clipnorm, global_clipnorm, clipvalue : float, optional
         Limit to the norm of each gradient, to the norm of all together, or to each entry. Only one may be given.
+    use_ema : bool
+        Whether to keep a running average of each variable; `finalize_variable_values` puts the averages in place.
+    ema_momentum : float
+        How slowly the averages follow, in [0, 1].
+    ema_overwrite_frequency : int, optional
+        After so many steps, again and again, the averages replace the variables.
     name : str, optional
         By default the class's name.
 
@@ -84,6 +71,9 @@ class Optimizer:
     """
 
     slots: tuple[str, ...] = ()
+    # What `get_config` reads and the constructor takes, besides what all optimizers have.
+    options: tuple[str, ...] = ()
+    default_name: str | None = None
 
     def __init__(
         self,
@@ -91,8 +81,11 @@ class Optimizer:
         *,
         weight_decay: float | None = None,
         clipnorm: float | None = None,
-        global_clipnorm: float | None = None,
         clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
         name: str | None = None,
     ) -> None:
         limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
@@ -103,7 +96,13 @@ class Optimizer:
             limit = limits[k]
             if limit is not None and not limit > 0:
                 raise ValueError(f"`{k}` must be positive, got {limit}")
-        self.name = name or type(self).__name__
+        if not 0 <= ema_momentum <= 1:
+            raise ValueError(f"`ema_momentum` must be in the range [0, 1], got {ema_momentum}")
+        every = ema_overwrite_frequency
+        if every is not None and (not isinstance(every, int) or every < 1):
+            raise ValueError(f"`ema_overwrite_frequency` must be an integer >= 1 or None, got {every!r}")
+        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = bool(use_ema), float(ema_momentum), every
+        self.name = name or self.default_name or type(self).__name__
         self.weight_decay = weight_decay
         self.clipnorm, self.global_clipnorm, self.clipvalue = clipnorm, global_clipnorm, clipvalue
         self.iterations = Variable(0, trainable=False, dtype="int64", name="iteration")
@@ -113,17 +112,20 @@ class Optimizer:
         # By identity, because variables are not hashable; the weak reference takes an entry out when its variable dies.
         self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
         self._built: list[weakref.ref[Any]] = []
+        self._undecayed: list[weakref.ref[Any]] = []
+        self._undecayed_names: tuple[str, ...] = ()
 
     # -------------------------------------------------------------------------------------- settings
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate: a float32 variable, or the callable that was given. May be set to either."""
-        return self._learning_rate
+        """The learning rate: a float32 variable, or what a schedule says for the next step. May be set to either."""
+        rate = self._learning_rate
+        return rate if isinstance(rate, Variable) else wrap(np.float32(self._rate()))
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
-        if callable(value):
+        if callable(value) and not isinstance(value, (Tensor, Variable)):
             self._learning_rate = value
             self._wants_step = _takes_an_argument(value)
             return
@@ -142,6 +144,8 @@ class Optimizer:
 
     def _rate(self) -> float:
         rate = self._learning_rate
+        if isinstance(rate, LearningRateSchedule):
+            return rate.exact(int(self.iterations.numpy()))
         if not isinstance(rate, Variable):
             return float(rate(self.iterations.numpy()) if self._wants_step else rate())
         shown = rate.numpy()
@@ -149,6 +153,51 @@ class Optimizer:
         if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
             return self._exact_rate
         return float(shown)
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as a dict that `from_config` takes.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> config = tf.keras.optimizers.SGD(0.1, momentum=0.9).get_config()
+        >>> config["learning_rate"], config["momentum"]
+        (0.1, 0.9)
+        """
+        rate: Any = self._learning_rate
+        if isinstance(rate, Variable):
+            rate = self._rate()
+        elif isinstance(rate, LearningRateSchedule):
+            rate = {"class_name": type(rate).__name__, "config": rate.get_config()}
+        common = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "ema_momentum")
+        kept = {k: getattr(self, k) for k in (*common, "ema_overwrite_frequency", *self.options)}
+        return {"name": self.name, "learning_rate": rate, **kept}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """An optimizer of this class from what `get_config` gave; it starts without state."""
+        settings = dict(config)
+        rate = settings.get("learning_rate")
+        if isinstance(rate, dict):
+            settings["learning_rate"] = schedules.deserialize(rate)
+        return cls(**settings)
+
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Iterable[str] | None = None) -> None:
+        """Leave variables out of the weight decay.
+
+        Parameters
+        ----------
+        var_list : list of Variable, optional
+            The variables themselves.
+        var_names : list of str, optional
+            Parts of names: a variable whose name contains one of them is left out.
+        """
+        self._undecayed = [weakref.ref(v) for v in nest.flatten(var_list or [])]
+        self._undecayed_names = tuple(var_names or ())
+
+    def _decays(self, v: Any) -> bool:
+        left_out = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)
+        return not left_out
 
     # -------------------------------------------------------------------------------------- state
 
@@ -171,7 +220,8 @@ class Optimizer:
         entry = self._state.get(key)
         if entry is None:
             name = v.name.partition(":")[0]
-            made = {s: Variable(self.initial(v), trainable=False, name=f"{name}_{s}") for s in self.slots}
+            wanted = (*self.slots, "average") if self.use_ema else self.slots
+            made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in wanted}
             state = self._state
             seen = int(self.iterations.numpy())
             entry = self._state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), made, seen)
@@ -181,8 +231,8 @@ class Optimizer:
         """How many steps there were since variable `v` was first seen, counting the one that is being taken."""
         return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
 
-    def initial(self, v: Any) -> Any:
-        """What the slots of variable `v` start from: an array of its shape and dtype."""
+    def initial(self, v: Any, slot: str) -> Any:
+        """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
         return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
 
     @property
@@ -309,18 +359,44 @@ class Optimizer:
         pairs = self._pairs_with_gradient(gradients, variables)
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
         with np.errstate(all="ignore"):
-            pairs = self._clip(pairs)
+            pairs = clip(pairs, self.clipvalue, self.clipnorm, self.global_clipnorm)
             rate = self._rate()
             if self.weight_decay:
-                for _, v in pairs:
+                for v in (v for _, v in pairs if self._decays(v)):
                     value = v.numpy()
                     v.assign(wrap(value - value * v.dtype.as_numpy_dtype(self.weight_decay * rate)))
             for g, v in pairs:
                 self.update(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
-        self.iterations.assign_add(_ONE)
+            if self.use_ema:
+                self._average([v for _, v in pairs])
         for _, v in pairs:
             if v.constraint is not None:
                 v.assign(v.constraint(v))
+        self.iterations.assign_add(_ONE)
+
+    def _average(self, variables: Sequence[Any]) -> None:
+        for v in variables:
+            average, number = self._slots_of(v)["average"], v.dtype.as_numpy_dtype
+            # The first value a variable has after a step is where its average starts.
+            keep = self.ema_momentum if self.age(v) > 1 else 0.0
+            average.assign(wrap(number(keep) * average.numpy() + number(1.0 - keep) * v.numpy()))
+        every = self.ema_overwrite_frequency
+        if every is not None and (int(self.iterations.numpy()) + 1) % every == 0:
+            self.finalize_variable_values(variables)
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Put the running averages in the place of the variables, if averages are kept.
+
+        Parameters
+        ----------
+        var_list : structure of Variable
+            The variables; one that was never updated stays as it is.
+        """
+        if not self.use_ema:
+            return
+        for v in nest.flatten(var_list):
+            if id(v) in self._state:
+                v.assign(self._slots_of(v)["average"].value())
 
     def _known_variables(self) -> list[Any]:
         if not self._built:
@@ -362,28 +438,6 @@ class Optimizer:
             )
         return pairs
 
-    def _clip(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        if self.clipnorm is None and self.global_clipnorm is None and self.clipvalue is None:
-            return pairs
-        # The norm of a gradient is that of the whole: rows that occur twice are added first.
-        dense = [(self.dense(g, v), v) for g, v in pairs]
-        if self.clipvalue is not None:
-            return [(np.clip(g, -self.clipvalue, self.clipvalue), v) for g, v in dense]
-        if self.clipnorm is not None:
-            return [(_scaled(g, self.clipnorm, _norm([g])), v) for g, v in dense]
-        norm = _norm(g for g, _ in dense)
-        return [(_scaled(g, self.global_clipnorm, norm), v) for g, v in dense]
-
-    @staticmethod
-    def dense(g: Any, v: Any) -> Any:
-        """The gradient `g` of variable `v` as an array of its shape and dtype."""
-        if not is_sparse(g):
-            return g
-        values, indices = rows(g)
-        whole = np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
-        np.add.at(whole, indices, values)
-        return whole
-
     def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         """Change one variable along its gradient.
 
@@ -399,10 +453,3 @@ class Optimizer:
             What `slots` names, for this variable.
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how it updates a variable")
-
-
-def _scaled(g: Any, limit: Any, norm: float) -> Any:
-    if norm <= limit:
-        return g
-    # An infinite norm leaves nothing of the direction: NaN, as TensorFlow has it.
-    return g * g.dtype.type(limit / norm if math.isfinite(norm) else math.nan)

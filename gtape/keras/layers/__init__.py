@@ -1,0 +1,1 @@
+"""Layers: functions with variables."""

@@ -1,0 +1,62 @@
+"""The optimizers: what is done with gradients once a tape has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.keras.optimizers import schedules
+from gtape.keras.optimizers.adam import Adam, Adamax, AdamW, Nadam
+from gtape.keras.optimizers.adaptive import Adadelta, Adagrad, Ftrl, RMSprop
+from gtape.keras.optimizers.base import Optimizer
+from gtape.keras.optimizers.gradient_descent import SGD
+
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Nadam", "Optimizer", "RMSprop", "deserialize",
+    "get", "schedules", "serialize",
+]  # fmt: skip
+
+_KNOWN = {c.__name__.lower(): c for c in (SGD, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, Nadam, RMSprop)}
+
+
+def get(identifier: Any) -> Optimizer:
+    """An optimizer by its name.
+
+    Parameters
+    ----------
+    identifier : str, dict or Optimizer
+        A class's name in any case, what `serialize` gave, or an optimizer, which is returned.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.optimizers.get("adam").name
+    'adam'
+    """
+    if isinstance(identifier, Optimizer):
+        return identifier
+    if isinstance(identifier, dict):
+        return deserialize(identifier)
+    if isinstance(identifier, str) and identifier.lower() in _KNOWN:
+        made: Optimizer = _KNOWN[identifier.lower()]()
+        return made
+    raise ValueError(f"Could not interpret optimizer identifier: {identifier!r}; known are {sorted(_KNOWN)}")
+
+
+def serialize(optimizer: Optimizer) -> dict[str, Any]:
+    """An optimizer's class and settings as a dict; its state is not in it."""
+    return {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
+
+
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
+    """The optimizer that `serialize` described; `custom_objects` names classes of your own."""
+    known: dict[str, Any] = {**_KNOWN, **{k.lower(): c for k, c in (custom_objects or {}).items()}}
+    name = str(config["class_name"]).lower()
+    if name not in known:
+        raise ValueError(f"Unknown optimizer {config['class_name']!r}; pass its class in `custom_objects`")
+    made: Optimizer = known[name].from_config(config["config"])
+    return made

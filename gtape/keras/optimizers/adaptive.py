@@ -1,0 +1,274 @@
+"""Optimizers that scale each entry's step by the gradients it has seen: RMSprop, Adagrad, Adadelta, Ftrl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.keras.optimizers.base import Optimizer
+from gtape.keras.optimizers.clipping import dense
+from gtape.tensor import wrap
+from gtape.variable import Variable
+
+__all__ = ["Adadelta", "Adagrad", "Ftrl", "RMSprop"]
+
+
+def _kept(slot: Variable, value: Any) -> Any:
+    """The value, which the slot has from now on."""
+    slot.assign(wrap(value))
+    return value
+
+
+class RMSprop(Optimizer):
+    """RMSprop: steps divided by the root of a running mean of squares.
+
+    ``r = rho * r + (1 - rho) * g**2`` and ``v -= rate * g / sqrt(r + epsilon)``. With momentum the step is gathered:
+    ``m = momentum * m + rate * g / sqrt(r + epsilon)`` and ``v -= m``. Centered, the square of a running mean of g is
+    taken off r. Hinton, 2012, lecture 6e.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The step's length.
+    rho : float
+        How slowly the mean forgets.
+    momentum : float
+        How much of the last step goes on.
+    epsilon : float
+        Keeps the step finite where all gradients were zero.
+    centered : bool
+        Whether to divide by an estimate of the variance rather than of the mean square.
+    **common
+        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable([1.0])
+    >>> int(tf.keras.optimizers.RMSprop(0.5, rho=0.75).apply_gradients([(tf.constant([4.0]), x)]))
+    1
+    >>> x.numpy()
+    array([0.], dtype=float32)
+    """
+
+    options = ("rho", "momentum", "epsilon", "centered")
+    default_name = "rmsprop"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        **common: Any,
+    ) -> None:
+        super().__init__(learning_rate, **common)
+        self.rho, self.momentum, self.epsilon = float(rho), float(momentum), float(epsilon)
+        self.centered = bool(centered)
+        momenta = ("momentum",) if self.momentum > 0 else ()
+        self.slots = ("velocity", *momenta, *(("average_gradient",) if self.centered else ()))
+
+    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+        g = dense(g, v)
+        number = g.dtype.type
+        rho, rest = number(self.rho), number(1.0 - self.rho)
+        r = _kept(slots["velocity"], rho * slots["velocity"].numpy() + rest * np.square(g))
+        if self.centered:
+            r = r - np.square(_kept(slots["average_gradient"], rho * slots["average_gradient"].numpy() + rest * g))
+        step = rate * g / np.sqrt(r + number(self.epsilon))
+        if self.momentum > 0:
+            step = _kept(slots["momentum"], number(self.momentum) * slots["momentum"].numpy() + step)
+        v.assign_sub(wrap(step))
+
+
+class Adagrad(Optimizer):
+    """Adagrad: steps divided by the root of the sum of all squares so far.
+
+    ``a = a + g**2`` and ``v -= rate * g / sqrt(a + epsilon)``. Duchi, Hazan and Singer, 2011.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The step's length.
+    initial_accumulator_value : float
+        Where a starts.
+    epsilon : float
+        Keeps the step finite where all gradients were zero.
+    **common
+        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable([1.0])
+    >>> optimizer = tf.keras.optimizers.Adagrad(0.5, initial_accumulator_value=0.0)
+    >>> int(optimizer.apply_gradients([(tf.constant([4.0]), x)]))
+    1
+    >>> x.numpy()
+    array([0.5], dtype=float32)
+    """
+
+    slots = ("accumulator",)
+    options = ("initial_accumulator_value", "epsilon")
+    default_name = "adagrad"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        initial_accumulator_value: float = 0.1,
+        epsilon: float = 1e-7,
+        **common: Any,
+    ) -> None:
+        super().__init__(learning_rate, **common)
+        self.initial_accumulator_value, self.epsilon = float(initial_accumulator_value), float(epsilon)
+
+    def initial(self, v: Any, slot: str) -> Any:
+        zeros = super().initial(v, slot)
+        return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
+
+    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+        g = dense(g, v)
+        a = _kept(slots["accumulator"], slots["accumulator"].numpy() + np.square(g))
+        v.assign_sub(wrap(rate * g / np.sqrt(a + g.dtype.type(self.epsilon))))
+
+
+class Adadelta(Optimizer):
+    """Adadelta: steps of the size that earlier steps had, measured in running means of squares.
+
+    ``a = rho * a + (1 - rho) * g**2``, ``step = sqrt(d + epsilon) / sqrt(a + epsilon) * g``,
+    ``d = rho * d + (1 - rho) * step**2`` and ``v -= rate * step``. Zeiler, 2012.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        A factor of the step; 1 is the original method.
+    rho : float
+        How slowly the means forget, in [0, 1].
+    epsilon : float
+        Keeps the step finite where all gradients were zero, and starts the method.
+    **common
+        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable([1.0])
+    >>> optimizer = tf.keras.optimizers.Adadelta(1.0, rho=0.0, epsilon=1.0)
+    >>> int(optimizer.apply_gradients([(tf.constant([0.75]), x)]))
+    1
+    >>> x.numpy()
+    array([0.4], dtype=float32)
+    """
+
+    slots = ("accumulated_grad", "accumulated_delta_var")
+    options = ("rho", "epsilon")
+    default_name = "adadelta"
+
+    def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, **common: Any) -> None:
+        super().__init__(learning_rate, **common)
+        self.rho, self.epsilon = float(rho), float(epsilon)
+
+    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+        g = dense(g, v)
+        number = g.dtype.type
+        rho, rest, epsilon = number(self.rho), number(1.0 - self.rho), number(self.epsilon)
+        before = slots["accumulated_delta_var"].numpy()
+        a = _kept(slots["accumulated_grad"], rho * slots["accumulated_grad"].numpy() + rest * np.square(g))
+        step = np.sqrt(before + epsilon) / np.sqrt(a + epsilon) * g
+        _kept(slots["accumulated_delta_var"], rho * before + rest * np.square(step))
+        v.assign_sub(wrap(rate * step))
+
+
+class Ftrl(Optimizer):
+    """Follow the regularised leader: an online method whose L1 term makes weights exactly zero.
+
+    With ``n' = n + g**2``, p = `learning_rate_power` and ``s = (n'**-p - n**-p) / rate``:
+    ``z = z + g + 2 * shrinkage * v - s * v``,
+    ``v = (clip(z, -l1, l1) - z) / (n'**-p / rate + 2 * l2 + beta / rate)``. McMahan and others, 2013.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The step's length.
+    learning_rate_power : float
+        0 or less; how the rate falls with what was seen. 0 is a constant rate.
+    initial_accumulator_value : float
+        Where n starts.
+    l1_regularization_strength, l2_regularization_strength : float
+        Weights of the two penalties, 0 or more.
+    l2_shrinkage_regularization_strength : float
+        An L2 penalty of the plain kind: it acts on the gradient only.
+    beta : float
+        Adds to the L2 penalty, relative to the rate.
+    **common
+        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+
+    Raises
+    ------
+    ValueError
+        For a setting outside its range, and as `Optimizer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable([0.0, 0.0])
+    >>> optimizer = tf.keras.optimizers.Ftrl(0.5, initial_accumulator_value=0.0, l1_regularization_strength=1.0)
+    >>> int(optimizer.apply_gradients([(tf.constant([2.0, 0.5]), x)]))
+    1
+    >>> x.numpy()
+    array([-0.25,  0.  ], dtype=float32)
+    """
+
+    slots = ("accumulator", "linear")
+    options = (
+        "learning_rate_power", "initial_accumulator_value", "l1_regularization_strength", "l2_regularization_strength",
+        "l2_shrinkage_regularization_strength", "beta",
+    )  # fmt: skip
+    default_name = "ftrl"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float = 0.0,
+        **common: Any,
+    ) -> None:
+        super().__init__(learning_rate, **common)
+        if learning_rate_power > 0.0:
+            raise ValueError(f"`learning_rate_power` needs to be negative or zero, got {learning_rate_power}")
+        positive = {
+            "initial_accumulator_value": initial_accumulator_value,
+            "l1_regularization_strength": l1_regularization_strength,
+            "l2_regularization_strength": l2_regularization_strength,
+            "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
+        }
+        for name, value in positive.items():
+            if value < 0.0:
+                raise ValueError(f"`{name}` needs to be positive or zero, got {value}")
+        self.learning_rate_power, self.initial_accumulator_value = learning_rate_power, initial_accumulator_value
+        self.l1_regularization_strength = l1_regularization_strength
+        self.l2_regularization_strength = l2_regularization_strength
+        self.l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
+        self.beta = beta
+
+    def initial(self, v: Any, slot: str) -> Any:
+        zeros = super().initial(v, slot)
+        return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
+
+    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+        g = dense(g, v)
+        number, value = g.dtype.type, v.numpy()
+        power, l1 = number(-self.learning_rate_power), number(self.l1_regularization_strength)
+        before = slots["accumulator"].numpy()
+        after = _kept(slots["accumulator"], before + np.square(g))
+        shrunk = g + number(2.0 * self.l2_shrinkage_regularization_strength) * value
+        z = slots["linear"].numpy() + shrunk - (np.power(after, power) - np.power(before, power)) / rate * value
+        _kept(slots["linear"], z)
+        scale = np.power(after, power) / rate + number(2.0 * self.l2_regularization_strength) + number(self.beta) / rate
+        v.assign(wrap((np.clip(z, -l1, l1) - z) / scale))

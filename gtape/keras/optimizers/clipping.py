@@ -1,0 +1,65 @@
+"""Limits to gradients: what optimizers do with them before a step. Arrays in, arrays out; nothing is recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["clip", "dense", "is_sparse", "norm_of", "rows"]
+
+
+def norm_of(arrays: Iterable[Any]) -> float:
+    """The Euclidean norm over all entries, without overflow or underflow on the way."""
+    wide = [np.abs(a).astype(np.float64, copy=False).ravel() for a in arrays]
+    largest = float(np.max([w.max() for w in wide if w.size], initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    # Scaled by a power of two, so that this division does not round.
+    scale = math.ldexp(1.0, math.frexp(largest)[1] - 1)
+    return scale * math.sqrt(sum(float(np.square(w / scale).sum()) for w in wide))
+
+
+def is_sparse(gradient: Any) -> bool:
+    """Whether a gradient is an IndexedSlices."""
+    return hasattr(gradient, "indices") and hasattr(gradient, "values")
+
+
+def rows(gradient: Any) -> tuple[Any, Any]:
+    """The rows of an IndexedSlices and where they belong, as arrays."""
+    return np.asarray(gradient.values), np.asarray(gradient.indices)
+
+
+def dense(g: Any, v: Any) -> Any:
+    """The gradient `g` of variable `v` as an array of its shape and dtype; rows that occur twice are added."""
+    if not is_sparse(g):
+        return g
+    values, indices = rows(g)
+    whole = np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
+    np.add.at(whole, indices, values)
+    return whole
+
+
+def clip(
+    pairs: list[tuple[Any, Any]], clipvalue: float | None, clipnorm: float | None, global_clipnorm: float | None
+) -> list[tuple[Any, Any]]:
+    """Gradients with their variables, limited in one of three ways or not at all."""
+    if clipnorm is None and global_clipnorm is None and clipvalue is None:
+        return pairs
+    # The norm of a gradient is that of the whole: rows that occur twice are added first.
+    whole = [(dense(g, v), v) for g, v in pairs]
+    if clipvalue is not None:
+        return [(np.clip(g, -clipvalue, clipvalue), v) for g, v in whole]
+    if clipnorm is not None:
+        return [(_scaled(g, clipnorm, norm_of([g])), v) for g, v in whole]
+    norm = norm_of(g for g, _ in whole)
+    return [(_scaled(g, global_clipnorm, norm), v) for g, v in whole]
+
+
+def _scaled(g: Any, limit: Any, norm: float) -> Any:
+    if norm <= limit:
+        return g
+    # An infinite norm leaves nothing of the direction: NaN, as TensorFlow has it.
+    return g * g.dtype.type(limit / norm if math.isfinite(norm) else math.nan)

@@ -1,0 +1,79 @@
+"""Gradient descent, plain and with momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.keras.optimizers.base import Optimizer
+from gtape.keras.optimizers.clipping import dense, is_sparse, rows
+from gtape.tensor import wrap
+from gtape.variable import Variable
+
+__all__ = ["SGD"]
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum if asked for.
+
+    Without momentum ``v -= rate * g``. With momentum ``m = momentum * m - rate * g`` and ``v += m``; Nesterov's form
+    looks ahead: ``v += momentum * m - rate * g``.
+
+    Parameters
+    ----------
+    learning_rate : float or callable
+        The step's length.
+    momentum : float
+        How much of the last step goes on, between 0 and 1.
+    nesterov : bool
+        Whether to look ahead.
+    **common
+        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+
+    Raises
+    ------
+    ValueError
+        For a momentum outside [0, 1], and as `Optimizer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(3.0)
+    >>> optimizer = tf.keras.optimizers.SGD(learning_rate=0.1)
+    >>> for _ in range(50):
+    ...     _ = optimizer.minimize(lambda: x * x, [x])
+    >>> bool(abs(x.numpy()) < 1e-4)
+    True
+    """
+
+    slots: tuple[str, ...] = ("momentum",)
+    options = ("momentum", "nesterov")
+    default_name = "SGD"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        **common: Any,
+    ) -> None:
+        super().__init__(learning_rate, **common)
+        if isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 <= momentum <= 1:
+            raise ValueError(f"`momentum` must be a float between [0, 1], got {momentum!r}")
+        self.momentum = float(momentum)
+        self.nesterov = bool(nesterov)
+        if not self.momentum:
+            self.slots = ()
+
+    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+        if not self.momentum:
+            if is_sparse(g):
+                values, indices = rows(g)
+                v.scatter_sub(type(g)(rate * values.astype(rate.dtype, copy=False), indices, g.dense_shape))
+            else:
+                v.assign_sub(wrap(rate * g))
+            return
+        step = rate * dense(g, v)
+        momentum = v.dtype.as_numpy_dtype(self.momentum)
+        m = momentum * slots["momentum"].numpy() - step
+        slots["momentum"].assign(wrap(m))
+        v.assign_add(wrap(momentum * m - step if self.nesterov else m))

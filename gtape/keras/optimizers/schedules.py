@@ -1,0 +1,424 @@
+"""Learning rates that change from step to step.
+
+All formulas are evaluated in float64, whatever the model's dtype; calling a schedule gives a float32 tensor, as in
+Keras.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from gtape.tensor import Tensor, wrap
+
+__all__ = [
+    "CosineDecay",
+    "CosineDecayRestarts",
+    "ExponentialDecay",
+    "InverseTimeDecay",
+    "LearningRateSchedule",
+    "PiecewiseConstantDecay",
+    "PolynomialDecay",
+    "deserialize",
+    "serialize",
+]
+
+
+class LearningRateSchedule:
+    """Base class: a learning rate as a function of the number of steps done.
+
+    A schedule of your own writes `__call__`, which takes the step; a number or a tensor may be returned.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Halving(tf.keras.optimizers.schedules.LearningRateSchedule):
+    ...     def __call__(self, step):
+    ...         return 0.5 ** int(step)
+    >>> optimizer = tf.keras.optimizers.SGD(Halving())
+    >>> float(optimizer.learning_rate)
+    1.0
+    """
+
+    options: tuple[str, ...] = ()
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name or type(self).__name__
+
+    def __call__(self, step: Any) -> Any:
+        """The learning rate after `step` steps, a float32 scalar."""
+        return self._tensor(step)
+
+    def _tensor(self, step: Any) -> Tensor:
+        return wrap(np.float32(self.at(float(step))))
+
+    def at(self, step: float) -> float:
+        """The formula."""
+        raise NotImplementedError(
+            f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
+        )
+
+    def exact(self, step: int) -> float:
+        """The learning rate with all its digits, where a schedule has more than float32 holds."""
+        known = type(self).__call__ is LearningRateSchedule.__call__
+        return self.at(float(step)) if known else float(self(wrap(np.int64(step))))
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as a dict that `from_config` takes."""
+        return {**{k: getattr(self, k) for k in self.options}, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The schedule with these settings."""
+        return cls(**config)
+
+
+def _positive(what: str, value: Any) -> float:
+    if not value > 0:
+        raise ValueError(f"Argument `{what}` must be > 0. Received: {what}={value}")
+    return float(value)
+
+
+class ExponentialDecay(LearningRateSchedule):
+    """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
+
+    Parameters
+    ----------
+    initial_learning_rate : float
+    decay_steps : int
+        After so many steps the rate is multiplied by `decay_rate`.
+    decay_rate : float
+    staircase : bool
+        Whether to change only at multiples of `decay_steps`.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If `decay_steps` is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.ExponentialDecay(0.5, decay_steps=10, decay_rate=0.25)
+    >>> [float(rate(step)) for step in (0, 5, 10)]
+    [0.5, 0.25, 0.125]
+    """
+
+    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: int,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "ExponentialDecay",
+    ) -> None:
+        super().__init__(name)
+        _positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.decay_rate, self.staircase = decay_rate, bool(staircase)
+
+    def at(self, step: float) -> float:
+        p = step / self.decay_steps
+        return float(self.initial_learning_rate) * float(self.decay_rate) ** (math.floor(p) if self.staircase else p)
+
+
+class InverseTimeDecay(LearningRateSchedule):
+    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    Parameters
+    ----------
+    initial_learning_rate : float
+    decay_steps : int
+    decay_rate : float
+    staircase : bool
+        Whether to change only at multiples of `decay_steps`.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If `decay_steps` is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
+    >>> [float(rate(step)) for step in (0, 10, 30)]
+    [1.0, 0.5, 0.25]
+    """
+
+    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: int,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "InverseTimeDecay",
+    ) -> None:
+        super().__init__(name)
+        _positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.decay_rate, self.staircase = decay_rate, bool(staircase)
+
+    def at(self, step: float) -> float:
+        p = step / self.decay_steps
+        return float(self.initial_learning_rate) / (1.0 + self.decay_rate * (math.floor(p) if self.staircase else p))
+
+
+class PolynomialDecay(LearningRateSchedule):
+    """From one rate to another: ``(initial - end) * (1 - step / decay_steps) ** power + end``, then constant.
+
+    Parameters
+    ----------
+    initial_learning_rate : float
+    decay_steps : int
+    end_learning_rate : float
+    power : float
+        1 is a straight line.
+    cycle : bool
+        Whether to start again, in ever longer runs, once the end is reached.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If `decay_steps` is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.PolynomialDecay(1.0, decay_steps=4, end_learning_rate=0.0)
+    >>> [float(rate(step)) for step in (0, 1, 4, 9)]
+    [1.0, 0.75, 0.0, 0.0]
+    """
+
+    options = ("initial_learning_rate", "decay_steps", "end_learning_rate", "power", "cycle")
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: int,
+        end_learning_rate: float = 0.0001,
+        power: float = 1.0,
+        cycle: bool = False,
+        name: str = "PolynomialDecay",
+    ) -> None:
+        super().__init__(name)
+        _positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, bool(cycle)
+
+    def at(self, step: float) -> float:
+        steps = float(self.decay_steps)
+        if self.cycle:
+            steps *= max(1, math.ceil(step / steps))
+        left = 1.0 - min(step, steps) / steps
+        return float((self.initial_learning_rate - self.end_learning_rate) * left**self.power + self.end_learning_rate)
+
+
+class PiecewiseConstantDecay(LearningRateSchedule):
+    """One rate up to and including the first boundary, the next up to the second, and so on.
+
+    Parameters
+    ----------
+    boundaries : sequence of int
+        Increasing numbers of steps.
+    values : sequence of float
+        One more than boundaries.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If the numbers of boundaries and values do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.PiecewiseConstantDecay([100, 200], [1.0, 0.5, 0.25])
+    >>> [float(rate(step)) for step in (0, 100, 101, 201)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
+
+    options = ("boundaries", "values")
+
+    def __init__(self, boundaries: Sequence[Any], values: Sequence[float], name: str = "PiecewiseConstant") -> None:
+        super().__init__(name)
+        if len(boundaries) != len(values) - 1:
+            raise ValueError(
+                "The length of boundaries should be 1 less than the length of values. Received: "
+                f"boundaries={boundaries} of length {len(boundaries)}, and values={values} of length {len(values)}."
+            )
+        self.boundaries, self.values = list(boundaries), list(values)
+
+    def at(self, step: float) -> float:
+        return float(self.values[sum(step > b for b in self.boundaries)])
+
+
+class CosineDecay(LearningRateSchedule):
+    """Half a cosine wave from the initial rate down to `alpha` of it, after an optional linear warm-up.
+
+    Parameters
+    ----------
+    initial_learning_rate : float
+    decay_steps : int
+        Length of the decay, without the warm-up.
+    alpha : float
+        The rate at the end, as a part of that at the beginning of the decay.
+    name : str, optional
+    warmup_target : float, optional
+        If given, the rate first climbs from the initial one to this, from where it decays.
+    warmup_steps : int
+        Length of the warm-up.
+
+    Raises
+    ------
+    ValueError
+        If `decay_steps` is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.CosineDecay(1.0, decay_steps=10)
+    >>> [float(rate(step)) for step in (0, 5, 10, 11)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+
+    options = ("initial_learning_rate", "decay_steps", "alpha", "warmup_target", "warmup_steps")
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: int,
+        alpha: float = 0.0,
+        name: str = "CosineDecay",
+        warmup_target: float | None = None,
+        warmup_steps: int = 0,
+    ) -> None:
+        super().__init__(name)
+        _positive("decay_steps", decay_steps)
+        self.initial_learning_rate, self.decay_steps, self.alpha = initial_learning_rate, decay_steps, alpha
+        self.warmup_target, self.warmup_steps = warmup_target, warmup_steps
+
+    def at(self, step: float) -> float:
+        start = self.initial_learning_rate
+        if self.warmup_target is not None:
+            if step < self.warmup_steps:
+                return float(start + (self.warmup_target - start) * (step / self.warmup_steps))
+            start, step = self.warmup_target, step - self.warmup_steps
+        return float(start * _wave(min(step / self.decay_steps, 1.0), self.alpha))
+
+
+class CosineDecayRestarts(LearningRateSchedule):
+    """Half a cosine wave that starts again, each time longer by `t_mul` and lower by `m_mul`.
+
+    Parameters
+    ----------
+    initial_learning_rate : float
+    first_decay_steps : int
+        Length of the first run.
+    t_mul, m_mul : float
+        What a run's length and height are multiplied by for the next.
+    alpha : float
+        The rate at the end of a run, as a part of the initial one.
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        If `first_decay_steps` is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> rate = tf.keras.optimizers.schedules.CosineDecayRestarts(1.0, 10, m_mul=0.5)
+    >>> [float(rate(step)) for step in (0, 5, 10, 20)]
+    [1.0, 0.5, 0.5, 0.25]
+    """
+
+    options = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha")
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        first_decay_steps: int,
+        t_mul: float = 2.0,
+        m_mul: float = 1.0,
+        alpha: float = 0.0,
+        name: str = "SGDRDecay",
+    ) -> None:
+        super().__init__(name)
+        _positive("first_decay_steps", first_decay_steps)
+        self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
+        self.t_mul, self.m_mul, self.alpha = t_mul, m_mul, alpha
+
+    def at(self, step: float) -> float:
+        done, length, height = step / self.first_decay_steps, 1.0, 1.0
+        if self.t_mul == 1.0:
+            runs = math.floor(done)
+            done, height = done - runs, height * self.m_mul**runs
+        else:
+            while done >= length:
+                done, length, height = done - length, length * self.t_mul, height * self.m_mul
+        return float(self.initial_learning_rate * _wave(done / length, self.alpha, height))
+
+
+def _wave(done: float, alpha: float, height: float = 1.0) -> float:
+    """Half a cosine wave between 0 and `height`, raised so that it ends at `alpha`."""
+    return (1.0 - alpha) * height * 0.5 * (1.0 + math.cos(math.pi * done)) + alpha
+
+
+_KNOWN = {
+    c.__name__: c
+    for c in (
+        CosineDecay,
+        CosineDecayRestarts,
+        ExponentialDecay,
+        InverseTimeDecay,
+        PiecewiseConstantDecay,
+        PolynomialDecay,
+    )
+}
+
+
+def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
+    """A schedule as a dict of its class's name and its settings.
+
+    Examples
+    --------
+    >>> from gtape.keras.optimizers import schedules
+    >>> schedules.serialize(schedules.ExponentialDecay(1.0, 10, 0.5))["class_name"]
+    'ExponentialDecay'
+    """
+    return {"class_name": type(learning_rate_schedule).__name__, "config": learning_rate_schedule.get_config()}
+
+
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
+    """The schedule that `serialize` described.
+
+    Parameters
+    ----------
+    config : dict
+        With ``class_name`` and ``config``.
+    custom_objects : dict, optional
+        Classes of your own, by name.
+
+    Raises
+    ------
+    ValueError
+        For a class that is not known.
+    """
+    name = config["class_name"]
+    found = {**_KNOWN, **(custom_objects or {})}.get(name)
+    if found is None:
+        raise ValueError(f"Unknown learning rate schedule {name!r}; pass its class in `custom_objects`")
+    made: LearningRateSchedule = found.from_config(config["config"])
+    return made
