@@ -26,6 +26,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.segment": ("math",),
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.nn": ("nn",),
+    "gtape.ops.correlation": (),
     "gtape.control_flow": (),
     "gtape.functional": (),
     "gtape.python_functions": (),

@@ -221,7 +221,7 @@ _BY_ELIMINATION = frozenset(
 _COFACTORS = frozenset({"cofactors", "det_form"})
 _SCATTERING = frozenset({"scatter", "scatter_rows"})
 _AVERAGING = frozenset({"reduce_mean", "center"})
-_MULTILINEAR = frozenset({"matmul", "einsum", "tensordot"})
+_MULTILINEAR = frozenset({"matmul", "einsum", "tensordot", "correlate", "correlate_input", "correlate_filter"})
 
 
 class Err:

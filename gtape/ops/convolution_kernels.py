@@ -1,0 +1,257 @@
+"""NumPy kernels of correlation: windows by strides and one BLAS product, or a sum over the taps of the filter.
+
+All three kernels are faces of one trilinear form, a sum over images n, output places o, taps k and channels c, f::
+
+    sum x[n, stride * o + dilation * k - before, c] * w[k, c, f] * g[n, o, f]
+
+Where the place in `x` lies outside, it counts as zero. `correlate` leaves out g, `correlate_input` x, and
+`correlate_filter` w.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+__all__ = ["Geometry", "correlate", "correlate_filter", "correlate_input", "output_sizes"]
+
+Array = Any
+Sizes = tuple[int, ...]
+
+# Windows are laid out for as many images at a time as fill about this many bytes: they stay in the cache.
+_BLOCK = 1 << 18
+
+
+class Geometry(NamedTuple):
+    """How a filter is moved over an image.
+
+    Attributes
+    ----------
+    strides, dilations : tuple of int
+        Step from one output place, and from one tap, to the next; one for each spatial axis.
+    padding : tuple of (int, int)
+        How many zeros stand before and behind the image.
+    groups : int
+        Into how many groups the channels fall; each output channel sees those of its group only.
+    """
+
+    strides: Sizes
+    dilations: Sizes
+    padding: tuple[tuple[int, int], ...]
+    groups: int
+
+
+def output_sizes(size: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
+    """How many places a filter with so many taps has along each axis; below 0 where it is too long by more than one."""
+    strides, dilations, padding, _ = geometry
+    return tuple(
+        [
+            (n + before + behind - d * (k - 1) - 1) // s + 1
+            for n, k, s, d, (before, behind) in zip(size, taps, strides, dilations, padding, strict=True)
+        ]
+    )
+
+
+def _reach(places: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
+    """How long an image is from the first place that is touched to the last."""
+    return tuple(
+        [
+            s * (o - 1) + d * (k - 1) + 1 if o and k else 0
+            for o, k, s, d in zip(places, taps, geometry.strides, geometry.dilations, strict=True)
+        ]
+    )
+
+
+def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Which part of an image is touched at all, and where it lies in what is touched."""
+    ends = [
+        max(min(n, r - before), 0) for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True)
+    ]  # fmt: skip
+    starts = [before for before, _ in geometry.padding]
+    own = tuple([slice(0, e) for e in ends])
+    there = tuple([slice(a, a + e) for a, e in zip(starts, ends, strict=True)])
+    return own, there
+
+
+def _touched(x: Array, reach: Sizes, geometry: Geometry) -> Array:
+    """The image as far as it is touched, with zeros where it has no numbers; the image itself where that is all."""
+    size = x.shape[1:-1]
+    own, there = _inside(size, reach, geometry)
+    if all(s.start == 0 and s.stop == r for s, r in zip(there, reach, strict=True)):
+        return x[(slice(None), *own)]
+    out = np.zeros((x.shape[0], *reach, x.shape[-1]), x.dtype)
+    out[(slice(None), *there)] = x[(slice(None), *own)]
+    return out
+
+
+def _taps(taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[Sizes, tuple[slice, ...]]]:
+    """Every tap, and the places of a touched image that it meets."""
+    for at in itertools.product(*map(range, taps)):
+        yield (
+            at,
+            tuple(
+                [
+                    slice(d * k, d * k + s * (o - 1) + 1, s)
+                    for k, o, s, d in zip(at, places, geometry.strides, geometry.dilations, strict=True)
+                ]
+            ),
+        )
+
+
+def _windows(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Array:
+    """A view [n, *places, *taps, channels] of a touched image."""
+    first, *steps, last = x.strides
+    along = [s * d for s, d in zip(steps, geometry.strides, strict=True)]
+    within = [s * d for s, d in zip(steps, geometry.dilations, strict=True)]
+    return as_strided(
+        x, (x.shape[0], *places, *taps, x.shape[-1]), (first, *along, *within, last), writeable=False
+    )  # fmt: skip
+
+
+def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[slice, Array]]:
+    """The windows as the rows of matrices, some images at a time."""
+    each = math.prod(places) * math.prod(taps) * x.shape[-1]
+    step = max(1, _BLOCK // max(1, each * x.dtype.itemsize))
+    width = math.prod(taps) * x.shape[-1]
+    view = _windows(x, taps, places, geometry)
+    for start in range(0, x.shape[0], step):
+        part = view[start : start + step]
+        yield slice(start, start + step), part.reshape(part.shape[0] * math.prod(places), width)
+
+
+def _in_float32(f: Callable[..., Array]) -> Callable[..., Array]:
+    """Half precision is summed in float32, as every library does, and rounded once."""
+
+    def kernel(a: Array, b: Array, **params: Any) -> Array:
+        if a.dtype == np.float16:
+            return f(a.astype(np.float32), b.astype(np.float32), **params).astype(np.float16)
+        return f(a, b, **params)
+
+    kernel.__name__, kernel.__doc__ = f.__name__, f.__doc__
+    return kernel
+
+
+def _split(a: Array, groups: int, axis: int) -> list[Array]:
+    return np.split(a, groups, axis)
+
+
+# ---------------------------------------------------------------------------------------------- the three faces
+
+
+@_in_float32
+def correlate(
+    x: Array, w: Array, *, strides: Sizes, dilations: Sizes, padding: tuple[tuple[int, int], ...], groups: int
+) -> Array:
+    """[n, *size, c] and [*taps, c / groups, f] to [n, *places, f]."""
+    geometry = Geometry(strides, dilations, padding, groups)
+    n, size, taps = x.shape[0], x.shape[1:-1], w.shape[:-2]
+    places = output_sizes(size, taps, geometry)
+    x = _touched(x, _reach(places, taps, geometry), geometry)
+    out = np.zeros((n, *places, w.shape[-1]), np.result_type(x, w))
+    if not out.size or not x.size or not w.size:
+        return out
+    if groups == 1:
+        matrix = w.reshape(-1, w.shape[-1])
+        rows = out.reshape(n, -1, w.shape[-1])
+        for part, block in _blocks(x, taps, places, geometry):
+            np.matmul(block, matrix, out=rows[part].reshape(-1, w.shape[-1]))
+        return out
+    if w.shape[-2] == 1:
+        each = w.reshape(*taps, groups, -1)
+        sums = out.reshape(n, *places, *each.shape[-2:])
+        for at, where in _taps(taps, places, geometry):
+            sums += x[(slice(None), *where)][..., None] * each[at]
+        return out
+    parts = zip(_split(x, groups, -1), _split(w, groups, -1), _split(out, groups, -1), strict=True)
+    for a, b, c in parts:
+        c[...] = correlate(a, b, strides=strides, dilations=dilations, padding=_none(padding), groups=1)
+    return out
+
+
+def _fits(size: Sizes, taps: Sizes, places: Sizes, geometry: Geometry) -> None:
+    made = output_sizes(size, taps, geometry)
+    if made != places:
+        raise ValueError(f"a filter of {taps} taps on {size} places gives {made} places, not {places}")
+
+
+def _none(padding: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    return ((0, 0),) * len(padding)
+
+
+@_in_float32
+def correlate_input(
+    g: Array, w: Array, *, size: Sizes, strides: Sizes, dilations: Sizes, padding: tuple[tuple[int, int], ...],
+    groups: int,
+) -> Array:  # fmt: skip
+    """[n, *places, f] and [*taps, c / groups, f] to [n, *size, c]."""
+    geometry = Geometry(strides, dilations, padding, groups)
+    n, places, taps = g.shape[0], g.shape[1:-1], w.shape[:-2]
+    _fits(size, taps, places, geometry)
+    reach = _reach(places, taps, geometry)
+    channels = w.shape[-2] * groups
+    whole = np.zeros((n, *reach, channels), np.result_type(g, w))
+    if whole.size and g.size and w.size:
+        if groups == 1 and all(s == 1 for s in strides):
+            # Places as close as the image's own: a correlation with the filter turned round, which reads g once.
+            turned = w[(slice(None, None, -1),) * len(taps)].swapaxes(-1, -2)
+            around = tuple([(d * (k - 1),) * 2 for d, k in zip(dilations, taps, strict=True)])
+            whole = correlate(g, turned, strides=strides, dilations=dilations, padding=around, groups=1)
+        elif groups == 1:
+            rows = np.ascontiguousarray(g).reshape(-1, g.shape[-1])
+            for at, where in _taps(taps, places, geometry):
+                whole[(slice(None), *where)] += (rows @ w[at].T).reshape(n, *places, channels)
+        elif w.shape[-2] == 1:
+            each, parts = w.reshape(*taps, groups, -1), g.reshape(n, *places, groups, -1)
+            for at, where in _taps(taps, places, geometry):
+                product = parts * each[at]
+                one = product[..., 0] if product.shape[-1] == 1 else np.add.reduce(product, axis=-1)
+                whole[(slice(None), *where)] += one
+        else:
+            for a, b, c in zip(_split(g, groups, -1), _split(w, groups, -1), _split(whole, groups, -1), strict=True):
+                c[...] = correlate_input(
+                    a, b, size=reach, strides=strides, dilations=dilations, padding=_none(padding), groups=1
+                )  # fmt: skip
+    own, there = _inside(size, reach, geometry)
+    if all(s.stop == n for s, n in zip(own, size, strict=True)):
+        return whole[(slice(None), *there)]
+    out = np.zeros((n, *size, channels), whole.dtype)
+    out[(slice(None), *own)] = whole[(slice(None), *there)]
+    return out
+
+
+@_in_float32
+def correlate_filter(
+    x: Array, g: Array, *, taps: Sizes, strides: Sizes, dilations: Sizes, padding: tuple[tuple[int, int], ...],
+    groups: int,
+) -> Array:  # fmt: skip
+    """[n, *size, c] and [n, *places, f] to [*taps, c / groups, f]."""
+    geometry = Geometry(strides, dilations, padding, groups)
+    places = g.shape[1:-1]
+    _fits(x.shape[1:-1], taps, places, geometry)
+    x = _touched(x, _reach(places, taps, geometry), geometry)
+    each, f = x.shape[-1] // groups, g.shape[-1]
+    out = np.zeros((*taps, each, f), np.result_type(x, g))
+    if not out.size or not x.size or not g.size:
+        return out
+    if groups == 1:
+        rows = np.ascontiguousarray(g).reshape(g.shape[0], -1, f)
+        sums = out.reshape(-1, f)
+        for part, block in _blocks(x, taps, places, geometry):
+            sums += block.T @ rows[part].reshape(-1, f)
+        return out
+    if each == 1:
+        parts = g.reshape(-1, groups, f // groups)
+        for at, where in _taps(taps, places, geometry):
+            product = x[(slice(None), *where)].reshape(-1, groups, 1) * parts
+            out[at] = np.add.reduce(product, axis=0).reshape(1, f)
+        return out
+    for a, b, c in zip(_split(x, groups, -1), _split(g, groups, -1), _split(out, groups, -1), strict=True):
+        c[...] = correlate_filter(
+            a, b, taps=taps, strides=strides, dilations=dilations, padding=_none(padding), groups=1
+        )  # fmt: skip
+    return out
