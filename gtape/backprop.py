@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
-from gtape.dispatch import ItemPull, Slots, cotangents
+from gtape.dispatch import ComplexPull, ItemPull, Slots, cotangents
 from gtape.indexed_slices import SparseCotangent
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
 from gtape.tensor import Tensor, aval_of, wrap
-from gtape.worlds import NUMPY, TAPE
+from gtape.worlds import COMPLEX, NUMPY, TAPE
 
 __all__ = ["full_sweep", "short_sweep"]
 
@@ -209,8 +209,13 @@ def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) ->
     out = _output(NUMPY, record)
     if out is not None and not prim.selects and _is_float(out):
         out = np.where(np.isfinite(out) & (out != 0), out, 1.0)
-    made = cotangents(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
+    made = cotangents(_home(NUMPY, pull), pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
     return [np.asarray(c) != 0 for c in made]
+
+
+def _home(world: Any, pull: Any) -> Any:
+    """The world that the rules of a record run in: complex numbers have kernels of their own."""
+    return COMPLEX if world is NUMPY and pull.__class__ is ComplexPull else world
 
 
 def _is_float(v: Any) -> bool:
@@ -333,15 +338,16 @@ def full_sweep(
         if masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
             live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
         elementwise_mask = mask if prim.partials is not None else None
+        home = _home(world, pull)
         if batch is not None and not prim.batched:
             rows = [
-                cotangents(world, pull, row, y, xs, avals=avals, out_shape=out_shape)
+                cotangents(home, pull, row, y, xs, avals=avals, out_shape=out_shape)
                 for row in _slices(world, g, batch)
             ]
             made = [_stack(world, list(column)) for column in zip(*rows, strict=True)]
         else:
             made = cotangents(
-                world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,
+                home, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,
             )  # fmt: skip
         for k, (parent, c) in enumerate(zip(listed, made, strict=True)):
             if session in parent[TAPES].sessions and c is not None:

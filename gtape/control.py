@@ -21,7 +21,9 @@ def _same(x: Any) -> Any:
     return x
 
 
-_stop = elementwise("stop_gradient", _same, None, ints=True, public=False, summary="x, as a constant.", ulps=0.5)
+_stop = elementwise(
+    "stop_gradient", _same, None, ints=True, public=False, complex=True, summary="x, as a constant.", ulps=0.5
+)
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
@@ -120,6 +122,7 @@ class CustomPull:
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
         if not pairs:
             return None
+        # In TensorFlow's convention both maps are adjoints: the adjoint of grad_fn is J itself, for complex numbers too.
         made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
         return tuple(made) if out.__class__ is tuple else made[0]
 
@@ -161,8 +164,8 @@ class CustomPull:
 
         gs = list(g) if self.several else [g]
         gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
-        back = self.run(gs)
-        picked = [back[i] for i in self.active]
+        back = self.run([_turned(x) for x in gs])
+        picked = [_turned(back[i]) for i in self.active]
         return picked if world is TAPE else [None if b is None else b._value for b in picked]
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
@@ -170,6 +173,11 @@ class CustomPull:
 
         made = self.cotangents(NUMPY, g)
         return made[0] if len(made) == 1 else made
+
+
+def _turned(g: Any) -> Any:
+    """Sweeps run in the plain transpose; a user's function sees the conjugate of it, as TensorFlow's does."""
+    return REGISTRY["conj"](g) if g is not None and g._aval.complex else g
 
 
 class _Like:

@@ -13,9 +13,9 @@ import numpy as np
 from gtape import errors, record
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tensor import FLOAT64_SCALAR, Aval, Tensor, as_operand, make_aval, wrap
-from gtape.worlds import NUMPY
+from gtape.worlds import COMPLEX, NUMPY
 
-__all__ = ["Pull", "Slots", "apply", "cotangents", "failure", "operands", "plan_for", "record_op", "refuse"]
+__all__ = ["ComplexPull", "Pull", "Slots", "apply", "cotangents", "failure", "operands", "plan_for", "record_op", "refuse"]
 
 
 # ---------------------------------------------------------------------------------------------- rules, in any world
@@ -166,6 +166,17 @@ class _ElementwisePull(Pull):
         return made[0] if len(made) == 1 else made
 
 
+class ComplexPull(Pull):
+    """Partials of an elementwise op that has a kernel of its own for complex numbers."""
+
+    __slots__ = ()
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
+        xs = self._inputs(ins)
+        made = cotangents(COMPLEX, self, g, out, xs, avals=self.avals, out_shape=self.out_aval.shape)
+        return made[0] if len(made) == 1 else made
+
+
 _PULLS: dict[str, type[Pull]] = {
     "linear": _LinearPull,
     "general": _GeneralPull,
@@ -306,6 +317,27 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     return apply(prim, tuple(tensors), {})
 
 
+def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
+    """Run and record an op on complex operands that its usual kernel is not made for."""
+    how = prim.complex
+    if not how:
+        raise errors.InvalidArgumentError(
+            f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
+        )
+    _check_same(prim, [t for t in tensors if t._aval.dtype.kind != "b" or prim.name != "where"])
+    if how.__class__ is str:
+        from gtape.ops import complex_parts
+
+        return getattr(complex_parts, how)(*tensors, **params)
+    stack = record.peek() or record.idle_stack()
+    try:
+        y = stack.run(prim.kernel if how is True else how, *[t._value for t in tensors], **params)
+    except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+        raise failure(prim, tensors, e) from e
+    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
+    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
+
+
 def failure(prim: Primitive, tensors: tuple[Tensor, ...], e: Exception) -> errors.InvalidArgumentError:
     shapes = ", ".join(f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors)
     return errors.InvalidArgumentError(f"{prim.name}({shapes}): {e}")
@@ -327,11 +359,15 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     if prim.kind == "elementwise":
         first = tensors[0]._aval.dtype
         for t in tensors:
-            if t._aval.dtype is not first or not t._aval.inexact:
+            if t._aval.dtype is not first or not t._aval.real:
+                if any(u._aval.complex for u in tensors):
+                    return _apply_complex(prim, tensors, params)
                 _check_dtypes(prim, tensors)
                 break
         if prim.promotes:
             tensors = _promoted(prim, tensors) or tensors
+    elif prim.complex is not True and any(t._aval.complex for t in tensors):
+        return _apply_complex(prim, tensors, params)
     elif len(tensors) > 1:
         _check_dtypes(prim, tensors)
     stack = record.peek() or record.idle_stack()
@@ -423,7 +459,8 @@ def _record_anyhow(
         return out
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
-    pull = plan.make(prim, plan.active, params, avals, tuple([o._aval for o in out]) if several else out._aval)
+    make = ComplexPull if callable(prim.complex) and any(a.complex for a in avals) else plan.make
+    pull = make(prim, plan.active, params, avals, tuple([o._aval for o in out]) if several else out._aval)
     keep = plan.keep
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
     raw = None

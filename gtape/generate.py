@@ -234,6 +234,13 @@ def {name}(x, y, name=None):
 """
 
 
+def _accepts(prim: Primitive) -> str:
+    """The test that an operand's Aval passes if the kernel can run on it as it is; the rest is for `refuse`."""
+    if prim.complex is True:
+        return "True" if prim.ints else "av.inexact"
+    return "not av.complex" if prim.ints else "av.real"
+
+
 def _base_names(prim: Primitive) -> dict[str, Any]:
     return {
         "Failed": (ValueError, ArithmeticError),
@@ -275,7 +282,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
         scalar = "scalar_kernel(v)" if prim.scalar is not None else "float(s.run(kernel, float64(v)))"
     source = _UNARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, x._value)", ins=ins, out=out,
-        accepts="True" if prim.ints else "av.inexact", mark="; s.tracker.selects = True" if prim.selects else "",
+        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
     )  # fmt: skip
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
@@ -302,7 +309,7 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         scalar = "scalar_kernel(a, b)" if prim.scalar is not None else "s.run(kernel, float64(a), float64(b)).item()"
     source = _BINARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, a, b)", float_aval="FLOAT", array_aval="av",
-        accepts="True" if prim.ints else "av.inexact", mark="; s.tracker.selects = True" if prim.selects else "",
+        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
         **words,
     )  # fmt: skip
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
@@ -319,12 +326,29 @@ def _one_operand(prim: Primitive) -> Callable[..., Any]:
     peek, idle, count = record.peek, record.idle_stack, record.count
     ndarray = np.ndarray
     only = (0,)
+    real_only = prim.complex is not True
+    # Backward steps made for this shape, dtype and layout before.
+    known: dict[Any, Any] = {}
+    layout_only = _LAYOUT.issuperset(prim.params)
+
+    def step(av: Any, params: dict[str, Any], out: Any) -> Any:
+        if not layout_only:
+            return make(prim, only, params, (av,), out)
+        key = (av, params["axis"], params["keepdims"]) if len(params) == 2 else (av, *params.values())
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            found = known[key] = make(prim, only, params, (av,), out)
+        return found
 
     def function(x: Any, name: str | None = None, **params: Any) -> Any:
         if x.__class__ is not Tensor:
             x = as_operand(x)
         s = peek() or idle()
         av = x._aval
+        if real_only and av.complex:
+            return apply(prim, (x,), params)
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
@@ -349,7 +373,7 @@ def _one_operand(prim: Primitive) -> Callable[..., Any]:
         tapes = s.tapes
         if plain and r[6] is tapes and t._aval.inexact and av.inexact:
             t._record = [
-                next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
+                next(count), None, step(av, params, t._aval), r, (x,) if keep else None,
                 t._value if reads_y else None, tapes,
             ]  # fmt: skip
             return t
@@ -359,37 +383,58 @@ def _one_operand(prim: Primitive) -> Callable[..., Any]:
     return function
 
 
+# Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
+_LAYOUT = frozenset({"axis", "keepdims"})
+_MOST_KNOWN = 512
+
+
 def _two_operands(prim: Primitive) -> Callable[..., Any]:
     """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape."""
     kernel = prim.kernel
     peek, idle, count = record.peek, record.idle_stack, record.count
     ndarray = np.ndarray
     plain = not prim.selects and prim.outputs == 1
+    real_only = prim.complex is not True
     plans = [
         plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
         for active in ((0,), (1,), (0, 1))
     ]
+    # What was made for operands of these shapes and dtypes before: the result's Aval, and a backward step a plan.
+    known: dict[tuple[Any, Any], tuple[Any, tuple[Any, Any, Any]]] = {}
+
+    def learn(ax: Any, ay: Any, v: Any) -> tuple[Any, tuple[Any, Any, Any]]:
+        out = make_aval(v.dtype, v.shape)
+        steps = tuple([None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans])
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[ax, ay] = found = (out, steps if out.inexact else (None, None, None))
+        return found  # type: ignore[return-value]
 
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         if x.__class__ is not Tensor or y.__class__ is not Tensor:
             x, y = operands(x, y)
         ax = x._aval
         ay = y._aval
-        if ax.dtype is not ay.dtype or not ax.inexact:
-            return apply(prim, (x, y), {})
-        s = peek() or idle()
         a = x._value
         b = y._value
+        found = known.get((ax, ay))
+        if found is None:
+            if ax.dtype is not ay.dtype or not ax.inexact or (real_only and ax.complex):
+                return apply(prim, (x, y), {})
+            a = np.float64(a) if ax is FLOAT64_SCALAR else a
+            b = np.float64(b) if ay is FLOAT64_SCALAR else b
+        s = peek() or idle()
         try:
-            v = s.run(
-                kernel, np.float64(a) if ax is FLOAT64_SCALAR else a, np.float64(b) if ay is FLOAT64_SCALAR else b
-            )
+            v = s.run(kernel, a, b)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
             raise failure(prim, (x, y), e) from e
         if v.__class__ is ndarray and v.ndim:
+            if found is None:
+                scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
+                found = (make_aval(v.dtype, v.shape), None) if scalar else learn(ax, ay, v)
             t = Tensor()
             t._value = v
-            t._aval = (ax.family.get(v.shape) if v.dtype is ax.dtype else None) or make_aval(v.dtype, v.shape)
+            t._aval = found[0]
             t._record = None
         else:
             t = wrap(v)
@@ -399,20 +444,25 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
             return t
         tapes = s.tapes
         if rb is None:
-            plan = plans[0] if ra[6] is tapes else None
-            parents = ra
+            k, parents = 0, ra
+            if ra[6] is not tapes:
+                tapes = None
         elif ra is None:
-            plan = plans[1] if rb[6] is tapes else None
-            parents = rb
+            k, parents = 1, rb
+            if rb[6] is not tapes:
+                tapes = None
         else:
-            plan = plans[2] if ra[6] is tapes and rb[6] is tapes else None
-            parents = (ra, rb)
-        if plan is None or not t._aval.inexact:
+            k, parents = 2, (ra, rb)
+            if ra[6] is not tapes or rb[6] is not tapes:
+                tapes = None
+        steps = None if tapes is None or found is None else found[1]
+        pull = None if steps is None else steps[k]
+        if pull is None:
             return record_op(s, prim, (x, y), {}, t) if s.sessions else t
+        plan = plans[k]
         keep = plan.keep
         t._record = [
-            next(count), None, plan.make(prim, plan.active, {}, (ax, ay), t._aval), parents,
-            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
+            next(count), None, pull, parents, None if keep is None else (x if keep[0] else None, y if keep[1] else None),
             v if plan.reads_y else None, tapes,
         ]  # fmt: skip
         return t

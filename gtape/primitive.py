@@ -106,10 +106,14 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
     reads : tuple of frozenset
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+    complex : bool, callable or str
+        What it does with complex numbers. False: refuses them. True: kernel and rules hold for them as they are (the
+        default of linear primitives). A callable: the kernel to use instead; the rules hold. A str: that function of
+        `gtape.ops.complex_parts` is called instead, because the op is not holomorphic.
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "differentiable", "domain", "example", "infix", "ints", "jvp", "kernel",
+        "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "infix", "ints", "jvp", "kernel",
         "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans", "promotes", "public", "reads",
         "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "variadic", "vjp",
     )  # fmt: skip
@@ -135,6 +139,7 @@ class Primitive:
             tuple(data.pop("arguments", ())) or ("x", "y", "z")[: len(self.partials or ())]
         )
         self.batched: bool = data.pop("batched", False)
+        self.complex: Any = data.pop("complex", kind == "linear")
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = data.pop("domain")
         self.ints: bool = data.pop("ints", False)
@@ -159,11 +164,12 @@ class Primitive:
         """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
         object.__setattr__(self, name, value)
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
-            from gtape.worlds import NUMPY
+            from gtape.worlds import COMPLEX, NUMPY
 
             self.plans.clear()
             object.__setattr__(self, "_function", None)
             vars(NUMPY).pop(self.name, None)
+            vars(COMPLEX).pop(self.name, None)
             if name != "kernel" and not self.variadic and self.kind != "linear":
                 object.__setattr__(self, "reads", _Reads(self.rules))
 
@@ -284,7 +290,7 @@ def elementwise(
     params : sequence of str
         Names of static keyword parameters that kernel, rules and mirror take.
     **data
-        kinks, special, ulps, summary, example, public, selects, infix: see `Primitive`.
+        kinks, special, ulps, summary, example, public, selects, infix, complex: see `Primitive`.
 
     Returns
     -------

@@ -652,7 +652,6 @@ def _one(aval: Any) -> Tensor | None:
     """The cotangent to start from where none is given."""
     found: Tensor | None = aval.one
     if found is None and aval.inexact:
-        _refuse_complex(aval)
         found = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones(aval.shape, aval.dtype))
         if not aval.shape:
             aval.one = found
@@ -688,7 +687,6 @@ def _seeds(targets: list[Any], output_gradients: Any) -> list[Any]:
         if not aval.inexact:
             seeds.append(None)
             continue
-        _refuse_complex(aval)
         if i >= len(given) or given[i] is None:
             seeds.append(_one(aval))
             continue
@@ -718,7 +716,7 @@ def _seeds(targets: list[Any], output_gradients: Any) -> list[Any]:
                     f"output_gradients[{i}] has shape {g.shape}, which does not fit its target's shape "
                     f"{aval.tensor_shape}"
                 )
-        seeds.append(g)
+        seeds.append(conjugate(g) if aval.complex else g)
     return seeds
 
 
@@ -747,21 +745,29 @@ def _finite(c: Any) -> bool:
 
 
 def _refuse_complex(aval: Any) -> None:
-    # The rules are those of real derivatives: a number for a complex one would be wrong.
-    if aval.dtype.kind == "c":
+    # A function that is not holomorphic has no complex Jacobian, and which ones are holomorphic nobody declares.
+    if aval.complex:
         raise errors.UnimplementedError(
-            f"gradients of {aval.dtype.name} tensors are not there yet: keep real and imaginary parts apart"
+            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of gtape.math.real "
+            "and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
         )
+
+
+def conjugate(g: Any) -> Any:
+    """Between TensorFlow's convention for complex gradients and the plain transpose, in which sweeps run."""
+    if isinstance(g, IndexedSlices):
+        return IndexedSlices(TAPE.conj(g.values), g.indices, g.dense_shape)
+    return TAPE.conj(g)
 
 
 def _result(c: Any, source: Any) -> Any:
     if c is None or not source._aval.inexact:
         return None
-    if source._aval.dtype.kind == "c":
-        _refuse_complex(source._aval)
     if isinstance(c, SparseCotangent):
-        return from_cotangent(c)
-    return c if c.__class__ is Tensor else wrap(c)
+        c = from_cotangent(c)
+        return conjugate(c) if source._aval.complex else c
+    t = c if c.__class__ is Tensor else wrap(c)
+    return conjugate(t) if source._aval.complex else t
 
 
 def _zeros_like(source: Any) -> Tensor:

@@ -30,7 +30,7 @@ __all__ = [
 class Aval:
     """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
 
-    __slots__ = ("_tensor_shape", "dtype", "family", "inexact", "one", "shape")
+    __slots__ = ("_tensor_shape", "complex", "dtype", "family", "inexact", "one", "real", "shape")
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -39,7 +39,10 @@ class Aval:
         self.family: dict[tuple[int, ...], Aval] = _families.setdefault(dtype, {})
         # The cotangent that a sweep starts from, for scalars.
         self.one: Any = None
-        self.inexact = (dtype.kind in "fcV" and dtype.kind != "V") or dtype.name == "bfloat16"
+        self.complex = dtype.kind == "c"
+        self.real = dtype.kind == "f" or dtype.name == "bfloat16"
+        # What has derivatives.
+        self.inexact = self.real or self.complex
         self._tensor_shape: TensorShape | None = None
 
     @property

@@ -13,9 +13,10 @@ import numpy as np
 
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["NUMPY", "TAPE", "NumPyWorld", "TapeWorld"]
+__all__ = ["COMPLEX", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
 
 _float64 = np.float64
+_float64_dtype = np.dtype(np.float64)
 
 
 def _plain(v: Any) -> Any:
@@ -98,6 +99,25 @@ class NumPyWorld:
         return _general(prim.kernel)
 
 
+class ComplexWorld(NumPyWorld):
+    """The NumPy world for rules of ops on complex numbers: it has the complex kernels, too."""
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        real = getattr(NUMPY, prim.name)
+        if prim.kind != "elementwise" or prim.complex is True:
+            return real  # type: ignore[no-any-return]
+        kernel, name = prim.complex, prim.name
+
+        def f(*args: Any, **params: Any) -> Any:
+            if not any(getattr(a, "dtype", _float64_dtype).kind == "c" for a in args):
+                return real(*args, **params)
+            if not callable(kernel):
+                raise TypeError(f"a rule takes {name!r} of complex numbers, which it is not declared for")
+            return kernel(*args, **params)
+
+        return f
+
+
 class TapeWorld:
     """Rules on tensors: a backward pass that an outer tape records."""
 
@@ -124,4 +144,5 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 NUMPY = NumPyWorld()
+COMPLEX = ComplexWorld()
 TAPE = TapeWorld()

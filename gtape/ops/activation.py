@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gtape.ops import activation_kernels as k
+from gtape.ops import complex_kernels
 from gtape.ops import family_kernels as family
 from gtape.ops import gauss_kernels as gauss
 from gtape.primitive import elementwise
@@ -47,6 +48,7 @@ sigmoid = elementwise(
     special=_TAILS,
     summary="Logistic sigmoid, 1 / (1 + exp(-x)).",
     example=((0.5,), 0.6224593312018546),
+    complex=complex_kernels.sigmoid,
 )
 sigmoid_slope = elementwise(
     "sigmoid_slope",
@@ -57,6 +59,7 @@ sigmoid_slope = elementwise(
     special=(*_TAILS, 708.4, 745.1),
     summary="Derivative of sigmoid, exp(-x) / (1 + exp(-x))².",
     public=False,
+    complex=complex_kernels.sigmoid_slope,
 )
 sigmoid_curve = elementwise(
     "sigmoid_curve",
@@ -67,6 +70,7 @@ sigmoid_curve = elementwise(
     special=(*_TAILS, 708.4, 745.1),
     summary="Second derivative of sigmoid, -tanh(x/2) times the first.",
     public=False,
+    complex=complex_kernels.sigmoid_curve,
 )
 sigmoid_derivative = elementwise(
     "sigmoid_derivative",
@@ -78,6 +82,7 @@ sigmoid_derivative = elementwise(
     params=("n",),
     samples=_HIGHER,
     public=False,
+    complex=complex_kernels.sigmoid_derivative,
 )
 softplus = elementwise(
     "softplus",

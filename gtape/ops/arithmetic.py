@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape.domains import ANY_REAL, NONZERO, POSITIVE, Domain, Interval
 from gtape.ops import arithmetic_kernels as k
+from gtape.ops import complex_kernels
 from gtape.ops import family_kernels as family
 from gtape.ops import plane_kernels as plane
 from gtape.ops import power_kernels as powers
@@ -43,27 +44,32 @@ _DIVISOR = Domain(ANY_REAL, NONZERO)
 negative = elementwise(
     "negative", np.negative, -1, scalar=operator.neg, ints=True, ulps=0.5,
     summary="Negation, -x.", example=((1.5,), -1.5),
+    complex=True,
 )  # fmt: skip
 
 add = elementwise(
     "add", np.add, (1, 1), scalar=operator.add, infix="+", ints=True, ulps=0.5,
     summary="Sum, x + y.", example=((1.5, 2.0), 3.5),
+    complex=True,
 )  # fmt: skip
 
 subtract = elementwise(
     "subtract", np.subtract, (1, -1), scalar=operator.sub, infix="-", ints=True, ulps=0.5,
     summary="Difference, x - y.", example=((1.5, 2.0), -0.5),
+    complex=True,
 )  # fmt: skip
 
 multiply = elementwise(
     "multiply", np.multiply, (lambda xp, y, a, b: b, lambda xp, y, a, b: a), scalar=operator.mul, infix="*", ints=True,
     ulps=0.5, summary="Product, x * y.", example=((1.5, 2.0), 3.0),
+    complex=True,
 )  # fmt: skip
 
 squared_difference = elementwise(
     "squared_difference", k.squared_difference,
     (lambda xp, y, a, b: 2 * (a - b), lambda xp, y, a, b: -2 * (a - b)), ints=True,
     ulps=2.0, summary="Squared difference, (x - y)**2.", example=((5.0, 2.0), 9.0),
+    complex="squared_distance",
 )  # fmt: skip
 
 multiply_no_nan_dy = elementwise(
@@ -75,6 +81,7 @@ multiply_no_nan = elementwise(
     "multiply_no_nan", k.multiply_no_nan,
     (lambda xp, y, a, b: b, lambda xp, y, a, b: xp.multiply_no_nan_dy(a, b)), special=(0.0,), ulps=0.5,
     summary="Product, and 0 where y is 0 even if x is infinite or NaN.", example=((1.5, 2.0), 3.0),
+    complex=complex_kernels.multiply_no_nan,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- quotients
@@ -82,6 +89,7 @@ multiply_no_nan = elementwise(
 reciprocal_power = elementwise(
     "reciprocal_power", k.reciprocal_power, lambda xp, y, x, *, n: -n * xp.reciprocal_power(x, n=n + 1), params=("n",),
     domain=NONZERO, special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0.",
+    complex=complex_kernels.reciprocal_power,
 )  # fmt: skip
 
 divide_power = elementwise(
@@ -91,6 +99,7 @@ divide_power = elementwise(
         lambda xp, y, a, b, *, n: -n * xp.divide_power(a, b, n=n + 1),
     ),
     params=("n",), domain=_DIVISOR, special=(0.0, 1.0), ulps=3.0, public=False, summary="x / y**n for a whole n > 0.",
+    complex=complex_kernels.divide_power,
 )  # fmt: skip
 
 divide = elementwise(
@@ -98,18 +107,21 @@ divide = elementwise(
     (lambda xp, y, a, b: xp.reciprocal_power(b, n=1), lambda xp, y, a, b: -xp.divide_power(a, b, n=2)),
     scalar=operator.truediv, domain=_DIVISOR, special=(0.0, 1.0), ulps=0.5, promotes=True,
     summary="Quotient, x / y.", example=((3.0, 2.0), 1.5),
+    complex=complex_kernels.divide,
 )  # fmt: skip
 
 reciprocal_power_no_nan = elementwise(
     "reciprocal_power_no_nan", k.reciprocal_power_no_nan,
     lambda xp, y, x, *, n: -n * xp.reciprocal_power_no_nan(x, n=n + 1), params=("n",), kinks=(0.0,),
     special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0, and 0 at 0.",
+    complex=complex_kernels.reciprocal_power_no_nan,
 )  # fmt: skip
 
 reciprocal_no_nan = elementwise(
     "reciprocal_no_nan", k.reciprocal_no_nan, lambda xp, y, x: -xp.reciprocal_power_no_nan(x, n=2),
     kinks=(0.0,), special=(0.0, 1.0), ulps=0.5,
     summary="Reciprocal, and 0 at 0; the slope at 0 is 0.", example=((4.0,), 0.25),
+    complex=complex_kernels.reciprocal_no_nan,
 )  # fmt: skip
 
 divide_power_no_nan = elementwise(
@@ -120,6 +132,7 @@ divide_power_no_nan = elementwise(
     ),
     params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="x / y**n for a whole n > 0, and 0 where y is 0.",
+    complex=complex_kernels.divide_power_no_nan,
 )  # fmt: skip
 
 divide_no_nan = elementwise(
@@ -130,12 +143,14 @@ divide_no_nan = elementwise(
     ),
     kinks=("y == 0",), special=(0.0, 1.0), ulps=0.5,
     summary="Quotient, and 0 where y is 0; the slopes there are 0.", example=((3.0, 2.0), 1.5),
+    complex=complex_kernels.divide_no_nan,
 )  # fmt: skip
 
 xdivy_dx = elementwise(
     "xdivy_dx", k.xdivy_dx, (0, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)), params=("n",),
     domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="y**-n for a whole n > 0, and 0 where x and y are 0.",
+    complex=complex_kernels.xdivy_dx,
 )  # fmt: skip
 
 xdivy_power = elementwise(
@@ -146,12 +161,14 @@ xdivy_power = elementwise(
     ),
     params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="x / y**n for a whole n > 0, and 0 where x is 0.",
+    complex=complex_kernels.xdivy_power,
 )  # fmt: skip
 
 xdivy = elementwise(
     "xdivy", k.xdivy, (lambda xp, y, a, b: xp.xdivy_dx(a, b, n=1), lambda xp, y, a, b: -xp.xdivy_power(a, b, n=2)),
     domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=0.5,
     summary="Quotient, and 0 where x is 0.", example=((3.0, 2.0), 1.5),
+    complex=complex_kernels.xdivy,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- x log y
@@ -163,12 +180,14 @@ xlogy_dxdy = elementwise(
     "xlogy_dxdy", k.xlogy_dxdy, (0, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)), params=("n",),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="y**-n for a whole n > 0, and 0 where x is 0 and y <= 0.",
+    complex=complex_kernels.xlogy_dxdy,
 )  # fmt: skip
 
 xlogy_dx = elementwise(
     "xlogy_dx", k.xlogy_dx, (0, lambda xp, y, a, b: xp.xlogy_dxdy(a, b, n=1)),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0, public=False,
     summary="Slope of xlogy by x: log(y).",
+    complex=complex_kernels.xlogy_dx,
 )  # fmt: skip
 
 xlogy_dy = elementwise(
@@ -176,24 +195,28 @@ xlogy_dy = elementwise(
     (lambda xp, y, a, b, *, n: xp.xlogy_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlogy_dy(a, b, n=n + 1)),
     params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="x / y**n for a whole n > 0, and 0 where x is 0 and y <= 0.",
+    complex=complex_kernels.xlogy_dy,
 )  # fmt: skip
 
 xlogy = elementwise(
     "xlogy", k.xlogy, (lambda xp, y, a, b: xp.xlogy_dx(a, b), lambda xp, y, a, b: xp.xlogy_dy(a, b, n=1)),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=2.0,
     summary="x * log(y), and 0 where x is 0.", example=((2.0, 3.0), 2.1972245773362196),
+    complex=complex_kernels.xlogy,
 )  # fmt: skip
 
 xlog1py_dxdy = elementwise(
     "xlog1py_dxdy", k.xlog1py_dxdy, (0, lambda xp, y, a, b, *, n: -n * xp.xlog1py_dxdy(a, b, n=n + 1)), params=("n",),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
     summary="(1 + y)**-n for a whole n > 0, and 0 where x is 0 and y <= -1.",
+    complex=complex_kernels.xlog1py_dxdy,
 )  # fmt: skip
 
 xlog1py_dx = elementwise(
     "xlog1py_dx", k.xlog1py_dx, (0, lambda xp, y, a, b: xp.xlog1py_dxdy(a, b, n=1)),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0, public=False,
     summary="Slope of xlog1py by x: log(1 + y).",
+    complex=complex_kernels.xlog1py_dx,
 )  # fmt: skip
 
 xlog1py_dy = elementwise(
@@ -201,12 +224,14 @@ xlog1py_dy = elementwise(
     (lambda xp, y, a, b, *, n: xp.xlog1py_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlog1py_dy(a, b, n=n + 1)),
     params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
     summary="x / (1 + y)**n for a whole n > 0, and 0 where x is 0 and y <= -1.",
+    complex=complex_kernels.xlog1py_dy,
 )  # fmt: skip
 
 xlog1py = elementwise(
     "xlog1py", k.xlog1py, (lambda xp, y, a, b: xp.xlog1py_dx(a, b), lambda xp, y, a, b: xp.xlog1py_dy(a, b, n=1)),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=2.0,
     summary="x * log(1 + y), and 0 where x is 0.", example=((2.0, 3.0), 2.772588722239781),
+    complex=complex_kernels.xlog1py,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- floormod
@@ -373,6 +398,7 @@ pow_derivative = elementwise(
     params=("n", "m"), domain=_POWER, kinks=("x == 0 and y <= n", "x < 0"),
     special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0), ulps=3.0, public=False,
     summary="Derivative of x**y, n times by x and m times by y; logarithms are taken only where x > 0.",
+    complex=complex_kernels.pow_derivative,
 )  # fmt: skip
 
 pow = elementwise(
@@ -383,4 +409,5 @@ pow = elementwise(
     ),
     scalar=math.pow, domain=_POWER, kinks=("x == 0 and y <= 1", "x < 0"), special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0),
     ints=True, ulps=1.0, summary="Power, x**y.", example=((2.0, 3.0), 8.0),
+    complex=complex_kernels.power,
 )  # fmt: skip

@@ -35,9 +35,11 @@ _RELATION: dict[str, Any] = {"kinks": ("x == y",), "ints": True, "ulps": 0.5}
 _LOGIC: dict[str, Any] = {"domain": BOOLEAN, "ints": True, "ulps": 0.5}
 _STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "kinks": ("x whole",), "ulps": 0.5}
 
-equal = elementwise("equal", np.equal, _TWO, summary="Whether x == y.", example=((1.0, 2.0), False), **_RELATION)
+equal = elementwise(
+    "equal", np.equal, _TWO, summary="Whether x == y.", example=((1.0, 2.0), False), complex=True, **_RELATION
+)
 not_equal = elementwise(
-    "not_equal", np.not_equal, _TWO, summary="Whether x != y.", example=((1.0, 2.0), True), **_RELATION
+    "not_equal", np.not_equal, _TWO, summary="Whether x != y.", example=((1.0, 2.0), True), complex=True, **_RELATION
 )
 less = elementwise("less", np.less, _TWO, summary="Whether x < y.", example=((1.0, 2.0), True), **_RELATION)
 less_equal = elementwise(

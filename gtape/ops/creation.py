@@ -50,10 +50,24 @@ def _cast_kernel(x: Any, *, dtype: Any) -> Any:
 _SHAPES = (((),), ((3,),), ((2, 3),), ((0, 2),))
 
 _zeros_like = primitive(
-    "zeros_like", _zeros_like_kernel, (None,), (None,), ulps=0.0, public=False, samples=tuple((s, {}) for s in _SHAPES)
+    "zeros_like",
+    _zeros_like_kernel,
+    (None,),
+    (None,),
+    complex=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
 )
 _ones_like = primitive(
-    "ones_like", _ones_like_kernel, (None,), (None,), ulps=0.0, public=False, samples=tuple((s, {}) for s in _SHAPES)
+    "ones_like",
+    _ones_like_kernel,
+    (None,),
+    (None,),
+    complex=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
 )
 _identity = linear(
     "identity",

@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape.domains import NONNEGATIVE, NONZERO, POSITIVE, UNIT, Interval
 from gtape.ops import circular_kernels as circular
+from gtape.ops import complex_kernels
 from gtape.ops import elementary_kernels as k
 from gtape.ops import family_kernels as family
 from gtape.ops import gauss_kernels as gauss
@@ -47,6 +48,7 @@ square = elementwise(
     special=(0.0,),
     summary="Square, x*x.",
     example=((3.0,), 9.0),
+    complex=True,
 )
 sqrt = elementwise(
     "sqrt",
@@ -58,6 +60,7 @@ sqrt = elementwise(
     special=(0.0,),
     summary="Square root.",
     example=((4.0,), 2.0),
+    complex=complex_kernels.sqrt,
 )
 sqrt_slope = elementwise(
     "sqrt_slope",
@@ -69,6 +72,7 @@ sqrt_slope = elementwise(
     special=(0.0,),
     summary="Derivative of sqrt, 1 / (2 sqrt(x)).",
     public=False,
+    complex=complex_kernels.sqrt_slope,
 )
 rsqrt = elementwise(
     "rsqrt",
@@ -80,6 +84,7 @@ rsqrt = elementwise(
     special=(0.0,),
     summary="Reciprocal square root, 1 / sqrt(x).",
     example=((4.0,), 0.5),
+    complex=complex_kernels.rsqrt,
 )
 reciprocal = elementwise(
     "reciprocal",
@@ -91,6 +96,7 @@ reciprocal = elementwise(
     special=(0.0,),
     summary="Reciprocal, 1 / x.",
     example=((4.0,), 0.25),
+    complex=complex_kernels.reciprocal,
 )
 cbrt = elementwise(
     "cbrt",
@@ -135,6 +141,7 @@ exp = elementwise(
     special=(0.0, 709.78, -708.4, -745.1),
     summary="Exponential function.",
     example=((1.0,), 2.718281828459045),
+    complex=complex_kernels.exp,
 )
 expm1 = elementwise(
     "expm1",
@@ -145,6 +152,7 @@ expm1 = elementwise(
     special=(0.0, 709.78),
     summary="exp(x) - 1, exact near 0.",
     example=((1.0,), 1.718281828459045),
+    complex=complex_kernels.expm1,
 )
 exp2 = elementwise(
     "exp2",
@@ -177,6 +185,7 @@ log = elementwise(
     special=(0.0, 1.0),
     summary="Natural logarithm.",
     example=((2.0,), 0.6931471805599453),
+    complex=complex_kernels.log,
 )
 log_slope = elementwise(
     "log_slope",
@@ -188,6 +197,7 @@ log_slope = elementwise(
     special=(0.0,),
     summary="Derivative of log: 1 / x for positive x, NaN for negative.",
     public=False,
+    complex=complex_kernels.log_slope,
 )
 log2 = elementwise(
     "log2",
@@ -241,6 +251,7 @@ log1p = elementwise(
     special=(0.0, -1.0),
     summary="log(1 + x), exact near 0.",
     example=((1.0,), 0.6931471805599453),
+    complex=complex_kernels.log1p,
 )
 log1p_slope = elementwise(
     "log1p_slope",
@@ -251,6 +262,7 @@ log1p_slope = elementwise(
     special=(0.0, -1.0),
     summary="Derivative of log1p, 1 / (1 + x); NaN below -1.",
     public=False,
+    complex=complex_kernels.log1p_slope,
 )
 recip1p_power = elementwise(
     "recip1p_power",
@@ -263,6 +275,7 @@ recip1p_power = elementwise(
     params=("n",),
     samples=_HIGHER,
     public=False,
+    complex=complex_kernels.recip1p_power,
 )
 
 # circular functions and their inverses ------------------------------------------------------------------------------
@@ -277,6 +290,7 @@ sin = elementwise(
     special=(0.0, _HALF_PI, math.pi, 2 * math.pi),
     summary="Sine of an angle in radians.",
     example=((1.0,), 0.8414709848078965),
+    complex=complex_kernels.sin,
 )
 cos = elementwise(
     "cos",
@@ -287,6 +301,7 @@ cos = elementwise(
     special=(0.0, _HALF_PI, math.pi, 3 * _HALF_PI),
     summary="Cosine of an angle in radians.",
     example=((1.0,), 0.5403023058681398),
+    complex=complex_kernels.cos,
 )
 tan = elementwise(
     "tan",
@@ -297,6 +312,7 @@ tan = elementwise(
     special=(0.0, _HALF_PI, math.pi, 3 * _HALF_PI),
     summary="Tangent of an angle in radians.",
     example=((1.0,), 1.5574077246549023),
+    complex=complex_kernels.tan,
 )
 
 
@@ -314,6 +330,7 @@ sec2 = elementwise(
     special=(0.0, _HALF_PI, math.pi, 3 * _HALF_PI),
     summary="Derivative of tan, 1 / cos²(x).",
     public=False,
+    complex=complex_kernels.sec2,
 )
 tan_derivative = elementwise(
     "tan_derivative",
@@ -325,6 +342,7 @@ tan_derivative = elementwise(
     params=("n",),
     samples=_HIGHER,
     public=False,
+    complex=complex_kernels.tan_derivative,
 )
 asin = elementwise(
     "asin",
@@ -336,6 +354,7 @@ asin = elementwise(
     special=(0.0, -1.0, 1.0, 0.5, -0.5),
     summary="Inverse sine, in [-pi/2, pi/2].",
     example=((1.0,), 1.5707963267948966),
+    complex=complex_kernels.asin,
 )
 acos = elementwise(
     "acos",
@@ -347,6 +366,7 @@ acos = elementwise(
     special=(0.0, -1.0, 1.0, 0.5, -0.5),
     summary="Inverse cosine, in [0, pi].",
     example=((0.0,), 1.5707963267948966),
+    complex=complex_kernels.acos,
 )
 rsqrt1m2 = elementwise(
     "rsqrt1m2",
@@ -357,6 +377,7 @@ rsqrt1m2 = elementwise(
     special=(0.0, -1.0, 1.0),
     summary="Derivative of asin, 1 / sqrt(1 - x²).",
     public=False,
+    complex=complex_kernels.rsqrt1m2,
 )
 inner_power_derivative = elementwise(
     "inner_power_derivative",
@@ -369,6 +390,7 @@ inner_power_derivative = elementwise(
     params=("n", "k"),
     samples=_POWERS,
     public=False,
+    complex=complex_kernels.inner_power_derivative,
 )
 atan = elementwise(
     "atan",
@@ -379,6 +401,7 @@ atan = elementwise(
     special=(0.0, -1.0, 1.0),
     summary="Inverse tangent, in [-pi/2, pi/2].",
     example=((1.0,), 0.7853981633974483),
+    complex=complex_kernels.atan,
 )
 recip1p2 = elementwise(
     "recip1p2",
@@ -388,6 +411,7 @@ recip1p2 = elementwise(
     special=(0.0, -1.0, 1.0, 1e15, -1e15),
     summary="Derivative of atan, 1 / (1 + x²).",
     public=False,
+    complex=complex_kernels.recip1p2,
 )
 bent_power_derivative = elementwise(
     "bent_power_derivative",
@@ -399,6 +423,7 @@ bent_power_derivative = elementwise(
     params=("n", "k"),
     samples=_POWERS,
     public=False,
+    complex=complex_kernels.bent_power_derivative,
 )
 
 # hyperbolic functions and their inverses ----------------------------------------------------------------------------
@@ -421,6 +446,7 @@ sinh = elementwise(
     special=(0.0, 1.0, -1.0, 22.0, 710.47),
     summary="Hyperbolic sine.",
     example=((1.0,), 1.1752011936438014),
+    complex=complex_kernels.sinh,
 )
 cosh = elementwise(
     "cosh",
@@ -431,6 +457,7 @@ cosh = elementwise(
     special=(0.0, 1.0, -1.0, 22.0, 710.47),
     summary="Hyperbolic cosine.",
     example=((0.0,), 1.0),
+    complex=complex_kernels.cosh,
 )
 tanh = elementwise(
     "tanh",
@@ -441,6 +468,7 @@ tanh = elementwise(
     special=(0.0, 1.0, -1.0, 22.0, -22.0),
     summary="Hyperbolic tangent.",
     example=((1.0,), 0.7615941559557649),
+    complex=complex_kernels.tanh,
 )
 sech2 = elementwise(
     "sech2",
@@ -451,6 +479,7 @@ sech2 = elementwise(
     special=(0.0, 300.0, -300.0, 354.2, 372.5),
     summary="Derivative of tanh, 1 / cosh²(x).",
     public=False,
+    complex=complex_kernels.sech2,
 )
 tanh_curve = elementwise(
     "tanh_curve",
@@ -461,6 +490,7 @@ tanh_curve = elementwise(
     special=(0.0, 300.0, -300.0, 354.2, 372.5),
     summary="Second derivative of tanh, -2 tanh(x) / cosh²(x).",
     public=False,
+    complex=complex_kernels.tanh_curve,
 )
 tanh_derivative = elementwise(
     "tanh_derivative",
@@ -472,6 +502,7 @@ tanh_derivative = elementwise(
     params=("n",),
     samples=_HIGHER,
     public=False,
+    complex=complex_kernels.tanh_derivative,
 )
 asinh = elementwise(
     "asinh",
@@ -482,6 +513,7 @@ asinh = elementwise(
     special=(0.0, 2.0, -2.0),
     summary="Inverse hyperbolic sine.",
     example=((1.0,), 0.881373587019543),
+    complex=complex_kernels.asinh,
 )
 rsqrt1p2 = elementwise(
     "rsqrt1p2",
@@ -491,6 +523,7 @@ rsqrt1p2 = elementwise(
     special=(0.0, -1.0, 1.0, 1e15, -1e15),
     summary="Derivative of asinh, 1 / sqrt(1 + x²).",
     public=False,
+    complex=complex_kernels.rsqrt1p2,
 )
 acosh = elementwise(
     "acosh",
@@ -502,6 +535,7 @@ acosh = elementwise(
     special=(1.0, 2.0),
     summary="Inverse hyperbolic cosine, for x >= 1.",
     example=((2.0,), 1.3169578969248166),
+    complex=complex_kernels.acosh,
 )
 acosh_slope = elementwise(
     "acosh_slope",
@@ -512,6 +546,7 @@ acosh_slope = elementwise(
     special=(1.0, 1e15),
     summary="Derivative of acosh, 1 / sqrt(x² - 1) for x >= 1.",
     public=False,
+    complex=complex_kernels.acosh_slope,
 )
 steep_power_derivative = elementwise(
     "steep_power_derivative",
@@ -524,6 +559,7 @@ steep_power_derivative = elementwise(
     params=("n", "k"),
     samples=_POWERS,
     public=False,
+    complex=complex_kernels.steep_power_derivative,
 )
 atanh = elementwise(
     "atanh",
@@ -535,6 +571,7 @@ atanh = elementwise(
     special=(0.0, -1.0, 1.0, 0.5, -0.5),
     summary="Inverse hyperbolic tangent, inside [-1, 1].",
     example=((0.5,), 0.5493061443340548),
+    complex=complex_kernels.atanh,
 )
 recip1m2 = elementwise(
     "recip1m2",
@@ -545,6 +582,7 @@ recip1m2 = elementwise(
     special=(0.0, -1.0, 1.0),
     summary="Derivative of atanh, 1 / (1 - x²) inside [-1, 1].",
     public=False,
+    complex=complex_kernels.recip1m2,
 )
 
 # sinc and the error function ----------------------------------------------------------------------------------------

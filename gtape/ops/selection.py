@@ -38,11 +38,13 @@ def _sign_float(x: float) -> float:
 sign = elementwise(
     "sign", np.sign, 0, scalar=_sign_float, kinks=(0.0,), ints=True, ulps=0.5,
     summary="Sign of x: -1, 0 or 1; its gradient is 0.", example=((-2.5,), -1.0),
+    complex="unit",
 )  # fmt: skip
 
 abs = elementwise(
     "abs", np.abs, lambda xp, y, x: xp.sign(x), scalar=math.fabs, kinks=(0.0,), ints=True, ulps=0.5,
     summary="Absolute value; the slope at 0 is 0.", example=((-2.5,), 2.5),
+    complex="magnitude",
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- activations
@@ -191,7 +193,7 @@ where = elementwise(
     "where", np.where,
     (None, lambda xp, y, c, a, b: xp.where(c, 1, 0), lambda xp, y, c, a, b: xp.where(c, 0, 1)),
     domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True, ulps=0.5, arguments=("condition", "x", "y"),
-    summary="x where the condition holds, otherwise y.", example=((True, 1.5, 2.0), 1.5),
+    summary="x where the condition holds, otherwise y.", example=((True, 1.5, 2.0), 1.5), complex=True,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- clipping
