@@ -31,6 +31,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.nn": ("nn",),
     "gtape.ops.correlation": (),
+    "gtape.ops.convolution": ("nn",),
     "gtape.control_flow": (),
     "gtape.functional": (),
     "gtape.python_functions": (),
