@@ -58,7 +58,9 @@ def _strided_slice_kernel(x: Any, *, key: tuple[Any, ...]) -> Any:
 
 
 def _strided_slice_rule(xp: Any, g: Any, x: Any, *, key: tuple[Any, ...]) -> Any:
-    lead = lead_of(g, sum(k.__class__ is not int for k in key))
+    # The key is for the last axes; x may have a batch's before them.
+    before = len(tuple(x.shape)) - sum(k is not None for k in key)
+    lead = lead_of(g, before + sum(k.__class__ is not int for k in key))
     return xp.place(g, key=key, shape=lead + tuple(x.shape))
 
 
