@@ -78,11 +78,15 @@ def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice,
     return own, there
 
 
+def _is_whole(size: Sizes, reach: Sizes, geometry: Geometry) -> bool:
+    """Whether the image has numbers wherever it is touched."""
+    return all(not before and r <= n for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True))
+
+
 def _touched(x: Array, reach: Sizes, geometry: Geometry) -> Array:
-    """The image as far as it is touched, with zeros where it has no numbers; the image itself where that is all."""
-    size = x.shape[1:-1]
-    own, there = _inside(size, reach, geometry)
-    if all(s.start == 0 and s.stop == r for s, r in zip(there, reach, strict=True)):
+    """The image as far as it is touched, with zeros where it has no numbers; a view where that is possible."""
+    own, there = _inside(x.shape[1:-1], reach, geometry)
+    if _is_whole(x.shape[1:-1], reach, geometry):
         return x[(slice(None), *own)]
     out = np.zeros((x.shape[0], *reach, x.shape[-1]), x.dtype)
     out[(slice(None), *there)] = x[(slice(None), *own)]
@@ -108,20 +112,38 @@ def _windows(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Array:
     first, *steps, last = x.strides
     along = [s * d for s, d in zip(steps, geometry.strides, strict=True)]
     within = [s * d for s, d in zip(steps, geometry.dilations, strict=True)]
-    return as_strided(
-        x, (x.shape[0], *places, *taps, x.shape[-1]), (first, *along, *within, last), writeable=False
-    )  # fmt: skip
+    shape = (x.shape[0], *places, *taps, x.shape[-1])
+    return as_strided(x, shape, (first, *along, *within, last), writeable=False)
 
 
 def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[slice, Array]]:
-    """The windows as the rows of matrices, some images at a time."""
-    each = math.prod(places) * math.prod(taps) * x.shape[-1]
-    step = max(1, _BLOCK // max(1, each * x.dtype.itemsize))
-    width = math.prod(taps) * x.shape[-1]
-    view = _windows(x, taps, places, geometry)
-    for start in range(0, x.shape[0], step):
-        part = view[start : start + step]
-        yield slice(start, start + step), part.reshape(part.shape[0] * math.prod(places), width)
+    """The windows of images as the rows of matrices, some images at a time; each matrix is overwritten by the next."""
+    n, count, width = x.shape[0], math.prod(places), math.prod(taps) * x.shape[-1]
+    reach = _reach(places, taps, geometry)
+    own, there = _inside(x.shape[1:-1], reach, geometry)
+    whole = _is_whole(x.shape[1:-1], reach, geometry)
+    if whole and reach == x.shape[1:-1] == places and x.flags.c_contiguous:
+        yield slice(0, n), x.reshape(n * count, width)  # one tap, no step: no copy
+        return
+    step = min(n, max(1, _BLOCK // (count * width * x.dtype.itemsize)))
+    # Two buffers for all blocks: fresh memory for each would cost more in page faults than the copies do.
+    buffer = np.empty((step, *places, *taps, x.shape[-1]), x.dtype)
+    if whole:
+        windows = _windows(x[(slice(None), *own)], taps, places, geometry)
+        for start in range(0, n, step):
+            part = windows[start : start + step]
+            block = buffer[: part.shape[0]]
+            np.copyto(block, part)
+            yield slice(start, start + step), block.reshape(block.shape[0] * count, width)
+        return
+    framed = np.zeros((step, *reach, x.shape[-1]), x.dtype)
+    inside, windows = framed[(slice(None), *there)], _windows(framed, taps, places, geometry)
+    for start in range(0, n, step):
+        part = x[(slice(start, start + step), *own)]
+        k = part.shape[0]
+        inside[:k] = part
+        np.copyto(buffer[:k], windows[:k])
+        yield slice(start, start + step), buffer[:k].reshape(k * count, width)
 
 
 def _in_float32(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -151,7 +173,6 @@ def correlate(
     geometry = Geometry(strides, dilations, padding, groups)
     n, size, taps = x.shape[0], x.shape[1:-1], w.shape[:-2]
     places = output_sizes(size, taps, geometry)
-    x = _touched(x, _reach(places, taps, geometry), geometry)
     out = np.zeros((n, *places, w.shape[-1]), np.result_type(x, w))
     if not out.size or not x.size or not w.size:
         return out
@@ -161,6 +182,7 @@ def correlate(
         for part, block in _blocks(x, taps, places, geometry):
             np.matmul(block, matrix, out=rows[part].reshape(-1, w.shape[-1]))
         return out
+    x = _touched(x, _reach(places, taps, geometry), geometry)
     if w.shape[-2] == 1:
         each = w.reshape(*taps, groups, -1)
         sums = out.reshape(n, *places, *each.shape[-2:])
@@ -192,16 +214,17 @@ def correlate_input(
     geometry = Geometry(strides, dilations, padding, groups)
     n, places, taps = g.shape[0], g.shape[1:-1], w.shape[:-2]
     _fits(size, taps, places, geometry)
+    rest = [(d * (k - 1) - a, d * (k - 1) - b) for d, k, (a, b) in zip(dilations, taps, padding, strict=True)]
+    if groups == 1 and all(s == 1 for s in strides) and all(p >= 0 for pair in rest for p in pair):
+        # Places as close as the image's own: a correlation with the filter turned round, which reads g once.
+        turned = w[(slice(None, None, -1),) * len(taps)].swapaxes(-1, -2)
+        around = tuple(rest)
+        return correlate(g, turned, strides=strides, dilations=dilations, padding=around, groups=1)
     reach = _reach(places, taps, geometry)
     channels = w.shape[-2] * groups
     whole = np.zeros((n, *reach, channels), np.result_type(g, w))
     if whole.size and g.size and w.size:
-        if groups == 1 and all(s == 1 for s in strides):
-            # Places as close as the image's own: a correlation with the filter turned round, which reads g once.
-            turned = w[(slice(None, None, -1),) * len(taps)].swapaxes(-1, -2)
-            around = tuple([(d * (k - 1),) * 2 for d, k in zip(dilations, taps, strict=True)])
-            whole = correlate(g, turned, strides=strides, dilations=dilations, padding=around, groups=1)
-        elif groups == 1:
+        if groups == 1:
             rows = np.ascontiguousarray(g).reshape(-1, g.shape[-1])
             for at, where in _taps(taps, places, geometry):
                 whole[(slice(None), *where)] += (rows @ w[at].T).reshape(n, *places, channels)
@@ -233,17 +256,16 @@ def correlate_filter(
     geometry = Geometry(strides, dilations, padding, groups)
     places = g.shape[1:-1]
     _fits(x.shape[1:-1], taps, places, geometry)
-    x = _touched(x, _reach(places, taps, geometry), geometry)
     each, f = x.shape[-1] // groups, g.shape[-1]
     out = np.zeros((*taps, each, f), np.result_type(x, g))
     if not out.size or not x.size or not g.size:
         return out
     if groups == 1:
-        rows = np.ascontiguousarray(g).reshape(g.shape[0], -1, f)
         sums = out.reshape(-1, f)
         for part, block in _blocks(x, taps, places, geometry):
-            sums += block.T @ rows[part].reshape(-1, f)
+            sums += block.T @ g[part].reshape(-1, f)
         return out
+    x = _touched(x, _reach(places, taps, geometry), geometry)
     if each == 1:
         parts = g.reshape(-1, groups, f // groups)
         for at, where in _taps(taps, places, geometry):
