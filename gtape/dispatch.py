@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from gtape import errors, record
+from gtape.domains import BOOLEAN
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tensor import FLOAT64_SCALAR, Aval, Tensor, as_operand, make_aval, wrap
 from gtape.worlds import COMPLEX, NUMPY
 
-__all__ = ["ComplexPull", "Pull", "Slots", "apply", "cotangents", "failure", "operands", "plan_for", "record_op", "refuse"]
+__all__ = [
+    "ComplexPull", "Pull", "Slots", "apply", "check_dtypes", "cotangents", "failure", "operands", "plan_for",
+    "record_op", "refuse",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- rules, in any world
@@ -238,7 +242,16 @@ class ItemPull:
 # ---------------------------------------------------------------------------------------------- the general way
 
 
-def _check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
+_ON_BOOLS = frozenset({"equal", "not_equal"})
+
+
+def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
+    """Refuse operands whose dtypes the op does not take, or does not take together.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+    """
     if len(tensors) == 2 and tensors[0]._aval.dtype is tensors[1]._aval.dtype and tensors[0]._aval.inexact:
         return
     checked = []
@@ -252,8 +265,14 @@ def _check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                     f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
                 )
-            if aval.dtype.kind == "b" and prim.name == "where":
-                continue
+            if aval.dtype.kind == "b":
+                if prim.name == "where":
+                    continue
+                if prim.name not in _ON_BOOLS and BOOLEAN not in prim.domain.intervals:
+                    raise errors.InvalidArgumentError(
+                        f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
+                        "gtape.int32), or gtape.logical_and, logical_or, logical_not"
+                    )
         elif not aval.inexact:
             continue
         checked.append(t)
@@ -304,7 +323,8 @@ def operands(*args: Any) -> list[Tensor]:
 def _promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
     if prim.promotes and all(t._aval.dtype.kind in "iu" for t in tensors):
         _check_same(prim, tensors)
-        return [REGISTRY["cast"](t, dtype=np.dtype(np.float64)) for t in tensors]
+        small = tensors[0]._aval.dtype.itemsize <= 2
+        return [REGISTRY["cast"](t, dtype=np.dtype(np.float32 if small else np.float64)) for t in tensors]
     return None
 
 
@@ -313,7 +333,7 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     promoted = _promoted(prim, tensors)
     if promoted is not None:
         return prim.function(*promoted)
-    _check_dtypes(prim, tensors)
+    check_dtypes(prim, tensors)
     return apply(prim, tuple(tensors), {})
 
 
@@ -362,14 +382,14 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
             if t._aval.dtype is not first or not t._aval.real:
                 if any(u._aval.complex for u in tensors):
                     return _apply_complex(prim, tensors, params)
-                _check_dtypes(prim, tensors)
+                check_dtypes(prim, tensors)
                 break
         if prim.promotes:
             tensors = _promoted(prim, tensors) or tensors
     elif prim.complex is not True and any(t._aval.complex for t in tensors):
         return _apply_complex(prim, tensors, params)
     elif len(tensors) > 1:
-        _check_dtypes(prim, tensors)
+        check_dtypes(prim, tensors)
     stack = record.peek() or record.idle_stack()
     values = [np.float64(t._value) if t._aval is FLOAT64_SCALAR else t._value for t in tensors]
     try:

@@ -8,8 +8,6 @@ from gtape.primitive import Primitive
 
 __all__ = ["docstring_of"]
 
-_NAMES = ("x", "y", "z")
-
 
 def _convention(prim: Primitive) -> str:
     if not prim.kinks:
@@ -21,7 +19,7 @@ def _convention(prim: Primitive) -> str:
 def docstring_of(prim: Primitive) -> str:
     """NumPy-style text: summary, arguments, result, errors, domain and, where the declaration has one, an example."""
     n = max(prim.arity, 1)
-    names = _NAMES[:n] if prim.arity > 0 else ("*tensors",)
+    names = prim.arguments or ("x", "y", "z")[:n] if prim.arity > 0 else ("*tensors",)
     kinds = "float16, float32 or float64" if not prim.ints else "any number type"
     lines = [prim.summary or f"{prim.name}.", "", "Parameters", "----------"]
     for i, name in enumerate(names):

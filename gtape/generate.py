@@ -7,13 +7,14 @@ of an op is one Python call. Everything else goes through closures of the same f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape import record
-from gtape.dispatch import Pull, apply, failure, operands, plan_for, record_op, refuse
+from gtape.dispatch import Pull, apply, check_dtypes, failure, operands, plan_for, record_op, refuse
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
 from gtape.worlds import NUMPY
@@ -156,11 +157,14 @@ def {name}(x, name=None):
         t._aval = av
         if not {accepts}:
             return refuse(prim, [x])
-        t._value = {array}
+        try:
+            t._value = {array}
+        except TypeError:  # no such loop, as for the sign of a bool
+            return refuse(prim, [x])
         r = x._record
         if r is None:
             t._record = None
-            return t
+            return t if av.inexact else refuse_bool(prim, t, [x])
         tapes = s.tapes
         if r[6] is tapes and av.inexact:
             t._record = [next(count), None, pull, r, {ins}, {out}, tapes]{mark}
@@ -210,7 +214,10 @@ def {name}(x, y, name=None):
             return mixed(x, y)
         if not {accepts}:
             return refuse(prim, [x, y])
-        v = t._value = {array}
+        try:
+            v = t._value = {array}
+        except TypeError:  # no such loop, as for the difference of bools
+            return refuse(prim, [x, y])
         t._aval = {array_aval}
         ra = x._record
         rb = y._record
@@ -218,7 +225,7 @@ def {name}(x, y, name=None):
         if rb is None:
             if ra is None:
                 t._record = None
-                return t
+                return t if av.inexact else refuse_bool(prim, t, [x, y])
             if ra[6] is tapes and av.inexact{d0}:
                 t._record = [next(count), None, pull0, ra, {ins0}, {out0}, tapes]{mark}
                 return t
@@ -241,6 +248,19 @@ def _accepts(prim: Primitive) -> str:
     return "not av.complex" if prim.ints else "av.real"
 
 
+def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
+    """NumPy adds and compares bools as if they were numbers; TensorFlow does not."""
+    if tensors[0]._aval.dtype.kind == "b":
+        check_dtypes(prim, tensors)
+    return t
+
+
+def _named(source: str, prim: Primitive) -> str:
+    """The source of a function of `x` and `y` with the argument names of the declaration."""
+    names = dict(zip(("x", "y"), prim.arguments, strict=False))
+    return re.sub(r"\b[xy]\b", lambda m: names.get(m[0], m[0]), source)
+
+
 def _base_names(prim: Primitive) -> dict[str, Any]:
     return {
         "Failed": (ValueError, ArithmeticError),
@@ -249,6 +269,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "mixed": _two_operands(prim) if len(prim.rules) == 2 else None,
         "both": operands,
         "refuse": refuse,
+        "refuse_bool": _refuse_bool,
         "count": record.count,
         "float64": np.float64,
         "general": record_op,
@@ -284,7 +305,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
         name=prim.name, scalar=scalar, array="s.run(kernel, x._value)", ins=ins, out=out,
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
     )  # fmt: skip
-    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
+    exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
     return made
 
@@ -312,7 +333,7 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
         **words,
     )  # fmt: skip
-    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
+    exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
     return made
 

@@ -141,7 +141,7 @@ divide_no_nan = elementwise(
         lambda xp, y, a, b: xp.reciprocal_power_no_nan(b, n=1),
         lambda xp, y, a, b: -xp.divide_power_no_nan(a, b, n=2),
     ),
-    kinks=("y == 0",), special=(0.0, 1.0), ulps=0.5,
+    kinks=("y == 0",), special=(0.0, 1.0), ulps=0.5, promotes=True,
     summary="Quotient, and 0 where y is 0; the slopes there are 0.", example=((3.0, 2.0), 1.5),
     complex=complex_kernels.divide_no_nan,
 )  # fmt: skip
@@ -323,7 +323,8 @@ inverse_imag = elementwise(
 atan2 = elementwise(
     "atan2", np.arctan2,
     (lambda xp, y, b, a: xp.inverse_real(b, a, n=1), lambda xp, y, b, a: xp.inverse_imag(b, a, n=1)),
-    scalar=math.atan2, domain=_NOT_ORIGIN, kinks=("y == 0 and x < 0",), special=(0.0, 1.0), ulps=1.5,
+    scalar=math.atan2, arguments=("y", "x"), domain=_NOT_ORIGIN, kinks=("y == 0 and x < 0",), special=(0.0, 1.0),
+    ulps=1.5,
     summary="Angle of the point (x, y), in (-pi, pi]; y comes first.", example=((1.0, 1.0), 0.7853981633974483),
 )  # fmt: skip
 

@@ -44,6 +44,7 @@ square = elementwise(
     np.square,
     lambda xp, y, x: 2 * x,
     scalar=lambda x: x * x,
+    ints=True,
     ulps=0.5,
     special=(0.0,),
     summary="Square, x*x.",
