@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
-from gtape.dispatch import ComplexPull, ItemPull, Slots, cotangents
+from gtape.dispatch import ComplexPull, ItemPull, Slots, cotangents, item_of
 from gtape.indexed_slices import SparseCotangent
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
 from gtape.tensor import Tensor, aval_of, wrap
@@ -178,7 +178,11 @@ def _output(world: Any, record: Record) -> Any:
         return None
     if world is TAPE:
         if out.__class__ is tuple:
-            return tuple([wrap(v) for v in out])
+            several = tuple([wrap(v) for v in out])
+            for i, o in enumerate(several):
+                if o._aval.inexact:
+                    o._record = item_of(record, i)
+            return several
         t = wrap(out)
         t._record = record  # the same tensor as far as differentiation goes
         return t
@@ -223,6 +227,8 @@ def _is_float(v: Any) -> bool:
 
 
 def _slices(world: Any, g: Any, k: int) -> list[Any]:
+    if g.__class__ is tuple:
+        return [tuple([part[i] for part in g]) for i in range(k)]
     return [g[i] for i in range(k)]
 
 
@@ -243,6 +249,7 @@ def full_sweep(
     batch: int | None = None,
     masked: bool = False,
     sparse: bool = True,
+    stops: frozenset[int] = frozenset(),
 ) -> tuple[list[Any], list[Record]]:
     """Cotangents of `sources` in the NumPy or the tape world; the records stay as they are.
 
@@ -259,6 +266,8 @@ def full_sweep(
         Carry along which elements a selection made zero, and keep them so.
     sparse : bool
         Whether a lookup directly on a source may give a SparseCotangent.
+    stops : set of int
+        Sequence numbers of records that count as leaves.
 
     Returns
     -------
@@ -297,7 +306,7 @@ def full_sweep(
             found[seq] = g
         pull = record[PULL]
         visited.append(record)
-        if pull is None or session not in record[TAPES].sessions:
+        if pull is None or seq in stops or session not in record[TAPES].sessions:
             continue  # a leaf, or made while this tape was paused
         parents = record[PARENTS]
         several = parents.__class__ is not list
@@ -312,12 +321,13 @@ def full_sweep(
         prim = pull.prim
         if prim.kind == "custom":
             if isinstance(g, Slots):
-                g = _fill_slots(world, g, pull.out_aval)
+                g = _fill_slots(world, g, pull.out_aval, batch)
             for parent, c in zip(listed, pull.cotangents(world, g), strict=True):
                 if c is not None and session in parent[TAPES].sessions:
                     arrive(parent, c, None)
             continue
-        if prim.sparse is not None and sparse and batch is None and listed[0][PULL] is None:
+        direct = listed[0][PULL] is None or listed[0][SEQ] in wanted  # a lookup in what is asked for
+        if prim.sparse is not None and sparse and batch is None and direct:
             indices = inputs_of(record, 2)[1]._value
             arrive(listed[0], prim.sparse(g, indices, pull.avals[0]), None)
             continue
@@ -328,7 +338,7 @@ def full_sweep(
         out_aval = pull.out_aval
         out_shape = out_aval.shape if hasattr(out_aval, "shape") else avals[0].shape
         if isinstance(g, Slots):
-            g = _fill_slots(world, g, out_aval)
+            g = _fill_slots(world, g, out_aval, batch)
         ins = _kept(record, avals)
         y = _output(world, record)
         xs = _values(world, ins, avals)
@@ -413,12 +423,12 @@ def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
     return aval_of(g if batch is None else g[0])
 
 
-def _fill_slots(world: Any, slots: Slots, avals: Any) -> tuple[Any, ...]:
+def _fill_slots(world: Any, slots: Slots, avals: Any, batch: int | None = None) -> tuple[Any, ...]:
     filled = []
     for i, aval in enumerate(avals):
         g = slots.parts.get(i)
         if g is None:
-            zero = np.zeros(aval.shape, aval.dtype)
+            zero = np.zeros(aval.shape if batch is None else (batch, *aval.shape), aval.dtype)
             g = wrap(zero) if world is TAPE else zero
         filled.append(g)
     return tuple(filled)

@@ -8,13 +8,18 @@ __all__ = [
     "AbortedError",
     "AlreadyExistsError",
     "CancelledError",
+    "DataLossError",
+    "DeadlineExceededError",
     "FailedPreconditionError",
     "InternalError",
     "InvalidArgumentError",
     "NotFoundError",
     "OpError",
     "OutOfRangeError",
+    "PermissionDeniedError",
     "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "UnavailableError",
     "UnimplementedError",
     "UnknownError",
     "VerificationError",
@@ -128,6 +133,36 @@ class InternalError(OpError):
     """Something that the library takes for granted does not hold: a fault in gtape itself."""
 
     error_code = 13
+
+
+class DeadlineExceededError(OpError):
+    """The work took longer than it was allowed to."""
+
+    error_code = 4
+
+
+class PermissionDeniedError(OpError):
+    """The caller may not do this."""
+
+    error_code = 7
+
+
+class UnavailableError(OpError):
+    """What the op needs is not there at the moment."""
+
+    error_code = 14
+
+
+class DataLossError(OpError):
+    """Data are lost or damaged."""
+
+    error_code = 15
+
+
+class UnauthenticatedError(OpError):
+    """It is not known who the caller is."""
+
+    error_code = 16
 
 
 class VerificationError(AssertionError):

@@ -167,7 +167,7 @@ class ForwardAccumulator:
                 import logging
 
                 logging.getLogger("gtape").warning(
-                    "The dtype of the watched primal must be floating (e.g. gtape.float32), got %s", p.dtype.name
+                    "The dtype of the watched primal must be floating (e.g. gtape.float32), got %r", p.dtype
                 )
                 continue
             if isinstance(t, (Tensor, Variable)):

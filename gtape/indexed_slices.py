@@ -101,8 +101,17 @@ class IndexedSlices:
         dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=int(self.dense_shape.numpy()[0]))
         return dense
 
+    @property
+    def device(self) -> str:
+        """Where the rows live: always the CPU."""
+        return self.values.device
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
     def __repr__(self) -> str:
-        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r}, dense_shape={self.dense_shape!r})"
+        whole = "" if self.dense_shape is None else f", dense_shape={self.dense_shape!s}"
+        return f"IndexedSlices(indices={self.indices!s}, values={self.values!s}{whole})"
 
 
 def from_cotangent(cotangent: SparseCotangent) -> IndexedSlices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +19,8 @@ class name_scope:
     Parameters
     ----------
     name : str
-        The prefix; blocks inside each other join theirs by a slash.
+        The prefix; blocks inside each other join theirs by a slash. One that ends in a slash stands for itself,
+        whatever the block around it.
 
     Examples
     --------
@@ -35,7 +37,7 @@ class name_scope:
         self._tokens: list[Any] = []
 
     def __enter__(self) -> str:
-        whole = f"{SCOPE.get()}{self.name}/" if self.name else ""
+        whole = self.name if self.name.endswith("/") else f"{SCOPE.get()}{self.name}/" if self.name else ""
         self._tokens.append(SCOPE.set(whole))
         return whole
 
@@ -70,10 +72,41 @@ class Module:
 
     def __init__(self, name: str | None = None) -> None:
         if name is None:
-            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         if not name.isidentifier():
             raise ValueError(f"{name!r} is not a valid module name: it has to be a Python identifier")
         self._name = name
+        self._scope = f"{SCOPE.get()}{name}/"
+
+    @classmethod
+    def with_name_scope(cls, method: Any) -> Any:
+        """Decorate a method, so that the variables it makes are named after the module.
+
+        Parameters
+        ----------
+        method : function
+
+        Returns
+        -------
+        function
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> class Dense(tf.Module):
+        ...     @tf.Module.with_name_scope
+        ...     def build(self):
+        ...         return tf.Variable(1.0, name="w").name
+        >>> Dense().build()
+        'dense/w:0'
+        """
+
+        @functools.wraps(method)
+        def scoped(self: Module, *args: Any, **kwargs: Any) -> Any:
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return scoped
 
     @property
     def name(self) -> str:
@@ -83,7 +116,7 @@ class Module:
     @property
     def name_scope(self) -> name_scope:
         """A block in which new variables are named after this module."""
-        return name_scope(self._name)
+        return name_scope(self._scope)
 
     def _leaves(self, wanted: Callable[[Any], bool], seen: set[int]) -> Iterator[Any]:
         """What is wanted among the attributes, in alphabetical order, then that of the modules inside."""

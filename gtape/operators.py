@@ -28,7 +28,7 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
-    if b is None or isinstance(b, str):
+    if b is None or (isinstance(b, str) and a._aval.dtype.kind != "O"):
         return otherwise
     try:
         return REGISTRY[name](a, b)
@@ -37,7 +37,7 @@ def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
-            return otherwise  # incompatible shapes are unequal, as in TensorFlow
+            return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
         raise
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.births import born
 from gtape.tensor_shape import TensorShape
 
 __all__ = [
@@ -174,6 +175,17 @@ class Tensor(Operators):
         """The static shape."""
         return self._aval.tensor_shape
 
+    def set_shape(self, shape: Any) -> None:
+        """Check the shape, which never changes; TensorFlow has it for graphs.
+
+        Raises
+        ------
+        ValueError
+            If `shape` is not compatible with it.
+        """
+        if not self._aval.tensor_shape.is_compatible_with(shape):
+            raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
+
     def numpy(self) -> Any:
         """The value as a NumPy scalar or a fresh array."""
         v = self._value
@@ -203,7 +215,7 @@ class Tensor(Operators):
         return printing.tensor_str(self.numpy(), self.dtype.name)
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec) if spec else str(self)
+        return format(self.numpy(), spec)
 
     def _scalar(self, what: type, name: str) -> Any:
         if self._aval.shape != ():
@@ -232,6 +244,8 @@ class Tensor(Operators):
 
     def __bool__(self) -> bool:
         if self._aval.size != 1:
+            if not self._aval.size:
+                return False
             raise ValueError(
                 "The truth value of an array with more than one element is ambiguous. Use a reduction such as "
                 "reduce_any or reduce_all"
@@ -262,7 +276,7 @@ class Tensor(Operators):
         return wrap(self._value)
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return wrap(self._value if self._value.__class__ is float else self._value.copy())
+        return wrap(self._value.copy() if isinstance(self._value, np.ndarray) else self._value)
 
     def __reduce__(self) -> Any:
         return (wrap, (self._value,))
@@ -275,7 +289,7 @@ def wrap(value: Any) -> Tensor:
         t._aval = FLOAT64_SCALAR
     else:
         if not isinstance(value, (np.ndarray, np.generic)):
-            value = np.asarray(value)
+            value = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
         t._aval = aval = make_aval(value.dtype, value.shape)
         if aval is FLOAT64_SCALAR:
             value = float(value)
@@ -323,15 +337,26 @@ def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any
         )
     kind = array.dtype.kind
     if dtype is None:
+        if kind in "US":
+            return _text(value, array)
+        if kind == "u" and isinstance(_first(value), int):
+            raise ValueError("Can't convert Python sequence with out-of-range integer to Tensor.")
         if kind == "i" and (
             array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
         ):
             return array.astype(np.int32)
-        return array.astype(np.float32) if kind == "f" else array
+        if kind != "f":
+            return array
+        # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
+        own = getattr(_first(value), "dtype", None)
+        return array.astype(own if own is not None and own.kind == "f" else np.float32)
     wanted = dtype.kind
+    if wanted == "O" and kind in "US":
+        return _text(value, array)
     fits = (
         kind == wanted
         or array.size == 0
+        or (kind == "b" and wanted in "fciuV")
         or (wanted in "fcV" and kind in "iuf")
         or (wanted == "c" and kind in "iufc")
         or (wanted in "iu" and kind in "iu")
@@ -339,6 +364,23 @@ def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any
     if not fits:
         raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
     return array.astype(dtype)
+
+
+def _first(value: Any) -> Any:
+    """The first leaf of nested lists; of what is an array by itself, the array."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
+
+
+def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Strings as an object array of bytes."""
+    for leaf in np.array(value, dtype=object).flat:
+        if not isinstance(leaf, (str, bytes)):
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
+    made = np.empty(array.shape, object)
+    made[...] = np.char.encode(array, "utf-8").astype(object) if array.dtype.kind == "U" else array.astype(object)
+    return made
 
 
 def _has_tensors(value: Any) -> bool:
@@ -390,21 +432,40 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     if getattr(value, "_is_gtape_tensor", False):
         return convert_to_tensor(value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
-        if value.dtype == object:
+        if value.dtype.kind in "OUS":
             return convert_to_tensor(value.tolist(), dtype)
-        return wrap(np.array(value, dtype=wanted))
+        return born(wrap(np.array(value, dtype=wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None:
-        return wrap(np.float32(value))
+        return born(wrap(np.float32(value)))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
-        from gtape.ops.shape import stack
-
-        return stack([convert_to_tensor(v, dtype) for v in value])
+        return _stacked(value, wanted)
     if wanted is None and dtype_hint is not None:
         try:
-            return wrap(_from_python(value, dtypes.np_dtype(dtype_hint)))
+            return born(wrap(_from_python(value, dtypes.np_dtype(dtype_hint))))
         except TypeError:
             pass
-    return wrap(_from_python(value, wanted))
+    return born(wrap(_from_python(value, wanted)))
+
+
+def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
+    """A tensor from nested lists that hold tensors: numbers and arrays among them take the first tensor's dtype."""
+    from gtape.ops.shape import stack
+
+    if dtype is None:
+        dtype = _first_tensor(value)._aval.dtype
+    made = []
+    for v in value:
+        if isinstance(v, (list, tuple)) and _has_tensors(v):
+            made.append(_stacked(v, dtype))
+        else:
+            made.append(convert_to_tensor(v, dtype))
+    return stack(made)  # type: ignore[no-any-return]
+
+
+def _first_tensor(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return value if is_tensor(value) else None
+    return next((found for found in map(_first_tensor, value) if found is not None), None)
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
@@ -443,17 +504,17 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
             raise TypeError(str(e)) from None
         raise
     if shape is None:
-        return t
+        return born(t)
     shape = tuple(int(d) for d in shape)
     array = np.asarray(t._value, dtype=t._aval.dtype)
     if array.size == 1 and array.shape != shape:
-        return wrap(np.full(shape, array.reshape(()), dtype=array.dtype))
+        return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
     if array.size != int(np.prod(shape)):
         raise TypeError(
             f"Eager execution of gtape.constant with unsupported shape. Tensor {value!r} has {array.size} elements, "
             f"but got `shape` {shape}"
         )
-    return wrap(array.reshape(shape))
+    return born(wrap(array.reshape(shape)))
 
 
 _NUMBERS = (bool, int, float, complex)

@@ -73,6 +73,11 @@ class TensorShape(tuple[Any, ...]):
         """The number of axes; None if unknown."""
         return self.rank
 
+    @property
+    def dims(self) -> list[Any] | None:
+        """The sizes as a list; None if the rank is unknown."""
+        return None if self.rank is None else list(self)
+
     def as_list(self) -> list[Any]:
         """The sizes as a list.
 

@@ -11,7 +11,7 @@ import numpy as np
 from gtape import dtypes, errors, operators, record
 from gtape.record import TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Aval, Operators, Tensor, as_operand, convert_to_tensor
-from gtape.tensor_shape import TensorShape
+from gtape.tensor_shape import TensorShape, as_shape
 
 __all__ = ["Variable"]
 
@@ -32,8 +32,9 @@ class Variable(Operators):
         Whether tapes watch it by themselves.
     dtype : dtype, optional
     name : str, optional
-    shape : optional
-        TensorFlow has it; the initial value must fit.
+    shape : TensorShape, sequence of int or None, optional
+        What every value must be compatible with; by default the shape of the initial value. With unknown sizes
+        (None), `assign` may change the shape.
     constraint : callable, optional
         For optimizers: applied to the value after an update.
 
@@ -59,6 +60,7 @@ class Variable(Operators):
         "_aval",
         "_name",
         "_record",
+        "_static",
         "_tensor_aval",
         "_trainable",
         "_uid",
@@ -91,15 +93,13 @@ class Variable(Operators):
                 f"{initial_value.dtype.name}"
             )
         t = convert_to_tensor(initial_value, dtype)
-        if (
-            shape is not None
-            and TensorShape(shape).is_fully_defined()
-            and tuple(TensorShape(shape).as_list()) != t._aval.shape
-        ):
+        static = None if shape is None else as_shape(shape)
+        if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
             raise ValueError(
                 f"In this `gtape.Variable` creation, the initial value's shape ({t._aval.tensor_shape}) is not "
                 f"compatible with the explicitly supplied `shape` argument ({shape})."
             )
+        self._static = None if static is None or static.is_fully_defined() else static
         self._tensor_aval = t._aval
         # A copy: ops take two equal Avals that are one object for those of tensors.
         self._aval = Aval(t._aval.dtype, t._aval.shape)
@@ -114,7 +114,10 @@ class Variable(Operators):
 
     def _watch(self, sessions: tuple[Session, ...]) -> None:
         r = self._record
-        have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
+        have = {s for s in r[TAPES].sessions if s.live}
+        if not have:  # snapshots that were read for tapes of the past stay constants
+            r = self._record = record.leaf()
+        have.update(sessions)
         recording = record.get_stack().recording
         r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
@@ -149,9 +152,8 @@ class Variable(Operators):
                             self._watch((tracker,))
                             break
                     else:
-                        r[TAPES] = stack.recording
+                        r = self._record = record.leaf(stack.recording)
             t._record = r
-            tracker.track(t)
             return
         if tapes is not stack.recording:
             if self._trainable:
@@ -160,6 +162,7 @@ class Variable(Operators):
                     s.variables[self._uid] = self
                 if asking and self._aval.inexact:
                     self._watch(asking)
+                    r = self._record
             if not stack.meet(r[TAPES]).sessions:
                 return
         t._record = r
@@ -181,8 +184,8 @@ class Variable(Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """The static shape."""
-        return self._aval.tensor_shape
+        """The static shape; unknown sizes where the variable was made with such."""
+        return self._aval.tensor_shape if self._static is None else self._static
 
     @property
     def dtype(self) -> dtypes.DType:
@@ -211,7 +214,11 @@ class Variable(Operators):
 
     def get_shape(self) -> TensorShape:
         """The static shape."""
-        return self._aval.tensor_shape
+        return self.shape
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """True: a variable always has a value."""
+        return convert_to_tensor(True)
 
     def ref(self) -> Any:
         """A hashable reference to this variable."""
@@ -286,6 +293,12 @@ class Variable(Operators):
             "variable, or `out = var / value` if you need to get a new output Tensor."
         )
 
+    def __ipow__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var **= value` with `gtape.Variable`s is not supported. Use `var.assign(var ** value)` to modify the "
+            "variable, or `out = var ** value` if you need to get a new output Tensor."
+        )
+
     # ------------------------------------------------------------------------------------------ writing
 
     def _incoming(self, value: Any) -> Any:
@@ -310,20 +323,20 @@ class Variable(Operators):
             value = value[()]
         self._value = value
 
-    def assign(
-        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Replace the value.
 
         Parameters
         ----------
         value : tensor, array or number of this variable's shape and dtype
-        use_locking, name, read_value
+        use_locking, name
             TensorFlow has them; they change nothing.
+        read_value : bool
+            Whether the variable is returned.
 
         Returns
         -------
-        Variable
+        Variable or None
             This variable.
 
         Raises
@@ -332,20 +345,28 @@ class Variable(Operators):
             For another shape or dtype.
         """
         t = self._incoming(value)
-        if t._aval.shape != self._aval.shape:
+        if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
             raise ValueError(
                 f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
-                f"{self._aval.tensor_shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+                f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
             )
         self._touch()
         self._put(t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value)
-        return self
+        return self if read_value else None
+
+    def _reshaped(self, aval: Aval) -> bool:
+        """Whether a value of another shape may come; takes the shape on."""
+        if self._static is None or not self._static.is_compatible_with(aval.tensor_shape):
+            return False
+        self._tensor_aval = aval
+        self._aval = Aval(aval.dtype, aval.shape)
+        return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
         from gtape.indexed_slices import IndexedSlices
 
         if isinstance(delta, IndexedSlices):
-            return self._scatter(delta, sign)
+            return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         if t._aval.shape != self._aval.shape:
             raise errors.InvalidArgumentError(
@@ -359,17 +380,23 @@ class Variable(Operators):
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Any:
         """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
-        return self._update(delta, 1)
+        self._update(delta, 1)
+        return self if read_value else None
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Variable:
+    ) -> Any:
         """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
-        return self._update(delta, -1)
+        self._update(delta, -1)
+        return self if read_value else None
 
-    def _scatter(self, slices: Any, sign: int, replace: bool = False) -> Variable:
+    def _scatter(self, slices: Any, change: Any) -> Variable:
+        from gtape.indexed_slices import IndexedSlices
+
+        if not isinstance(slices, IndexedSlices):
+            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
         self._touch()
         values = np.array(self._value)
         indices = np.asarray(slices.indices._value)
@@ -377,24 +404,46 @@ class Variable(Operators):
             raise errors.InvalidArgumentError(
                 f"indices of the update reach outside [0, {values.shape[0]}), the rows of {self.name}"
             )
-        if replace:
-            values[indices] = slices.values._value
-        else:
-            np.add.at(values, indices, slices.values._value if sign > 0 else -slices.values._value)
+        change(values, indices, self._incoming(slices.values)._value)
         self._put(values)
         return self
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
         """Add IndexedSlices to the rows they name; returns this variable."""
-        return self._scatter(sparse_delta, 1)
+        return self._scatter(sparse_delta, np.add.at)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
         """Subtract IndexedSlices from the rows they name; returns this variable."""
-        return self._scatter(sparse_delta, -1)
+        return self._scatter(sparse_delta, np.subtract.at)
+
+    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Multiply the rows that IndexedSlices name by theirs; returns this variable."""
+        return self._scatter(sparse_delta, np.multiply.at)
+
+    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Divide the rows that IndexedSlices name by theirs; returns this variable."""
+        return self._scatter(sparse_delta, np.divide.at)
+
+    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Replace the rows that IndexedSlices name by the greater of both; returns this variable."""
+        return self._scatter(sparse_delta, np.maximum.at)
+
+    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Replace the rows that IndexedSlices name by the less of both; returns this variable."""
+        return self._scatter(sparse_delta, np.minimum.at)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
         """Replace the rows that IndexedSlices name; returns this variable."""
-        return self._scatter(sparse_delta, 1, replace=True)
+        return self._scatter(sparse_delta, _put_at)
+
+    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
+        """Replace rows in each entry of a batch: the last axis of the indices names rows of its own batch entry."""
+
+        def put(values: Any, indices: Any, new: Any) -> None:
+            depth = indices.ndim - 1
+            values[(*np.indices(indices.shape)[:depth], indices)] = new
+
+        return self._scatter(sparse_delta, put)
 
     def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Variable:
         self._touch()
@@ -420,11 +469,15 @@ class Variable(Operators):
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
         """Replace the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        return self._scatter_nd(indices, updates, _put_at)
 
-        def put(values: Any, places: Any, new: Any) -> None:
-            values[places] = new
+    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Replace the elements, or slices, that `indices` names by the greater of both; returns this variable."""
+        return self._scatter_nd(indices, updates, np.maximum.at)
 
-        return self._scatter_nd(indices, updates, put)
+    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        """Replace the elements, or slices, that `indices` names by the less of both; returns this variable."""
+        return self._scatter_nd(indices, updates, np.minimum.at)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements, or slices, that the last axis of `indices` names."""
@@ -454,6 +507,10 @@ class Variable(Operators):
         return (Variable, (self.numpy(), self._trainable, None, self._name))
 
 
+def _put_at(values: Any, places: Any, new: Any) -> None:
+    values[places] = new
+
+
 class VariableSlice(Tensor):
     """What indexing a variable gives: a tensor through which that part of the variable can be assigned."""
 
@@ -479,25 +536,27 @@ class VariableSlice(Tensor):
         numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
         places = np.asarray(getitem(numbers, self._key)._value)
         new = v._incoming(value)._value
-        if np.shape(new) != places.shape:
-            raise ValueError(
+        try:
+            new = np.broadcast_to(new, places.shape)
+        except ValueError:
+            raise errors.InvalidArgumentError(
                 f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
-            )
+            ) from None
         flat = values.reshape(-1)
         flat[places] = how(flat[places], new)
         v._put(values)
         return v
 
     def assign(self, value: Any) -> Variable:
-        """Replace this part of the variable, which is returned. ValueError for another shape or dtype."""
+        """Replace this part of the variable, which is returned; the value is broadcast to it."""
         return self._change(value, lambda old, new: new)
 
     def assign_add(self, value: Any) -> Variable:
-        """Add to this part of the variable, which is returned. ValueError for another shape or dtype."""
+        """Add to this part of the variable, which is returned; the value is broadcast to it."""
         return self._change(value, np.add)
 
     def assign_sub(self, value: Any) -> Variable:
-        """Subtract from this part of the variable, which is returned. ValueError for another shape or dtype."""
+        """Subtract from this part of the variable, which is returned; the value is broadcast to it."""
         return self._change(value, np.subtract)
 
 

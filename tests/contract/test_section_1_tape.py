@@ -399,7 +399,7 @@ def test_watch_of_what_is_not_floating_only_logs(
     with caplog.at_level(logging.WARNING, "gtape"), tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.identity(x)
-    assert f"The dtype of the watched tensor must be floating (e.g. gtape.float32), got {x.dtype.name}" in caplog.text
+    assert f"The dtype of the watched tensor must be floating (e.g. gtape.float32), got gtape.{x.dtype.name}" in caplog.text
     assert tape.gradient(y, x) is None
 
 
