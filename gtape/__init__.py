@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gtape.dtypes import *  # noqa: F403
     from gtape.dtypes import DType, as_dtype
     from gtape.errors import VerificationError
+    from gtape.functions import function, gradients, hessians
     from gtape.indexed_slices import IndexedSlices
     from gtape.module import Module, name_scope
     from gtape.printing import print_v2 as print
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # little more than `import numpy`, also where Python can keep no bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
     "gtape.errors": ("VerificationError",),
+    "gtape.functions": ("function", "gradients", "hessians"),
     "gtape.indexed_slices": ("IndexedSlices",),
     "gtape.module": ("Module", "name_scope"),
     "gtape.tape": ("GradientTape", "UnconnectedGradients", "verifying"),
@@ -46,14 +48,15 @@ _HOMES: dict[str, tuple[str, ...]] = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _NAMESPACES = frozenset({
-    "autodiff", "dtypes", "errors", "keras", "linalg", "math", "nest", "nn", "symbolic", "verify",
+    "autodiff", "debugging", "dtypes", "errors", "keras", "linalg", "math", "nest", "nn", "random", "symbolic", "test",
+    "verify",
 })  # fmt: skip
 
 __all__ = [
     "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
     "VerificationError", "as_dtype", "autodiff", "constant", "convert_to_tensor", "custom_gradient", "dtypes",
-    "errors", "executing_eagerly", "function", "grad_pass_through", "is_tensor", "linalg", "math", "name_scope",
-    "nest", "nn", "print", "recompute_grad", "stop_gradient", "verifying",
+    "errors", "executing_eagerly", "function", "grad_pass_through", "gradients", "hessians", "is_tensor", "linalg",
+    "math", "name_scope", "nest", "nn", "print", "recompute_grad", "stop_gradient", "verifying",
 ]  # fmt: skip
 
 
@@ -71,32 +74,6 @@ def executing_eagerly() -> Any:
     True
     """
     return True
-
-
-def function(func: Any = None, **options: Any) -> Any:
-    """Transparent stand-in for ``tf.function``: returns `func` itself.
-
-    Parameters
-    ----------
-    func : callable, optional
-        Without it a decorator is returned.
-    **options
-        TensorFlow's options; they change nothing.
-
-    Returns
-    -------
-    callable
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> @tf.function
-    ... def double(x):
-    ...     return 2.0 * x
-    >>> float(double(tf.constant(1.5)))
-    3.0
-    """
-    return func if func is not None else (lambda f: f)
 
 
 def _find(name: str) -> Any:

@@ -25,10 +25,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.indexing": ("math", "nn"),
     "gtape.ops.matmul": ("linalg",),
     "gtape.ops.casting": (),
+    "gtape.ops.combined": ("math", "nn"),
     "gtape.ops.counting": ("math",),
     "gtape.ops.partition": (),
     "gtape.ops.segment": ("math",),
     "gtape.ops.linalg": ("linalg",),
+    "gtape.ops.spectral": ("linalg",),
     "gtape.ops.nn": ("nn",),
     "gtape.ops.correlation": (),
     "gtape.ops.convolution": ("nn",),
@@ -36,6 +38,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.functional": (),
     "gtape.python_functions": (),
     "gtape.tensor_array": (),
+    "gtape.ops.assertions": (),
+    "gtape.ops.clipping": ("linalg",),
     "gtape.tensor_spec": (),
 }
 

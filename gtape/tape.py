@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
 import os
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def _warn(text: str, *args: Any) -> None:
     logging.getLogger("gtape").warning(text, *args)
 
 
-class UnconnectedGradients:
+class UnconnectedGradients(enum.Enum):
     """What `gradient` returns for a source that the target does not depend on.
 
     Attributes
@@ -35,32 +36,16 @@ class UnconnectedGradients:
     NONE, ZERO : the members, with the values ``"none"`` and ``"zero"``
     """
 
-    NONE: UnconnectedGradients
-    ZERO: UnconnectedGradients
-    _members: dict[str, UnconnectedGradients] = {}  # noqa: RUF012 - filled right below, never after
-
-    __slots__ = ("name", "value")
-
-    value: str
-    name: str
-
-    def __new__(cls, value: Any) -> UnconnectedGradients:
-        if isinstance(value, UnconnectedGradients):
-            return value
-        found = cls._members.get(value) if isinstance(value, str) else None
-        if found is None:
-            raise ValueError(f"Unknown value for unconnected_gradients: {value!r}")
-        return found
-
-    def __repr__(self) -> str:
-        return f"<UnconnectedGradients.{self.name}: {self.value!r}>"
+    NONE = "none"
+    ZERO = "zero"
 
 
-for _name in ("NONE", "ZERO"):
-    _member = object.__new__(UnconnectedGradients)
-    _member.name, _member.value = _name, _name.lower()
-    UnconnectedGradients._members[_member.value] = _member
-    setattr(UnconnectedGradients, _name, _member)
+def _wants_zeros(option: Any) -> bool:
+    """Whether zeros are asked for; ValueError for what is no option."""
+    try:
+        return UnconnectedGradients(option) is UnconnectedGradients.ZERO
+    except ValueError:
+        raise ValueError(f"Unknown value for unconnected_gradients: {option!r}") from None
 
 
 _NONE = UnconnectedGradients.NONE
@@ -116,7 +101,7 @@ def verify_mode() -> Any:
 def _dtype_warning(dtype: dtypes.DType) -> None:
     if _dtype_warning.count < 5:  # type: ignore[attr-defined]
         _dtype_warning.count += 1  # type: ignore[attr-defined]
-        _warn("The dtype of the watched tensor must be floating (e.g. gtape.float32), got %s", dtype.name)
+        _warn("The dtype of the watched tensor must be floating (e.g. gtape.float32), got %r", dtype)
 
 
 _dtype_warning.count = 0  # type: ignore[attr-defined]
@@ -181,8 +166,10 @@ class GradientTape:
         return self._verify if self._verify is not None else verify_mode()
 
     def _new_session(self) -> Session:
-        session = Session(trace=bool(self._mode()), exact=self._persistent or record.careful())
-        session.watch_accessed = self._watch_accessed
+        trace, exact = bool(self._mode()), self._persistent or record.careful()
+        session = Session(trace=trace, exact=exact) if trace or exact else Session()
+        if not self._watch_accessed:
+            session.watch_accessed = False
         return session
 
     def _push(self) -> None:
@@ -283,7 +270,7 @@ class GradientTape:
         ValueError
             On a tape that is not recording.
         """
-        if self._session is None and not self._used:
+        if self._session is None:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
         self._pop()
         try:
@@ -366,12 +353,20 @@ class GradientTape:
         VerificationError
             If the tape verifies and the gradient is not the exact one.
         """
-        if self._session is None:
+        session = self._session
+        if session is None:
             raise RuntimeError(_USED)
-        zero = (
-            unconnected_gradients is not _NONE
-            and UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-        )
+        if (
+            session.plain
+            and not (session.shared or session.selects)
+            and output_gradients is None
+            and unconnected_gradients is _NONE
+            and target.__class__ is Tensor
+        ):
+            results = self._usual(session, target, sources)
+            if results is not None:
+                return results
+        zero = unconnected_gradients is not _NONE and _wants_zeros(unconnected_gradients)
         if target is None:
             raise TypeError(
                 "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to "
@@ -398,7 +393,57 @@ class GradientTape:
             return results[0]
         return nest.pack_sequence_as(sources, results)
 
-    def _differentiate(self, session: Session, targets: list[Any], seeds: list[Any], sources: list[Any]) -> list[Any]:
+    def _usual(self, session: Session, target: Tensor, sources: Any) -> Any:
+        """What most training steps ask for: one real scalar by variables, no other tape; None where it is something else.
+
+        The same as the general way, in fewer steps.
+        """
+        r, seed = target._record, target._aval.one
+        if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
+            return None
+        flat = sources if sources.__class__ is list else (sources,)
+        records = []
+        for s in flat:
+            if s.__class__ not in _SIMPLE or not s._aval.real:
+                return None
+            found = s._record
+            if found is None:
+                found = s._record = record.leaf()
+            records.append(found)
+        if self._recording:
+            self._pop()
+        stack = record.get_stack()
+        if stack.sessions:
+            return None
+        try:
+            made = stack.run(short_sweep, [(r, seed._value)], records)
+        finally:
+            # Before the session ends: it looks whether a record outlives it.
+            records.clear()
+            r = found = None
+            self._use_up(session)
+        results: list[Any] = []
+        for c, s in zip(made, flat, strict=True):
+            if c.__class__ is np.ndarray:
+                aval = s._aval if s.__class__ is Tensor else s._tensor_aval
+                if c.dtype is aval.dtype and c.shape == aval.shape:
+                    t = Tensor()
+                    t._value = c
+                    t._aval = aval
+                    t._record = None
+                    results.append(t)
+                    continue
+            results.append(_result(c, s))
+        return results if flat is sources else results[0]
+
+    def _differentiate(
+        self,
+        session: Session,
+        targets: list[Any],
+        seeds: list[Any],
+        sources: list[Any],
+        stops: frozenset[int] = frozenset(),
+    ) -> list[Any]:
         target_records = [_record_of(t) for t in targets]
         source_records = [_record_of(s) for s in sources]
         stack = record.get_stack()
@@ -412,11 +457,11 @@ class GradientTape:
             return [_result(c, s) for c, s in zip(made, sources, strict=True)]
         if not stack.sessions:
             raw = [(r, g._value) for r, g in start]
-            made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records)
+            made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
             if session.selects and not all(_finite(c) for c in made):
-                made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, masked=True)
+                made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
         else:
-            made, visited = full_sweep(TAPE, session, start, source_records, masked=True, sparse=False)
+            made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
         results = [_result(c, s) for c, s in zip(made, sources, strict=True)]
         if session.trace or stack.trace:
             results = self._checked_results(session, targets, start, sources, results, stack)
@@ -474,11 +519,8 @@ class GradientTape:
         """
         if self._session is None:
             raise RuntimeError(_USED)
-        zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-        if not (experimental_use_pfor or self._persistent):
-            raise RuntimeError(
-                "jacobian() with experimental_use_pfor=False needs GradientTape(persistent=True); leave the option out"
-            )
+        zero = _wants_zeros(unconnected_gradients)
+        self._check_pfor(experimental_use_pfor, "jacobian")
         if not isinstance(target, (Tensor, Variable)):
             raise AttributeError(f"jacobian() takes one tensor or variable as its target, not {type(target).__name__}")
         flat_sources = [_checked(s, "source") for s in nest.flatten(sources)]
@@ -495,6 +537,13 @@ class GradientTape:
                 for r, s in zip(results, flat_sources, strict=True)
             ]
         return nest.pack_sequence_as(sources, results)
+
+    def _check_pfor(self, use_pfor: bool, method: str) -> None:
+        if not (use_pfor or self._persistent):
+            raise RuntimeError(
+                f"GradientTape must be created with persistent=True to compute the {method} with "
+                "experimental_use_pfor=False, as in TensorFlow; here the option changes nothing else: leave it out"
+            )
 
     def _jacobians(self, session: Session, target: Any, sources: list[Any]) -> list[Any]:
         aval = target._aval
@@ -532,8 +581,10 @@ class GradientTape:
         target : tensor or variable, shape (b, ...)
             Row i may only depend on row i of `source`; where it depends on others, the sum over rows is returned.
         source : tensor or variable, shape (b, ...)
-        unconnected_gradients, parallel_iterations, experimental_use_pfor
+        unconnected_gradients, parallel_iterations
             TensorFlow has them; they change nothing: an unconnected source gives zeros.
+        experimental_use_pfor : bool
+            TensorFlow has it; False asks for a persistent tape and changes nothing else.
 
         Returns
         -------
@@ -559,10 +610,13 @@ class GradientTape:
         """
         if self._session is None:
             raise RuntimeError(_USED)
-        UnconnectedGradients(unconnected_gradients)
+        _wants_zeros(unconnected_gradients)
+        self._check_pfor(experimental_use_pfor, "batch_jacobian")
         for role, t in (("target", target), ("source", source)):
             if not isinstance(t, (Tensor, Variable)):
-                raise TypeError(f"batch_jacobian() takes one tensor or variable as its {role}, not {type(t).__name__}")
+                raise AttributeError(
+                    f"batch_jacobian() takes one tensor or variable as its {role}, not {type(t).__name__}"
+                )
             if len(t._aval.shape) < 2:
                 raise ValueError(f"Shape {t._aval.tensor_shape} must have rank at least 2")
         if target._aval.shape[0] != source._aval.shape[0]:
@@ -662,7 +716,7 @@ def _checked(x: Any, role: str) -> Any:
     if isinstance(x, (Tensor, Variable)):
         return x
     if isinstance(x, IndexedSlices):
-        return x._as_tensor()
+        return x.values  # what was recorded: the elements of the whole add up to theirs
     if x is None:
         raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
     raise TypeError(

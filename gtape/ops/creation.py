@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.births import born
 from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int, static_ints
@@ -125,7 +126,7 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
     >>> tf.zeros([2]).numpy()
     array([0., 0.], dtype=float32)
     """
-    return wrap(np.zeros(_shape(shape), dtypes.np_dtype(dtype)))
+    return born(wrap(np.zeros(_shape(shape), dtypes.np_dtype(dtype))))
 
 
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
@@ -151,7 +152,7 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
     >>> tf.ones([2]).numpy()
     array([1., 1.], dtype=float32)
     """
-    return wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype)))
+    return born(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -178,8 +179,8 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     """
     t = as_operand(input)
     if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
-        return wrap(np.zeros(t._aval.shape, dtypes.np_dtype(dtype)))
-    return _zeros_like(t)  # type: ignore[no-any-return]
+        return born(wrap(np.zeros(t._aval.shape, dtypes.np_dtype(dtype))))
+    return born(_zeros_like(t))  # type: ignore[no-any-return]
 
 
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -203,8 +204,8 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
     """
     t = as_operand(input)
     if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
-        return wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype)))
-    return _ones_like(t)  # type: ignore[no-any-return]
+        return born(wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype))))
+    return born(_ones_like(t))  # type: ignore[no-any-return]
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
@@ -291,7 +292,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
         raise InvalidArgumentError(
             f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
         )
-    return REGISTRY["broadcast_to"](t, shape=_shape(dims))  # type: ignore[no-any-return]
+    return born(REGISTRY["broadcast_to"](t, shape=_shape(dims)))  # type: ignore[no-any-return]
 
 
 def eye(
@@ -327,7 +328,7 @@ def eye(
     """
     rows = scalar_int(num_rows)
     one = np.eye(rows, rows if num_columns is None else scalar_int(num_columns), dtype=dtypes.np_dtype(dtype))
-    return wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape))
+    return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
@@ -366,7 +367,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     first, last, step = [t._value for t in ends]
     if step == 0:
         raise InvalidArgumentError("range needs a delta that is not 0")
-    return wrap(np.arange(first, last, step).astype(wanted))
+    return born(wrap(np.arange(first, last, step).astype(wanted)))
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any = 0) -> Tensor:
@@ -414,7 +415,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
     up = wrap((i / max(n - 1, 1)).astype(a._aval.dtype))
     down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._aval.dtype))
-    return a * down + b * up  # type: ignore[no-any-return]
+    return born(a * down + b * up)  # type: ignore[no-any-return]
 
 
 def one_hot(

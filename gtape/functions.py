@@ -1,0 +1,361 @@
+"""function, and gradients and hessians inside it.
+
+A `function` runs its body as plain Python: it is transparent to tapes. Where the body asks for `gradients` or
+`hessians`, the call keeps a graph: a private persistent tape that watches the arguments, the tensors that the body can
+see, and every constant that is made. Whether it asks is read off the code, so that other functions pay nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.births import watcher
+from gtape.record import SEQ
+from gtape.tape import GradientTape, UnconnectedGradients, _record_of, _seeds, _wants_zeros
+from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.variable import Variable
+
+__all__ = ["Function", "function", "gradients", "hessians"]
+
+_ASKING = frozenset({"gradients", "hessians"})
+_OPTIONS = frozenset({
+    "autograph", "jit_compile", "reduce_retracing", "experimental_implements", "experimental_autograph_options",
+    "experimental_attributes", "experimental_relax_shapes", "experimental_compile", "experimental_follow_type_hints",
+})  # fmt: skip
+
+# The graphs of the functions that are running, innermost last.
+_graphs: ContextVar[tuple[GradientTape, ...]] = ContextVar("gtape_graphs", default=())
+
+
+# ---------------------------------------------------------------------------------------------- what a body can see
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _seen(f: Any) -> Iterator[Any]:
+    """What the names in a function's code stand for: globals, what it closes over, its defaults, its instance."""
+    owner = getattr(f, "__self__", None)
+    f = getattr(f, "__func__", f)
+    if not isinstance(f, types.FunctionType):
+        return
+    names = {n for code in _codes(f.__code__) for n in code.co_names}
+    yield from (f.__globals__[n] for n in names if n in f.__globals__)
+    for cell in f.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    yield from f.__defaults__ or ()
+    yield from (f.__kwdefaults__ or {}).values()
+    if owner is not None:
+        yield from vars(owner).values() if hasattr(owner, "__dict__") else ()
+        yield from (
+            getattr(type(owner), n) for n in names if isinstance(getattr(type(owner), n, None), types.FunctionType)
+        )
+
+
+def _ours(f: Any) -> bool:
+    return str(getattr(f, "__module__", "")).partition(".")[0] == "gtape"
+
+
+def _asks(f: Any, seen: set[int]) -> bool:
+    """Whether a function, or one that it can see, names `gradients` or `hessians`."""
+    if isinstance(f, functools.partial):
+        return _asks(f.func, seen)
+    code = getattr(getattr(f, "__func__", f), "__code__", None)
+    if code is None or id(code) in seen:
+        return False
+    seen.add(id(code))
+    if any(_ASKING & {*c.co_names, *c.co_freevars} for c in _codes(code)):
+        return True
+    return any(
+        _asks(g, seen)
+        for g in _seen(f)
+        if isinstance(g, (types.FunctionType, types.MethodType, functools.partial)) and not _ours(g)
+    )
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    for v in values:
+        if isinstance(v, (list, tuple, dict)):
+            yield from _tensors(nest.flatten(v) if nest.is_nested(v) else ())
+        elif isinstance(v, (Tensor, Variable)) and v._aval.inexact:
+            yield v
+
+
+# ---------------------------------------------------------------------------------------------- function
+
+
+class Function:
+    """A Python function that TensorFlow would compile; called, it runs.
+
+    Parameters
+    ----------
+    python_function : callable
+    input_signature : sequence of TensorSpec, optional
+
+    Attributes
+    ----------
+    python_function : callable
+        What was decorated.
+    input_signature : tuple or None
+    """
+
+    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None) -> None:
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self._asks: bool | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.input_signature is not None:
+            args = self._fitted(args)
+        if self._asks is None:
+            self._asks = _asks(self.python_function, set())
+        if self._asks:
+            result = self._with_graph(args, kwargs)
+        else:
+            result = self.python_function(*args, **kwargs)
+        return result if result is None or result.__class__ is Tensor else _as_tensors(result)
+
+    def _with_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        graph = GradientTape(persistent=True, verify=False)
+
+        def watch(t: Tensor) -> None:
+            if t._aval.inexact and t._record is None:
+                graph.watch(t)
+
+        before = _graphs.set((*_graphs.get(), graph))
+        births = watcher.set(watch)
+        try:
+            with graph:
+                known = _tensors([*args, *kwargs.values(), *_seen(self.python_function)])
+                graph.watch(list({id(t): t for t in known}.values()))
+                return self.python_function(*args, **kwargs)
+        finally:
+            watcher.reset(births)
+            _graphs.reset(before)
+
+    def _fitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Positional arguments as tensors of the signature."""
+        assert self.input_signature is not None
+        if len(args) > len(self.input_signature):
+            raise TypeError(
+                f"{self._name()} takes {len(self.input_signature)} arguments by its input_signature, got {len(args)}"
+            )
+        made = []
+        for i, (arg, spec) in enumerate(zip(args, self.input_signature, strict=False)):
+            if not hasattr(spec, "is_compatible_with") or isinstance(arg, Variable):
+                made.append(arg)
+                continue
+            t = arg if isinstance(arg, Tensor) else convert_to_tensor(arg, spec.dtype)
+            if not spec.is_compatible_with(t):
+                raise TypeError(
+                    f"{self._name()}: argument {i} is {t.dtype.name}{t.shape}, which does not fit {spec} of the "
+                    "input_signature"
+                )
+            made.append(t)
+        return (*made, *args[len(made) :])
+
+    def _name(self) -> str:
+        return str(getattr(self.python_function, "__name__", "function"))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        return Function(self.python_function.__get__(instance, owner), self.input_signature)
+
+    def __repr__(self) -> str:
+        return f"<gtape.function {self._name()}>"
+
+
+def _as_tensors(result: Any) -> Any:
+    """Numbers and arrays that a function returns become tensors; everything else stays."""
+
+    def one(x: Any) -> Any:
+        return convert_to_tensor(x) if isinstance(x, (bool, int, float, complex, np.ndarray, np.generic)) else x
+
+    return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
+
+
+def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
+    """Stand-in for ``tf.function``: transparent to tapes, and where `gradients` and `hessians` work.
+
+    Parameters
+    ----------
+    func : callable, optional
+        Without it a decorator is returned.
+    input_signature : sequence of TensorSpec, optional
+        Positional arguments are made tensors of it.
+    **options
+        TensorFlow's other options; they change nothing.
+
+    Returns
+    -------
+    Function
+        With the attribute ``python_function``. Numbers and arrays that the function returns become tensors.
+
+    Raises
+    ------
+    TypeError
+        For an unknown option, or when it is called with arguments that do not fit `input_signature`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def double(x):
+    ...     return 2.0 * x
+    >>> float(double(tf.constant(1.5)))
+    3.0
+    """
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise TypeError(f"function() got an unexpected keyword argument {unknown[0]!r}")
+    if func is None:
+        return lambda f: Function(f, input_signature)
+    if not callable(func):
+        raise TypeError(f"function() takes a callable, not {type(func).__name__}")
+    return Function(func, input_signature)
+
+
+# ---------------------------------------------------------------------------------------------- gradients
+
+
+def _graph(op: str) -> GradientTape:
+    graphs = _graphs.get()
+    if not graphs:
+        raise RuntimeError(
+            f"{op}() is not supported when eager execution is enabled. Use gtape.GradientTape instead, or call it "
+            "directly in a function decorated with @gtape.function."
+        )
+    return graphs[-1]
+
+
+def _listed(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
+
+    Parameters
+    ----------
+    ys : tensor or list of tensors
+    xs : tensor, variable or list of these
+    grad_ys : tensor or list, optional
+        A cotangent for each of `ys`, None for ones.
+    name, gate_gradients, aggregation_method
+        TensorFlow has them; they change nothing.
+    stop_gradients : tensor or list of tensors, optional
+        What counts as constant: derivatives with respect to these are partial ones.
+    unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+        What stands for an x that no y depends on.
+
+    Returns
+    -------
+    list
+        A gradient for each of `xs`.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a `function`.
+    ValueError
+        When `grad_ys` are not as many as `ys`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def example():
+    ...     a = tf.constant(0.0)
+    ...     b = 2.0 * a
+    ...     return tf.gradients(a + b, [a, b], stop_gradients=[a, b])
+    >>> [float(g) for g in example()]
+    [1.0, 1.0]
+    """
+    graph = _graph("gradients")
+    zero = _wants_zeros(unconnected_gradients)
+    targets = [y if isinstance(y, (Tensor, Variable)) else convert_to_tensor(y) for y in _listed(ys)]
+    sources = _listed(xs)
+    for x in sources:
+        if not isinstance(x, (Tensor, Variable)):
+            raise TypeError(f"gradients() takes tensors and variables as xs, not {type(x).__name__}")
+    if grad_ys is not None and len(_listed(grad_ys)) != len(targets):
+        raise ValueError(f"Passed {len(_listed(grad_ys))} grad_ys for {len(targets)} ys")
+    seeds = _seeds(targets, None if grad_ys is None else _listed(grad_ys))
+    stops = frozenset(_record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
+    assert graph._session is not None
+    made = graph._differentiate(graph._session, targets, seeds, sources, stops)
+    if zero:
+        made = [
+            wrap(np.zeros(x._aval.shape, x._aval.dtype)) if g is None else g for g, x in zip(made, sources, strict=True)
+        ]
+    return made
+
+
+def hessians(
+    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
+) -> list[Any]:
+    """The Hessian of the sum of `ys` with respect to each of `xs`, inside a `function`.
+
+    Parameters
+    ----------
+    ys : tensor or list of tensors
+    xs : tensor, variable or list of these
+    gate_gradients, aggregation_method, name
+        TensorFlow has them; they change nothing.
+
+    Returns
+    -------
+    list
+        For each x a tensor of shape ``x.shape + x.shape``; None for one that no y depends on.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a `function`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def curvature(x):
+    ...     return tf.hessians(x[0] * x[0] * x[1], x)[0]
+    >>> curvature(tf.constant([1.0, 3.0])).numpy()
+    array([[6., 2.],
+           [2., 0.]], dtype=float32)
+    """
+    graph = _graph("hessians")
+    found: list[Any] = []
+    for x, g in zip(_listed(xs), gradients(ys, xs), strict=True):
+        if g is None:
+            found.append(None)
+            continue
+        assert graph._session is not None
+        made = graph._jacobians(graph._session, convert_to_tensor(g), [x])[0]
+        # A slope that does not change has second derivative zero, even where no path leads back.
+        found.append(wrap(np.zeros(x._aval.shape * 2, x._aval.dtype)) if made is None else made)
+    return found

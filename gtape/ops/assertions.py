@@ -1,0 +1,481 @@
+"""Assertions about values, ranks, shapes and dtypes of tensors, and check_numerics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.errors import InvalidArgumentError
+from gtape.primitive import linear
+from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
+
+# What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
+__all__ = ["Assert", "assert_equal", "assert_greater", "assert_less", "assert_rank"]
+
+_IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
+
+
+def _check_kernel(x: Any, *, message: str) -> Any:
+    if not np.isfinite(x).all():
+        found = [word for word, bad in (("Inf", np.isinf(x).any()), ("NaN", np.isnan(x).any())) if bad]
+        raise InvalidArgumentError(f"{message} : Tensor had {' and '.join(found)} values")
+    return x
+
+
+_check = linear(
+    "check_numerics",
+    _check_kernel,
+    lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
+    params=("message",),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
+)
+
+
+def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
+    """The same tensor, after a look whether it is finite; gradients that flow back are looked at, too.
+
+    Parameters
+    ----------
+    tensor : float tensor
+    message : str
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an element, or later an element of the gradient, is NaN or infinite; or for integers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.check_numerics(tf.constant([1.0, float("nan")]), "loss")
+    Traceback (most recent call last):
+    gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
+    """
+    t = convert_to_tensor(tensor)
+    if not t._aval.inexact:
+        raise InvalidArgumentError(f"check_numerics needs a floating-point tensor, not {t.dtype.name}")
+    return _check(t, message=str(message))  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+def _summary(x: Any, summarize: Any) -> str:
+    t = convert_to_tensor(x)
+    n = 3 if summarize is None else int(summarize)
+    flat = np.ravel(t.numpy())
+    n = flat.size if n < 0 else n
+    return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
+
+
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:  # noqa: N802
+    """Raise unless a condition holds.
+
+    Parameters
+    ----------
+    condition : bool or scalar bool tensor
+    data : list of tensors
+        What the error shows.
+    summarize : int, optional
+        How many elements of each it shows; 3 by default, all for a negative number.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the condition is false.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.Assert(tf.constant(True), ["never shown"])
+    """
+    if not condition:
+        shown = "\n".join(_summary(d, summarize) for d in (data if isinstance(data, (list, tuple)) else [data]))
+        raise InvalidArgumentError(f"Expected '{condition}' to be true. Summarized data: {shown}")
+
+
+def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    if not is_tensor(x) and is_tensor(y):
+        second = as_operand(y)
+        return as_operand(x, second), second
+    first = as_operand(x)
+    return first, as_operand(y, first)
+
+
+def _comparison(
+    op: str, symbol: str, holds: Callable[[Any, Any], Any], x: Any, y: Any, message: Any, summarize: Any
+) -> None:
+    a, b = _pair(x, y)
+    if a._aval.dtype != b._aval.dtype:
+        raise InvalidArgumentError(f"{op}: cannot compare {a.dtype.name} with {b.dtype.name}: use gtape.cast")
+    left, right = a.numpy(), b.numpy()
+    try:
+        true = np.asarray(holds(left, right))
+    except ValueError:
+        raise InvalidArgumentError(f"{op}: Incompatible shapes: {a.shape} vs. {b.shape}") from None
+    if true.all():
+        return
+    places = np.argwhere(~true)[: 3 if summarize is None else max(int(summarize), 1)]
+    wide = [np.broadcast_to(v, true.shape) for v in (left, right)]
+    lines = [
+        *([str(message)] if message else []),
+        f"Condition x {symbol} y did not hold.",
+        f"Indices of first {len(places)} different values:",
+        str(places.tolist()),
+        f"Corresponding x values: {[wide[0][tuple(p)].item() for p in places]}",
+        f"Corresponding y values: {[wide[1][tuple(p)].item() for p in places]}",
+    ]
+    raise InvalidArgumentError("\n".join(lines))
+
+
+def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless all elements of two tensors are equal.
+
+    Parameters
+    ----------
+    x, y : tensors that broadcast to each other
+    message : str, optional
+        How the error begins.
+    summarize : int, optional
+        How many elements it shows.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When some are not.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_equal(tf.constant([1, 1]), 1)
+    """
+    _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
+
+
+def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
+    """Raise unless all elements of two tensors differ; arguments as for `assert_equal`."""
+    _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
+
+
+def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x < y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_less(tf.constant([1.0, 2.0]), 3.0)
+    """
+    _comparison("assert_less", "<", lambda a, b: a < b, x, y, message, summarize)
+
+
+def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x <= y`` in every element; arguments as for `assert_equal`."""
+    _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
+
+
+def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x > y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_greater(tf.constant([4.0, 5.0]), 3.0)
+    """
+    _comparison("assert_greater", ">", lambda a, b: a > b, x, y, message, summarize)
+
+
+def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x >= y`` in every element; arguments as for `assert_equal`."""
+    _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
+
+
+def assert_near(
+    x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise unless ``|x - y| <= atol + rtol * |y|`` in every element.
+
+    Parameters
+    ----------
+    x, y : float tensors that broadcast to each other
+    rtol, atol : float, optional
+        10 times the dtype's spacing at 1 by default.
+    message, summarize, name
+        As for `assert_equal`.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_near(tf.constant(1.0), 1.001, rtol=0.01)
+    """
+    kind = as_operand(x)._aval.dtype
+    eps = 10 * float(np.finfo(kind).eps) if kind.kind in "fc" else 0.0
+    r = eps if rtol is None else float(as_operand(rtol))
+    a = eps if atol is None else float(as_operand(atol))
+
+    def near(left: Any, right: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return np.abs(left - right) <= a + r * np.abs(right)
+
+    _comparison("assert_near", f"~= (rtol={r:g}, atol={a:g})", near, x, y, message, summarize)
+
+
+def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..., None]:
+    def check(x: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+        t = as_operand(x)
+        zero = wrap(np.zeros((), t._aval.dtype))
+        _comparison(op, symbol, holds, t, zero, message or f"{op}: y is 0.", summarize)
+
+    check.__name__ = check.__qualname__ = op
+    check.__doc__ = f"Raise `gtape.errors.InvalidArgumentError` unless every element is {symbol} 0."
+    return check
+
+
+assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
+assert_positive = _sign("assert_positive", ">", lambda a, b: a > b)
+assert_non_negative = _sign("assert_non_negative", ">=", lambda a, b: a >= b)
+assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
+
+
+def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
+    """The same tensor; raises where `check_numerics` does."""
+    return check_numerics(x, message)
+
+
+# ---------------------------------------------------------------------------------------------- ranks and shapes
+
+
+def _rank_error(text: str, message: Any) -> ValueError:
+    return ValueError(f"{message}. {text}" if message else text)
+
+
+def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
+    """Raise unless a tensor has a given number of axes.
+
+    Parameters
+    ----------
+    x : tensor
+    rank : int
+    message : str, optional
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        When it has another.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
+    """
+    have = as_operand(x).ndim
+    if have != int(rank):
+        raise _rank_error(
+            f"Tensor must have rank {int(rank)}. Received rank {have}, shape {as_operand(x).shape}", message
+        )
+
+
+def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
+    """Raise ValueError unless a tensor has at least `rank` axes."""
+    have = as_operand(x).ndim
+    if have < int(rank):
+        raise _rank_error(
+            f"Tensor must have rank at least {int(rank)}. Received rank {have}, shape {as_operand(x).shape}", message
+        )
+
+
+def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
+    """Raise ValueError unless the number of axes of a tensor is one of `ranks`."""
+    have, wanted = as_operand(x).ndim, [int(r) for r in ranks]
+    if have not in wanted:
+        raise _rank_error(
+            f"Tensor must have rank in {wanted}. Received rank {have}, shape {as_operand(x).shape}", message
+        )
+
+
+def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
+    """The tensor; raises ValueError unless it has no axes."""
+    t = as_operand(tensor)
+    if t.ndim:
+        raise _rank_error(f"Expected scalar shape, saw shape: {t.shape}.", message)
+    return t
+
+
+def _symbols(shape: Any) -> tuple[list[Any], bool]:
+    """The sizes asked for, and whether more axes may stand in front of them."""
+    if isinstance(shape, str):
+        sizes = list(shape) if not shape.startswith("...") else ["...", *shape[3:]]
+    elif hasattr(shape, "as_list"):
+        sizes = shape.as_list()
+    else:
+        sizes = list(shape) if isinstance(shape, (list, tuple)) else [shape]
+    front = bool(sizes) and (sizes[0] is Ellipsis or sizes[0] in ("...", "*"))
+    return (sizes[1:] if front else sizes), front
+
+
+def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
+    """Raise unless tensors have the given shapes, in which a letter stands for the same size everywhere.
+
+    Parameters
+    ----------
+    shapes : list of (tensor, shape) or dict
+        A shape is a sequence of sizes: an int, a letter or other symbol, or None for any. A leading ``...`` stands for any axes.
+    data, summarize, name
+        TensorFlow has them; they change nothing.
+    message : str, optional
+        How the error begins.
+
+    Raises
+    ------
+    ValueError
+        When one does not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([3]), ("D",))])
+    """
+    known: dict[Any, tuple[int, str]] = {}
+    pairs = list(shapes.items()) if isinstance(shapes, Mapping) else list(shapes)
+    for number, (x, shape) in enumerate(pairs):
+        if x is None:
+            continue
+        have = tuple(as_operand(x)._aval.shape)
+        wanted, front = _symbols(shape)
+        if len(have) < len(wanted) or (len(have) != len(wanted) and not front):
+            least = "at least " if front else ""
+            raise _rank_error(
+                f"Tensor {number} must have rank {least}{len(wanted)}. Received rank {len(have)}, shape {have}", message
+            )
+        for axis, (n, size) in enumerate(zip(have[len(have) - len(wanted) :], wanted, strict=True)):
+            if size is None or size == ".":
+                continue
+            if isinstance(size, str) and size.isdigit():
+                size = int(size)
+            where = f"tensor {number} dimension {axis}"
+            if isinstance(size, (int, np.integer)):
+                expected, source = int(size), "the shape given"
+            else:
+                expected, source = known.setdefault(size, (n, where))
+            if n != expected:
+                raise _rank_error(
+                    f"Specified by {source}. Tensor {number} dimension {axis} must have size {expected}. Received size "
+                    f"{n}, shape {have}",
+                    message,
+                )
+
+
+# ---------------------------------------------------------------------------------------------- dtypes
+
+
+def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
+    """Raise TypeError unless a tensor has the given dtype."""
+    t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
+    if t._aval.dtype != dtypes.np_dtype(wanted):
+        begin = f"{message} " if message else ""
+        raise TypeError(f"{begin}tensor must be of type {wanted.name}; got {t.dtype.name}")
+
+
+def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
+    """Raise TypeError unless a tensor holds integers."""
+    t = convert_to_tensor(x)
+    if t._aval.dtype.kind not in "iu":
+        raise TypeError(
+            f'{message}  Expected "x" to be integer type. Found: {t.dtype.name}'
+            if message
+            else f'Expected "x" to be integer type. Found: {t.dtype.name}'
+        )
+
+
+def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DType:
+    """The floating-point dtype that all tensors have; ValueError where they do not have one, float32 where none is given."""
+    found = None if dtype is None else dtypes.as_dtype(dtype)
+    for t in tensors or ():
+        if t is None:
+            continue
+        own = convert_to_tensor(t).dtype
+        if found is not None and own.name != found.name:
+            raise ValueError(f"Expected tensors of dtype {found.name}, got one of {own.name}: use gtape.cast")
+        found = own
+    if found is None:
+        return dtypes.float32
+    if dtypes.np_dtype(found).kind not in "fcV":
+        raise ValueError(f"Expected floating point type, got {found.name}.")
+    return found
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """Raise TypeError for what can be iterated over but hardly was meant to: tensors, arrays, strings; and for the rest."""
+    if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)):
+        raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values).__name__}')
+    if not hasattr(values, "__iter__"):
+        raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values).__name__}')
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    """Whether it is a tensor of numbers."""
+    return bool(is_tensor(tensor) and tensor._aval.dtype.kind in "iufcV")
