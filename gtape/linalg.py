@@ -9,13 +9,15 @@ from gtape.catalogue import names_in, resolve
 __all__: list[str] = []
 
 _ALIASES: dict[str, str] = {}
+# Functions of other namespaces that TensorFlow has here, too.
+_SHARED = frozenset({"eye", "l2_normalize"})
 
 
 def __getattr__(name: str) -> Any:
-    value = resolve(_ALIASES.get(name, name), "linalg")
+    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "linalg")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*names_in("linalg"), *_ALIASES})
+    return sorted({*names_in("linalg"), *_ALIASES, *_SHARED})

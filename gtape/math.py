@@ -16,16 +16,17 @@ _ALIASES = {
     "truediv": "divide",
     "div_no_nan": "divide_no_nan",
     "mod": "floormod",
-    "round": "rint",
     "swish": "silu",
 }
+# Functions of gtape.nn that TensorFlow has here, too.
+_SHARED = frozenset({"l2_normalize", "log_softmax", "softmax"})
 
 
 def __getattr__(name: str) -> Any:
-    value = resolve(_ALIASES.get(name, name), "math")
+    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*names_in("math"), *_ALIASES})
+    return sorted({*names_in("math"), *_ALIASES, *_SHARED})

@@ -291,7 +291,7 @@ def strided_slice(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range or a stride is 0.
+        When an index is out of range, a stride is 0, or the lists differ in length.
 
     Examples
     --------
@@ -301,6 +301,10 @@ def strided_slice(
     """
     starts, stops = static_ints(begin), static_ints(end)
     steps = (1,) * len(starts) if strides is None else static_ints(strides)
+    if not len(starts) == len(stops) == len(steps):
+        raise InvalidArgumentError(
+            f"begin, end and strides must have as many entries, got {len(starts)}, {len(stops)} and {len(steps)}"
+        )
     key: list[Any] = []
     for i, (b, e, s) in enumerate(zip(starts, stops, steps, strict=True)):
         if ellipsis_mask >> i & 1:
@@ -323,6 +327,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     Parameters
     ----------
     condition : bool tensor
+        With the condition alone, any number tensor with at least one axis: it holds where that is not 0.
     x, y : tensor, optional
         Both or none; broadcast with the condition. What is not chosen never reaches the gradient.
     name : str, optional
@@ -337,6 +342,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     ------
     ValueError
         When only one of `x` and `y` is given.
+    gtape.errors.InvalidArgumentError
+        When the condition is not bool, or alone and a scalar.
 
     Examples
     --------
@@ -349,10 +356,14 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     c = as_operand(condition)
     if x is None and y is None:
         value = np.asarray(c._value)
-        return wrap(np.argwhere(value).astype(np.int64) if value.ndim else np.zeros((int(bool(value)), 0), np.int64))
+        if not value.ndim:
+            raise InvalidArgumentError("where: a condition without axes has no indices; give x and y to select by it")
+        return wrap(np.argwhere(value).astype(np.int64))
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     if c._aval.dtype.kind != "b":
-        c = wrap(np.asarray(c._value) != 0)
+        raise InvalidArgumentError(
+            f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0"
+        )
     a, b = operands(x, y)
     return REGISTRY["where"](c, a, b)  # type: ignore[no-any-return]
