@@ -67,6 +67,16 @@ class Node:
     def shape(self) -> tuple[int, ...]:
         return np.shape(self.output)
 
+    def apply(self, world: Any, arguments: list[Any]) -> Any:
+        """The op in a world; where equations define the output, the recorded one says which of their solutions."""
+        function = getattr(world, self.prim.name)
+        if self.prim.kind != "implicit":
+            return function(*arguments, **self.params)
+        from gtape.symbolic.implicit import recorded
+
+        with recorded(self.output):
+            return function(*arguments, **self.params)
+
     def __repr__(self) -> str:
         return f"v{self.index} = {self.name}({', '.join(f'v{i}' for i in self.inputs)})"
 
@@ -169,7 +179,7 @@ class Program:
         if node.kind == "custom":
             made = [env[i] for i in node.body]
             return tuple(made) if isinstance(node.output, tuple) else made[0]
-        return getattr(world, node.prim.name)(*[env[i] for i in node.inputs], **node.params)
+        return node.apply(world, [env[i] for i in node.inputs])
 
     def expr(self) -> Any:
         """The output as a SymPy expression in x0, x1, ... (several: a list of them); see `gtape.symbolic.display`."""

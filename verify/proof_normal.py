@@ -20,6 +20,7 @@ import sympy as sp
 
 from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
+from gtape.verify.proof_rational import is_zero_rational
 
 __all__ = ["OutOfTime", "Zero", "agree", "is_zero_by_normal_form", "time_limit"]
 
@@ -223,6 +224,9 @@ class Zero:
             return "as built"
         try:
             with time_limit(self.seconds):
+                if _rational(e):
+                    polynomial = all(p.exp.is_positive for p in e.atoms(sp.Pow))
+                    return ("expand" if polynomial else "numerator") if is_zero_rational(e) else None
                 if not e.has(sp.Function):
                     return "expand" if sp.expand(e) == 0 else None
                 found = [self.known.get(_renamed(p)) for p in _apart(e, seeds) if p != 0]
@@ -275,9 +279,13 @@ class Zero:
         return how
 
     def _forms(self, e: Any) -> str | None:
-        if not e.has(sp.Function) and all(p.exp.is_Integer for p in e.atoms(sp.Pow)):
-            return "expand" if sp.expand(e) == 0 else "numerator" if _numerator(e) == 0 else None
+        if _rational(e):
+            return "numerator" if is_zero_rational(e) else None
         return "normal form" if is_zero_by_normal_form(e) else None
+
+
+def _rational(e: Any) -> bool:
+    return not e.has(sp.Function) and all(p.exp.is_Integer and p.base != sp.E for p in e.atoms(sp.Pow))
 
 
 _COST = ("as built", "expand", "numerator", "normal form", "normal form, by signs")

@@ -14,7 +14,7 @@ import sympy as sp
 
 from gtape.dispatch import Pull, cotangents
 from gtape.forward import jvp_of
-from gtape.symbolic.mirrors.registry import PARAMETRISED
+from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tensor import make_aval
 from gtape.verify.proof_cells import Argument, Setting, boxed
@@ -51,24 +51,30 @@ class Cell:
         self.points = [point]
         self.xs: list[Any] = [a.array for a in setting.arguments]
         self.variables = setting.symbols
+        self.outputs: list[Any]
+        if self.prim.name in OUTPUT_SHAPES and self.prim.kind == "implicit":
+            shapes = OUTPUT_SHAPES[self.prim.name](*setting.shapes, **self.params)
+            self.several = isinstance(shapes[0], tuple) if shapes else False
+            self._parametrise(list(shapes) if self.several else [shapes])
+            return
         made = getattr(self.world, self.prim.name)(*self.xs, **self.params)
         self.several = isinstance(made, (tuple, list))
-        self.outputs: list[Any] = list(map(boxed, made)) if self.several else [boxed(made)]
+        self.outputs = list(map(boxed, made)) if self.several else [boxed(made)]
         if self.prim.kind == "implicit":
-            self._parametrise()
+            self._parametrise([o.shape for o in self.outputs])
 
-    def _parametrise(self) -> None:
+    def _parametrise(self, shapes: list[tuple[int, ...]]) -> None:
         """Take the output for given, and one input for what has that output."""
         index, solve = PARAMETRISED[self.prim.name]
         interval = self.setting.arguments[index].interval
-        generic = [Argument(11 - k, o.shape, interval) for k, o in enumerate(self.outputs)]
+        generic = [Argument(11 - k, shape, interval) for k, shape in enumerate(shapes)]
         symbols = [s for a in generic for s in a.symbols.ravel()]
         self.world.samples.update({s: sp.Rational(7 + 3 * i, 5 + i) for i, s in enumerate(symbols)})
         self.world.decisions.clear()
         arrays = tuple(a.array for a in generic)
         made, solved = solve(self.world, arrays if self.several else arrays[0], *self.xs, **self.params)
-        self.outputs = list(map(boxed, made)) if self.several else [boxed(made)]
-        self.xs[index] = boxed(solved)
+        self.outputs = list(map(_expressions, made)) if self.several else [_expressions(made)]
+        self.xs[index] = _expressions(solved)
         used = set().union(*[e.free_symbols for x in (*self.xs, *self.outputs) for e in x.ravel() if e != 0])
         self.variables = [s for s in (*symbols, *self.setting.symbols) if s in used]
         self.points = [{s: self.world.samples[s] for s in self.variables}]
@@ -138,6 +144,11 @@ class Identity:
     ) -> None:
         self.direction, self.arguments = direction, arguments
         self.got, self.expected, self.seeds, self.linear = got, expected, seeds, linear
+
+
+def _expressions(x: Any) -> np.ndarray:
+    """An array of expressions, whole numbers among them: Python's would be divided as floats."""
+    return boxed(np.frompyfunc(lambda e: sp.sympify(e, strict=True), 1, 1)(boxed(x)))
 
 
 def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:

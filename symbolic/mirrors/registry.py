@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ARRAYS", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar"]
+__all__ = ["ARRAYS", "COMPLEX", "OUTPUT_SHAPES", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar"]
 
 SCALARS: dict[str, Callable[..., Any]] = {}
+COMPLEX: dict[str, Callable[..., Any]] = {}
 ARRAYS: dict[str, Callable[..., Any]] = {}
 PARAMETRISED: dict[str, tuple[int, Callable[..., Any]]] = {}
+OUTPUT_SHAPES: dict[str, Callable[..., Any]] = {}
 
 
 def _put(table: dict[str, Callable[..., Any]], name: str, f: Callable[..., Any]) -> None:
@@ -24,7 +26,7 @@ def _put(table: dict[str, Callable[..., Any]], name: str, f: Callable[..., Any])
     table[name] = f
 
 
-def scalar(name: str, f: Callable[..., Any]) -> None:
+def scalar(name: str, f: Callable[..., Any], *, complex: Callable[..., Any] | None = None) -> None:
     """Declare the mirror of an elementwise primitive.
 
     Parameters
@@ -33,8 +35,12 @@ def scalar(name: str, f: Callable[..., Any]) -> None:
         The primitive's registered name.
     f : callable
         ``f(*symbols) -> sympy.Expr``; a kinked op is a ``Piecewise`` whose branch at the kink gives its convention.
+    complex : callable, optional
+        The same of complex symbols, where `f` asks for their sign or takes another branch than the principal one.
     """
     _put(SCALARS, name, f)
+    if complex is not None:
+        COMPLEX[name] = complex
 
 
 def array(name: str, f: Callable[..., Any]) -> None:
@@ -42,7 +48,7 @@ def array(name: str, f: Callable[..., Any]) -> None:
     _put(ARRAYS, name, f)
 
 
-def parametrised(name: str, index: int, f: Callable[..., Any]) -> None:
+def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callable[..., Any] | None = None) -> None:
     """Declare what defines the output of an implicit primitive, solved for one of its inputs.
 
     Parameters
@@ -54,7 +60,12 @@ def parametrised(name: str, index: int, f: Callable[..., Any]) -> None:
     f : callable
         ``f(W, y, *object_arrays, **params) -> (y, x)``: `y` with the structure an output has (a triangle, say), taken
         from generic entries, and the argument `index` for which it is the output. That argument is not read.
+    shapes : callable, optional
+        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes for several; to be given where the
+        mirror has no closed form, so that symbols cannot go through it.
     """
     if name in PARAMETRISED:
         raise ValueError(f"the parametrised mirror of {name!r} is declared twice")
     PARAMETRISED[name] = (index, f)
+    if shapes is not None:
+        OUTPUT_SHAPES[name] = shapes

@@ -1,0 +1,296 @@
+"""Eigenvalues and singular values of symmetric and of general matrices, with their vectors.
+
+The rules divide by differences of eigenvalues. Where two are equal, vectors have no derivative, but values have one as
+long as they are used alike: what is zero is then divided by nothing (`safe_quotient`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.ops import decomposition_kernels as k
+from gtape.ops.axes import shape_of
+from gtape.primitive import implicit, linear, primitive
+from gtape.tensor import Tensor, convert_to_tensor
+
+__all__ = ["eigh", "eigvalsh", "svd"]
+
+Array = Any
+
+
+def _off_diagonal_kernel(x: Array) -> Array:
+    return np.where(np.eye(x.shape[-1], dtype=bool), x.dtype.type(0), x)
+
+
+_off_diagonal = linear(
+    "off_diagonal",
+    _off_diagonal_kernel,
+    lambda xp, g, x: xp.off_diagonal(g),
+    batched=True,
+    selects=True,
+    public=False,
+    ulps=0.0,
+    samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+def _safe_quotient_kernel(x: Array, d: Array) -> Array:
+    return np.divide(x, d, out=np.zeros_like(x), where=x != 0)
+
+
+_safe_quotient = primitive(
+    "safe_quotient",
+    _safe_quotient_kernel,
+    vjp=(
+        lambda xp, g, y, x, d: xp.safe_quotient(g, d),
+        lambda xp, g, y, x, d: -xp.safe_quotient(g * y, d),
+    ),
+    jvp=(
+        lambda xp, t, y, x, d: xp.safe_quotient(t, d),
+        lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
+    ),
+    public=False,
+    samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
+)
+
+
+def _columns(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a row, which meets columns."""
+    shape = shape_of(w)
+    return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
+
+
+def _rows(xp: Any, w: Any) -> Any:
+    return xp.reshape(w, shape=(*shape_of(w), 1))
+
+
+def _diagonal(xp: Any, w: Any) -> Any:
+    n = shape_of(w)[-1]
+    return xp.diag_embed(w, k=0, shape=(n, n))
+
+
+def _gaps(xp: Any, w: Any) -> Any:
+    """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
+    return _columns(xp, w) - _rows(xp, w) + _diagonal(xp, xp.ones_like(w))
+
+
+def _sums(xp: Any, w: Any) -> Any:
+    return _columns(xp, w) + _rows(xp, w) + _diagonal(xp, xp.ones_like(w))
+
+
+# ---------------------------------------------------------------------------------------------- eigenvalues
+
+
+def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    gw, gv = g
+    w, v = y
+    turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), gv))
+    inner = xp.safe_quotient(turned, _gaps(xp, w)) + _diagonal(xp, gw)
+    whole = xp.matmul(xp.matmul(v, inner), xp.swap_last(v))
+    # Only the lower triangle is read: an element there stands for two.
+    return xp.half_tril(whole + xp.swap_last(whole))
+
+
+def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    w, v = y
+    half = xp.half_tril(t)
+    turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
+    return xp.diag_part(turned, k=0), xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), _gaps(xp, w)))
+
+
+_eigh = implicit(
+    "eigh",
+    k.eigh,
+    vjp=(_eigh_pull,),
+    jvp=(_eigh_push,),
+    outputs=2,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- singular values
+
+
+def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
+    """The part of `x` outside the span of the columns of `u`, each column divided by its singular value."""
+    rest = x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
+    return xp.safe_quotient(rest, xp.broadcast_to(_columns(xp, s), shape=shape_of(rest)))
+
+
+def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    gs, gu, gv = g
+    s, u, v = y
+    left, right = xp.matmul(xp.swap_last(u), gu), xp.matmul(xp.swap_last(v), gv)
+    even = xp.safe_quotient(xp.off_diagonal(left + right), _gaps(xp, s))
+    odd = xp.safe_quotient(xp.off_diagonal(left - right), _sums(xp, s))
+    inner = _diagonal(xp, gs) + (even + xp.swap_last(even) + odd - xp.swap_last(odd)) / 2
+    made = xp.matmul(xp.matmul(u, inner), xp.swap_last(v))
+    m, n = shape_of(u)[-2], shape_of(v)[-2]
+    if m > n:
+        made = made + xp.matmul(_beyond(xp, gu, u, s), xp.swap_last(v))
+    if n > m:
+        made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, s)))
+    return made
+
+
+def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    s, u, v = y
+    turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
+    back = xp.swap_last(turned)
+    even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, _gaps(xp, s))
+    odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, _sums(xp, s))
+    du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
+    m, n = shape_of(u)[-2], shape_of(v)[-2]
+    if m > n:
+        du = du + _beyond(xp, xp.matmul(t, v), u, s)
+    if n > m:
+        dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, s)
+    return xp.diag_part(turned, k=0), du, dv
+
+
+_svd = implicit(
+    "svd",
+    k.svd,
+    vjp=(_svd_pull,),
+    jvp=(_svd_push,),
+    outputs=3,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def _matrices(x: Any, op: str, *, square: bool = False) -> Tensor:
+    t = convert_to_tensor(x)
+    aval = t._aval
+    if not aval.inexact:
+        raise errors.InvalidArgumentError(
+            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
+        )
+    if len(aval.shape) < 2:
+        raise errors.InvalidArgumentError(
+            f"{op}: matrices are needed (shape [..., m, n]), not the shape {aval.tensor_shape}"
+        )
+    if square and aval.shape[-1] != aval.shape[-2]:
+        raise errors.InvalidArgumentError(
+            f"{op}: square matrices are needed (shape [..., n, n]), not the shape {aval.tensor_shape}"
+        )
+    return t
+
+
+def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+
+    Parameters
+    ----------
+    tensor : tensor of floats, shape [..., n, n]
+        Its gradient is a lower triangle, too.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    e : Tensor, shape [..., n]
+        Eigenvalues in ascending order.
+    v : Tensor, shape [..., n, n]
+        Eigenvectors as columns, with LAPACK's signs. They have no derivative where eigenvalues are equal.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> e, v = tf.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
+    >>> e.numpy()
+    array([1., 2.], dtype=float32)
+    """
+    return _eigh(_matrices(tensor, "eigh", square=True))  # type: ignore[no-any-return]
+
+
+def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
+    """Eigenvalues of symmetric matrices, of which the lower triangle is read.
+
+    Parameters
+    ----------
+    tensor : tensor of floats, shape [..., n, n]
+        Its gradient is a lower triangle, too.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n]
+        In ascending order. Where some are equal, what is symmetric in them (their sum, say) is differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
+    array([1., 3.], dtype=float32)
+    """
+    return _eigh(_matrices(tensor, "eigvalsh", square=True))[0]  # type: ignore[no-any-return]
+
+
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """Singular values and vectors: ``tensor = u @ diag(s) @ adjoint(v)``.
+
+    Parameters
+    ----------
+    tensor : tensor of floats, shape [..., m, n]
+    full_matrices : bool
+        Complete `u` and `v` to square matrices.
+    compute_uv : bool
+        Whether the vectors are wanted.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    s : Tensor, shape [..., min(m, n)]
+        Singular values in descending order; the only result when not `compute_uv`.
+    u : Tensor, shape [..., m, min(m, n)]
+        Left singular vectors as columns, with LAPACK's signs.
+    v : Tensor, shape [..., n, min(m, n)]
+        Right singular vectors as columns, not transposed.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `tensor` is no matrix.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> s, u, v = tf.linalg.svd([[0.0, 2.0], [1.0, 0.0]])
+    >>> s.numpy()
+    array([2., 1.], dtype=float32)
+    >>> tf.matmul(u * s, v, transpose_b=True).numpy()
+    array([[0., 2.],
+           [1., 0.]], dtype=float32)
+    """
+    x = _matrices(tensor, "svd")
+    s, u, v = _svd(x)
+    if not compute_uv:
+        return s
+    return (s, _completed(u), _completed(v)) if full_matrices else (s, u, v)
+
+
+def _completed(u: Tensor) -> Tensor:
+    from gtape.ops.join import concat
+
+    m, n = u._aval.shape[-2:]
+    return u if m == n else concat([u, _complement(u)], axis=-1)

@@ -1,0 +1,196 @@
+"""Exact outputs of ops that are defined by equations F(y, x) = 0: Newton's method, on balls and on jets.
+
+A factorisation has no closed form, but a float result is close to the exact one. Newton's method with the inverse of a
+float Jacobian converges from there to the exact value, as far as the precision goes; where F is a polynomial of degree
+2 in y, the contraction of that iteration is known in a whole neighbourhood, and with it a rigorous enclosure. Jets
+follow from the same equations: each component of F(y, x) = 0 is a linear system with the same matrix. Nothing here
+knows a derivative rule.
+
+Signs and order are not in the equations: they are those of the recorded output (`recorded`), otherwise of LAPACK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from gtape.symbolic.balls import objects
+
+__all__ = ["degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start"]
+
+_starts: list[Any] = []
+_degenerate: list[str] | None = None
+
+
+@contextmanager
+def recorded(output: Any) -> Iterator[None]:
+    """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
+    _starts.append(output)
+    try:
+        yield
+    finally:
+        _starts.pop()
+
+
+def start() -> Any:
+    """The recorded output of the op whose mirror runs, or None."""
+    return _starts[-1] if _starts else None
+
+
+@contextmanager
+def degenerate_noted() -> Iterator[list[str]]:
+    """Inside, mirrors list the reasons why some outputs are not differentiable; their symmetric functions may be."""
+    global _degenerate
+    before, _degenerate = _degenerate, []
+    try:
+        yield _degenerate
+    finally:
+        _degenerate = before
+
+
+def note_degenerate(reason: str) -> None:
+    """Say that single outputs have no derivative here, though functions that are symmetric in them have one."""
+    if _degenerate is not None and reason not in _degenerate:
+        _degenerate.append(reason)
+
+
+# ---------------------------------------------------------------------------------------------- Newton's method
+
+
+def solve_equations(
+    W: Any,
+    equations: Callable[..., Any],
+    y: np.ndarray,
+    xs: Sequence[Any],
+    *,
+    jacobian: np.ndarray,
+    curvature: float,
+) -> np.ndarray:
+    """The solution y of ``equations(W, y, *xs) == 0`` near a float approximation, in balls or jets.
+
+    Parameters
+    ----------
+    W : BallWorld or JetWorld
+    equations : callable
+        ``equations(W, y, *xs)`` with the unknowns as one vector, which returns as many residuals; a polynomial of
+        degree at most 2 in `y`.
+    y : ndarray of float64, shape [n]
+        Where to start.
+    xs : sequence of object arrays
+        What is given, of the world's scalars.
+    jacobian : ndarray of float64, shape [n, n]
+        Derivative of the residuals by `y`, there, up to rounding.
+    curvature : float
+        A bound L: the derivative changes by at most L * h, in the maximum norm, when `y` moves by h.
+
+    Returns
+    -------
+    object ndarray, shape [n]
+
+    Raises
+    ------
+    ArithmeticError
+        When the iteration is not known to contract: the solution is not isolated, or too far away.
+    """
+    from gtape.symbolic.worlds import BallWorld
+
+    with np.errstate(all="ignore"):
+        try:
+            inverse = np.linalg.inv(jacobian)
+        except np.linalg.LinAlgError:
+            raise ArithmeticError("the equations that define an output are singular there") from None
+        size = float(np.abs(inverse).sum(axis=1).max(initial=0.0))
+        rounding = len(y) * 2.0**-48 * max(1.0, size * float(np.abs(jacobian).sum(axis=1).max(initial=0.0)))
+        contraction = float(np.abs(np.eye(len(y)) - inverse @ jacobian).sum(axis=1).max(initial=0.0)) + rounding
+    if not contraction < 0.5:
+        raise ArithmeticError("the equations that define an output are too close to singular there")
+    step = _Step(inverse)
+    k = getattr(W, "k", 0)
+    plain = BallWorld()
+    values = [W.component(x, 0) if k else objects(x) for x in xs]
+    wide = max((float(arb(e).rad()) for v in values for e in v.ravel().tolist()), default=0.0)
+    origin = _exact(y)
+    found: dict[int, Any] = {0: origin}
+    _iterate(lambda: {0: objects(equations(plain, found[0], *values))}, found, step)
+    away = float(_largest(objects(found[0] - origin)))
+    contraction += size * (curvature * (away + 2.0**-60) + wide * len(y))
+    if not contraction < 0.5:
+        raise ArithmeticError("the float approximation is too far from the solution of its equations")
+    _enclose({0: objects(equations(plain, found[0], *values))}, found, step, contraction)
+    if not float(arb(found[0][0]).rad() if len(y) else 0.0) < 2.0**-60:
+        raise ArithmeticError("the enclosures are too wide")
+    if not k:
+        return objects(found[0])
+    for level in range(1, k + 1):
+        masks = [s for s in range(1 << k) if s.bit_count() == level]
+        found.update({s: _exact(np.zeros(len(y))) for s in masks})
+
+        def residuals(masks: list[int] = masks) -> dict[int, Any]:
+            columns = [found[s].tolist() if s in found else [0] * len(y) for s in range(1 << k)]
+            r = equations(W, W._join(columns, (len(y),)), *xs)
+            return {s: W.component(r, s) for s in masks}
+
+        _iterate(residuals, found, step)
+        _enclose(residuals(), found, step, contraction)
+    made: np.ndarray = W._join([found[s].tolist() for s in range(1 << k)], (len(y),))
+    return made
+
+
+class _Step:
+    """Multiplies by an exact float matrix."""
+
+    def __init__(self, inverse: np.ndarray) -> None:
+        n = len(inverse)
+        self.n = n
+        self.matrix = arb_mat(n, n, inverse.ravel().tolist()) if n else None
+
+    def __call__(self, r: Any) -> Any:
+        out = np.empty(self.n, dtype=object)
+        if self.n:
+            out[:] = (self.matrix * arb_mat(self.n, 1, [arb(e) for e in r.tolist()])).entries()
+        return out
+
+
+def _exact(y: np.ndarray) -> np.ndarray:
+    out = np.empty(len(y), dtype=object)
+    out[:] = [arb(e) for e in np.asarray(y, dtype=np.float64).tolist()]
+    return out
+
+
+def _largest(v: Any) -> arb:
+    found = arb(0)
+    for e in v.tolist():
+        bound = arb(e).abs_upper()
+        if not bound.is_finite():
+            raise ArithmeticError("a value along the program is not finite")
+        if bound > found:
+            found = bound
+    return found
+
+
+def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], step: _Step) -> None:
+    """Correct the components that `residuals` gives until their corrections are at the end of the precision."""
+    last: arb | None = None
+    for _ in range(ctx.prec // 4 + 20):
+        moves = {s: step(r) for s, r in residuals().items()}
+        for s, move in moves.items():
+            found[s] = objects(np.frompyfunc(lambda a, b: (a - b).mid(), 2, 1)(found[s], move))
+        largest = _largest(np.concatenate(list(moves.values())))
+        scale = _largest(np.concatenate([found[s] for s in moves]))
+        if largest <= arb(2) ** (8 - ctx.prec) * (1 + scale):
+            return
+        if last is not None and not largest < last / 2:  # at the end of what wide inputs allow, or it diverges
+            return
+        last = largest
+
+
+def _enclose(residuals: dict[int, Any], found: dict[int, Any], step: _Step, contraction: float) -> None:
+    """Give components the radius that their residual proves."""
+    for s, r in residuals.items():
+        radius = _largest(step(r)) / (1 - arb(contraction))
+        ball = arb(0, radius.abs_upper())
+        found[s] = objects(np.frompyfunc(lambda a, ball=ball: a + ball, 1, 1)(found[s]))

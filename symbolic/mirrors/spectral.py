@@ -1,0 +1,413 @@
+"""Mirrors of eigenvalues, singular values and orthogonal factors, and what defines them.
+
+An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1, C fixed rows: polynomials, which
+Newton's method solves (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a subspace each; those that
+floats do not tell apart have one together, in which the problem is solved again, magnified. What stays together at any
+precision is one eigenvalue several times: then it has the mean of their derivatives, which is right for what is
+symmetric in them, and a note says that nothing else is differentiable. Singular values are eigenvalues of [0 A; A' 0].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic import balls
+from gtape.symbolic.balls import to_float
+from gtape.symbolic.implicit import note_degenerate, solve_equations, start
+from gtape.symbolic.mirrors.determinant import objects
+from gtape.symbolic.mirrors.registry import array, parametrised
+
+TOGETHER = 2.0**-24  # eigenvalues closer than this, in units of the largest, share a subspace at first
+DEEPEST = 60
+
+
+# ---------------------------------------------------------------------------------------------- parts
+
+
+def _value(W: Any, x: Any) -> Any:
+    """The values of jets."""
+    return W.component(x, 0) if getattr(W, "k", 0) else objects(x)
+
+
+def _times(x: Any, power: int) -> Any:
+    """Times a power of two, exactly."""
+    factor = arb(2) ** power
+    return objects(np.frompyfunc(lambda e: e * factor, 1, 1)(objects(x)))
+
+
+def _exponent(values: Any) -> int:
+    """The power of two that brings the largest of some balls to between 1/2 and 1."""
+    largest = max((arb(e).mid() for e in np.abs(values).ravel().tolist()), default=arb(0))
+    if not largest.is_finite():
+        raise ArithmeticError("a value along the program is not finite")
+    if largest == 0:
+        return 0
+    mantissa, exponent = largest.man_exp()
+    return int(exponent) + int(abs(int(mantissa))).bit_length()
+
+
+def _product(W: Any, *factors: Any) -> Any:
+    made = factors[0]
+    for f in factors[1:]:
+        made = objects(W.matmul(made, f))
+    return made
+
+
+def _orthonormal(W: Any, x: Any) -> Any:
+    """The columns made orthonormal one after the other."""
+    out = np.empty(x.shape, dtype=object)
+    for j in range(x.shape[1]):
+        column = x[:, j]
+        for i in range(j):
+            column = column - out[:, i] * (out[:, i] * x[:, j]).sum()
+        out[:, j] = column / W.sqrt((column * column).sum())[()]
+    return out
+
+
+def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
+    """An orthonormal basis, with derivatives, of the invariant subspace near the columns of `basis`."""
+    n, p = basis.shape
+    rows = objects(W.lift(np.ascontiguousarray(basis.T)))
+    one = np.zeros((p, p), dtype=object)
+    one[np.arange(p), np.arange(p)] = 1
+
+    def equations(V: Any, y: Any, a: Any) -> Any:
+        x, b = y[: n * p].reshape(n, p), y[n * p :].reshape(p, p)
+        moved = objects(V.matmul(a, x)) - objects(V.matmul(x, b))
+        return np.concatenate([moved.ravel(), (objects(V.matmul(rows, x)) - one).ravel()])
+
+    b = basis.T @ rough @ basis
+    unit = np.eye(p)
+    jacobian = np.block(
+        [
+            [np.kron(rough, unit) - np.kron(np.eye(n), b.T), -np.kron(basis, unit)],
+            [np.kron(basis.T, unit), np.zeros((p * p, p * p))],
+        ]
+    )
+    y = np.concatenate([basis.ravel(), b.ravel()])
+    made = solve_equations(W, equations, y, [a], jacobian=jacobian, curvature=2.0 * p)
+    return _orthonormal(W, made[: n * p].reshape(n, p))
+
+
+def _groups(w: np.ndarray) -> list[list[int]]:
+    """Neighbouring eigenvalues, in order, that are too close to be told apart by floats."""
+    groups: list[list[int]] = []
+    for i in range(len(w)):
+        if i and w[i] - w[i - 1] < TOGETHER:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups
+
+
+def _facing(q: Any, W: Any, like: np.ndarray | None) -> Any:
+    """A unit vector with the sign of `like`."""
+    if like is None:
+        return q
+    turned = float(np.dot(to_float(_value(W, q)), like)) < 0
+    return -q if turned else q
+
+
+def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int = 0) -> tuple[list[Any], list[Any]]:
+    """Eigenvalues in ascending order and eigenvectors of one symmetric matrix whose largest element is about 1.
+
+    `basis` has the float eigenvectors, `like` the recorded ones, `wanted` says which are asked for; the others are
+    left out (None).
+    """
+    n = len(a)
+    rough = to_float(_value(W, a))
+    w = np.einsum("ji,jk,ki->i", basis, rough, basis)
+    values: list[Any] = [None] * n
+    vectors: list[Any] = [None] * n
+    for group in _groups(w):
+        if not any(wanted[i] for i in group):
+            continue
+        start_basis = basis[:, group]
+        if like is not None and len(group) > 1:  # within a subspace, as near to the recorded vectors as may be
+            u, _, vt = np.linalg.svd(start_basis.T @ like[:, group])
+            start_basis = start_basis @ u @ vt
+        q = _subspace(W, a, rough, start_basis)
+        if len(group) == 1:
+            i = group[0]
+            vectors[i] = _facing(q[:, 0], W, None if like is None else like[:, i])
+            values[i] = (vectors[i] * _product(W, a, vectors[i])).sum()
+            continue
+        small = _product(W, q.T, a, q)
+        small = (small + small.T) / 2
+        mean = np.trace(small) / len(group)
+        rest = small.copy()
+        rest[np.arange(len(group)), np.arange(len(group))] = np.diagonal(small) - mean
+        if _all_equal(_value(W, rest)):
+            note_degenerate("some eigenvalues or singular values are equal: only what is symmetric in them")
+            for j, i in enumerate(group):
+                values[i], vectors[i] = mean, q[:, j]
+            continue
+        if depth > DEEPEST:
+            raise ArithmeticError("eigenvalues are too close")
+        power = _exponent(_value(W, rest))
+        rest = _times(rest, -power)
+        inner = np.linalg.eigh(to_float(_value(W, rest)))[1]
+        below, turned = _eigen(W, rest, inner, None, [True] * len(group), depth + 1)
+        for j, i in enumerate(group):
+            values[i] = mean + _times(below[j], power)[()]
+            vectors[i] = _facing(_product(W, q, turned[j]), W, None if like is None else like[:, i])
+    return values, vectors
+
+
+def _all_equal(rest: Any) -> bool:
+    """Whether what tells eigenvalues apart is zero; `Undecided` where more precision is needed to say."""
+    flat = rest.ravel().tolist()
+    if any(not arb(e).contains(0) for e in flat):
+        return False
+    return all([balls.equal(arb(e), arb(0)) for e in flat])
+
+
+# ---------------------------------------------------------------------------------------------- eigenvalues
+
+
+def _symmetric(a: Any) -> Any:
+    """What the lower triangle stands for."""
+    a = objects(a)
+    lower = np.tril(np.ones(a.shape[-2:], dtype=bool))
+    return np.where(lower, a, np.swapaxes(a, -1, -2))
+
+
+def _starts(batch: tuple[int, ...], count: int) -> Any:
+    """The recorded outputs for each matrix of a batch, or None."""
+    given = start()
+    if given is None:
+        return lambda i: [None] * count
+    parts = [np.asarray(p, dtype=np.float64) for p in given]
+    if any(not np.isfinite(p).all() for p in parts):
+        raise ArithmeticError("a value along the program is not finite")
+    return lambda i: [p[i] for p in parts]
+
+
+def _stack(made: list[Any], batch: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    out = np.empty((*batch, *shape), dtype=object)
+    for i, v in zip(np.ndindex(*batch), made, strict=True):
+        out[i] = v
+    return out
+
+
+def _eigh(W: Any, a: Any) -> tuple[Any, Any]:
+    a = _symmetric(a)
+    batch, n = a.shape[:-2], a.shape[-1]
+    starts = _starts(batch, 2)
+    values, vectors = [], []
+    for i in np.ndindex(*batch):
+        w, v = _eigh_of_one(W, a[i], starts(i)[1])
+        values.append(w)
+        vectors.append(v)
+    return _stack(values, batch, (n,)), _stack(vectors, batch, (n, n))
+
+
+def _eigh_of_one(W: Any, a: Any, like: Any) -> tuple[Any, Any]:
+    n = len(a)
+    power = _exponent(_value(W, a))
+    a = _times(a, -power)
+    basis = np.linalg.eigh(to_float(_value(W, a)))[1]
+    like = basis if like is None else like
+    w, v = _eigen(W, a, basis, like, [True] * n)
+    out_w, out_v = np.empty(n, dtype=object), np.empty((n, n), dtype=object)
+    for j in range(n):
+        out_w[j], out_v[:, j] = _times(w[j], power)[()], v[j]
+    return out_w, out_v
+
+
+# ---------------------------------------------------------------------------------------------- singular values
+
+
+def _svd(W: Any, a: Any) -> tuple[Any, Any, Any]:
+    a = objects(a)
+    batch, (m, n) = a.shape[:-2], a.shape[-2:]
+    k = min(m, n)
+    starts = _starts(batch, 3)
+    made = [_svd_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
+    parts = list(zip(*made, strict=True)) or [(), (), ()]
+    shapes = ((k,), (m, k), (n, k))
+    return tuple(_stack(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))  # type: ignore[return-value]
+
+
+def _svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
+    m, n = a.shape
+    k = min(m, n)
+    power = _exponent(_value(W, a))
+    a = _times(a, -power)
+    whole = np.zeros((m + n, m + n), dtype=object)
+    whole[:m, m:], whole[m:, :m] = a, a.T
+    left, _, right = np.linalg.svd(to_float(_value(W, a)))
+    right = right.T
+    if u is None:
+        u, v = left[:, :k], right[:, :k]
+    root = np.sqrt(0.5)
+    # Ascending: the negative ones, zeros, the positive ones.
+    minus = np.concatenate([left[:, :k], -right[:, :k]]) * root
+    none = np.concatenate(
+        [
+            np.concatenate([left[:, k:], np.zeros((n, m - k))]),
+            np.concatenate([np.zeros((m, n - k)), right[:, k:]]),
+        ],
+        axis=1,
+    )
+    plus = np.concatenate([left[:, :k], right[:, :k]])[:, ::-1] * root
+    recorded = np.concatenate([u, v])[:, ::-1] * root
+    signs = np.where((recorded * plus).sum(axis=0) < 0, -1.0, 1.0)
+    basis = np.concatenate([minus, none, plus * signs], axis=1)
+    like = np.concatenate([minus, none, recorded], axis=1)
+    wanted = [False] * (m + n - k) + [True] * k
+    w, x = _eigen(W, whole, basis, like, wanted)
+    out_s, out_u, out_v = (np.empty(shape, dtype=object) for shape in ((k,), (m, k), (n, k)))
+    stretch = W.sqrt2[()]
+    for j in range(k):
+        vector = x[-1 - j]
+        out_s[j] = _times(w[-1 - j], power)[()]
+        out_u[:, j], out_v[:, j] = vector[:m] * stretch, vector[m:] * stretch
+    return out_s, out_u, out_v
+
+
+# ---------------------------------------------------------------------------------------------- orthogonal factor
+
+
+def _qr(W: Any, a: Any) -> tuple[Any, Any]:
+    a = objects(a)
+    batch, (m, n) = a.shape[:-2], a.shape[-2:]
+    k = min(m, n)
+    starts = _starts(batch, 2)
+    made = []
+    for i in np.ndindex(*batch):
+        r = starts(i)[1]
+        if r is None:
+            r = np.linalg.qr(to_float(_value(W, a[i])))[1]
+        made.append(_qr_of_one(W, a[i], np.where(np.diagonal(r) < 0, -1, 1)))
+    return _stack([q for q, _ in made], batch, (m, k)), _stack([r for _, r in made], batch, (k, n))
+
+
+def _qr_of_one(W: Any, a: Any, signs: Any) -> tuple[Any, Any]:
+    """Gram and Schmidt."""
+    m, n = a.shape
+    k = min(m, n)
+    power = _exponent(_value(W, a))
+    a = _times(a, -power)
+    q, r = np.empty((m, k), dtype=object), np.full((k, n), 0, dtype=object)
+    for j in range(k):
+        column = a[:, j]
+        for i in range(j):
+            r[i, j] = (q[:, i] * a[:, j]).sum()
+            column = column - q[:, i] * r[i, j]
+        square = (column * column).sum()
+        if arb(_value(W, square).item()).contains(0):
+            note_degenerate("the columns are linearly dependent: the orthogonal factor is not differentiable")
+        r[j, j] = W.sqrt(square)[()] * int(signs[j])
+        q[:, j] = column / r[j, j]
+    for j in range(k, n):
+        for i in range(k):
+            r[i, j] = (q[:, i] * a[:, j]).sum()
+    return q, _times(r, power)
+
+
+array("eigh", _eigh)
+array("svd", _svd)
+array("qr", _qr)
+
+
+# ---------------------------------------------------------------------------------------------- for proofs
+
+
+def _each(f: Any, *arrays: Any) -> list[list[Any]]:
+    """Apply `f` to each matrix of a batch; every argument has its own number of axes (first element of the pair)."""
+    first, axes = arrays[0]
+    batch = first.shape[: first.ndim - axes]
+    made = [f(*[x[i] for x, _ in arrays]) for i in np.ndindex(*batch)]
+    outs = []
+    for parts in zip(*made, strict=True):
+        outs.append(_stack(list(parts), batch, np.shape(parts[0])))
+    return outs
+
+
+def _rotation(entries: Any) -> Any:
+    """A rotation from the entries below the diagonal, by Cayley: (1 + S)(1 - S)^-1 with antisymmetric S, rational."""
+    from gtape.symbolic.mirrors.linalg import _inverse
+
+    n = len(entries)
+    s = np.full((n, n), 0, dtype=object)
+    for i in range(n):
+        for j in range(i):
+            s[i, j], s[j, i] = entries[i, j], -entries[i, j]
+    unit = np.full((n, n), 0, dtype=object)
+    unit[np.arange(n), np.arange(n)] = 1
+    return np.dot(unit + s, _inverse(None, unit - s)) if n > 1 else unit
+
+
+def _from_eigenvalues(W: Any, y: Any, a: Any) -> Any:
+    def one(w: Any, v: Any) -> Any:
+        q = _rotation(v)
+        made = np.dot(q * w, q.T)
+        for i in range(len(w)):  # the upper triangle is not read: it may be anything
+            made[i, i + 1 :] = v[i, i + 1 :]
+        return w, q, made
+
+    w, q, made = _each(one, (y[0], 1), (y[1], 2))
+    return (w, q), made
+
+
+def _frame(entries: Any, k: int) -> Any:
+    """k orthonormal columns, the first ones of a rotation."""
+    m = len(entries)
+    square = np.full((m, m), 0, dtype=object)
+    square[:, :k] = entries[:, :k]
+    return _rotation(square)[:, :k]
+
+
+def _from_singular_values(W: Any, y: Any, a: Any) -> Any:
+    def one(s: Any, u: Any, v: Any) -> Any:
+        u, v = _frame(u, len(s)), _frame(v, len(s))
+        return s, u, v, np.dot(u * s, v.T)
+
+    s, u, v, made = _each(one, (y[0], 1), (y[1], 2), (y[2], 2))
+    return (s, u, v), made
+
+
+def _from_qr(W: Any, y: Any, a: Any) -> Any:
+    def one(q: Any, r: Any) -> Any:
+        q = _frame(q, q.shape[1])
+        r = np.where(np.triu(np.ones(r.shape, dtype=bool)), r, 0)
+        return q, r, np.dot(q, r)
+
+    q, r, made = _each(one, (y[0], 2), (y[1], 2))
+    return (q, r), made
+
+
+def _shape_of_svd(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    *batch, m, n = shape
+    k = min(m, n)
+    return (*batch, k), (*batch, m, k), (*batch, n, k)
+
+
+def _shape_of_qr(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    *batch, m, n = shape
+    k = min(m, n)
+    return (*batch, m, k), (*batch, k, n)
+
+
+parametrised("eigh", 0, _from_eigenvalues, shapes=lambda a: (a[:-1], a))
+parametrised("svd", 0, _from_singular_values, shapes=_shape_of_svd)
+parametrised("qr", 0, _from_qr, shapes=_shape_of_qr)
+
+
+def _off_diagonal(W: Any, x: Any) -> Any:
+    x = objects(x)
+    return np.where(np.eye(x.shape[-1], dtype=bool), 0, x)
+
+
+array("off_diagonal", _off_diagonal)
+
+
+def _safe_quotient(W: Any, x: Any, d: Any) -> Any:
+    return np.frompyfunc(lambda p, q: 0 if isinstance(p, (int, arb)) and p == 0 else W.exact(p) / q if isinstance(p, int) else p / q, 2, 1)(objects(x), objects(d))
+
+
+array("safe_quotient", _safe_quotient)

@@ -1,0 +1,110 @@
+"""Whether a rational expression is zero: a numerator over denominators that are kept in factors.
+
+Derivatives of quotients repeat a few denominators in ever new powers. Kept as a power of each, they are brought to one
+by counting, without a greatest common divisor and without expanding a product of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy.polys.rings import PolyRing
+
+__all__ = ["is_zero_rational"]
+
+Denominator = dict[Any, int]
+Fraction = tuple[Any, Denominator]
+
+
+class _Field:
+    def __init__(self, symbols: list[Any]) -> None:
+        self.ring = PolyRing(symbols, sp.QQ, sp.polys.orderings.lex)
+        self.generators = dict(zip(symbols, self.ring.gens, strict=True))
+        self.known: dict[Any, Fraction] = {}
+
+    def fraction(self, e: Any) -> Fraction:
+        found = self.known.get(e)
+        if found is None:
+            found = self.known[e] = self._made(e)
+        return found
+
+    def _made(self, e: Any) -> Fraction:
+        if e.is_Rational:
+            return self.ring.ground_new(sp.QQ(int(e.p), int(e.q))), {}
+        if e.is_Symbol:
+            return self.generators[e], {}
+        if e.is_Add:
+            return self._sum([self.fraction(a) for a in e.args])
+        if e.is_Mul:
+            return self._product([self.fraction(a) for a in e.args])
+        if e.is_Pow and e.exp.is_Integer:
+            return self._power(self.fraction(e.base), int(e.exp))
+        raise ValueError(f"{e} is not rational")
+
+    def _sum(self, parts: list[Fraction]) -> Fraction:
+        whole: Denominator = {}
+        for _, below in parts:
+            for factor, n in below.items():
+                whole[factor] = max(whole.get(factor, 0), n)
+        total = self.ring.zero
+        for above, below in parts:
+            for factor, n in whole.items():
+                missing = n - below.get(factor, 0)
+                if missing:
+                    above = above * factor**missing
+            total = total + above
+        return total, whole if total else {}
+
+    def _product(self, parts: list[Fraction]) -> Fraction:
+        above, whole = self.ring.one, {}
+        for a, below in parts:
+            above = above * a
+            for factor, n in below.items():
+                whole[factor] = whole.get(factor, 0) + n
+        return above, whole if above else {}
+
+    def _power(self, base: Fraction, n: int) -> Fraction:
+        above, below = base
+        if n >= 0:
+            return above**n, {factor: m * n for factor, m in below.items()}
+        if not above:
+            raise ZeroDivisionError
+        content, primitive = above.primitive()
+        if primitive.LC < 0:
+            content, primitive = -content, -primitive
+        inverse = self.ring.ground_new(1 / content)
+        for factor, m in below.items():
+            inverse = inverse * factor**m
+        if primitive.is_ground:
+            return inverse**-n, {}
+        return inverse**-n, {primitive: -n}
+
+
+def is_zero_rational(e: Any) -> bool:
+    """Whether a rational function of symbols, with rational coefficients, is zero.
+
+    Parameters
+    ----------
+    e : sympy.Expr
+        Sums, products and whole powers of symbols and rational numbers.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ValueError
+        When there is anything else in it.
+
+    Examples
+    --------
+    >>> x, y = sp.symbols("x y")
+    >>> is_zero_rational(1 / x - 1 / y - (y - x) / (x * y))
+    True
+    """
+    symbols = sorted(e.free_symbols, key=str)
+    if not symbols:
+        return bool(e == 0)
+    return not _Field(symbols).fraction(e)[0]
