@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import acb, acb_mat, arb, arb_mat, ctx
 
 __all__ = [
     "Undecided",
@@ -20,9 +20,11 @@ __all__ = [
     "equal",
     "greater",
     "greater_equal",
+    "has_complex",
     "less",
     "less_equal",
     "lift_balls",
+    "lift_complex",
     "matmul_balls",
     "matmul_components",
     "not_equal",
@@ -190,6 +192,17 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
     return out if isinstance(out, np.ndarray) else box(out)
 
 
+def lift_complex(x: np.ndarray) -> np.ndarray:
+    """Complex numbers of any dtype as an object array of exact complex balls."""
+    out = np.frompyfunc(lambda z: acb(z.real, z.imag), 1, 1)(x.astype(np.complex128))
+    return out if isinstance(out, np.ndarray) else box(out)
+
+
+def has_complex(x: Any) -> bool:
+    """Whether an object array holds complex balls, or jets of them."""
+    return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
+
+
 def box(x: Any) -> np.ndarray:
     """A single object as a 0-d object array."""
     out = np.empty((), dtype=object)
@@ -205,11 +218,20 @@ def objects(x: Any) -> np.ndarray:
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:
-    return np.fromiter(map(f, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+    flat = x.ravel().tolist()
+    try:
+        return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
+    except TypeError:  # complex balls have no float
+        if not has_complex(x):
+            raise
+    out = np.empty(x.size, np.complex128)
+    out.real = list(map(f, [e.real if isinstance(e, acb) else e for e in flat]))
+    out.imag = list(map(f, [e.imag if isinstance(e, acb) else 0 for e in flat]))
+    return out.reshape(x.shape)
 
 
 def to_float(x: Any) -> np.ndarray:
-    """Midpoints, correctly rounded to float64.
+    """Midpoints, correctly rounded to float64; complex128 where there are complex balls.
 
     Parameters
     ----------
@@ -251,6 +273,8 @@ def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _radius(x: Any) -> float:
+    if isinstance(x, acb):
+        return float(np.nextafter(np.hypot(_radius(x.real), _radius(x.imag)), np.inf)) if not x.is_exact() else 0.0
     if not isinstance(x, arb):
         return 0.0
     if x.is_nan():
@@ -274,6 +298,8 @@ def digits(x: Any, n: int = 40) -> str:
     >>> digits(arb(0.1), 25)
     '0.1000000000000000055511151'
     """
+    if isinstance(x, acb):
+        return f"({digits(x.real, n)}, {digits(x.imag, n)}j)"
     mid = (x if isinstance(x, arb) else arb(x)).mid()
     if not mid.is_finite():
         f = float(mid)
@@ -360,10 +386,16 @@ def _convolve(left: list[Any], right: list[Any], times: Any) -> list[Any]:
 def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
     """Each component is converted once; the sums are those of ``arb_mat`` too."""
 
-    def matrix(x: Any) -> Any:
-        return None if x is None else arb_mat(*x.shape, x.ravel().tolist())
+    def product(kind: Any) -> Any:
+        def matrix(x: Any) -> Any:
+            return None if x is None else kind(*x.shape, x.ravel().tolist())
 
-    products = _convolve([matrix(x) for x in left], [matrix(x) for x in right], lambda p, q: p * q)
+        return _convolve([matrix(x) for x in left], [matrix(x) for x in right], lambda p, q: p * q)
+
+    try:
+        products = product(arb_mat)
+    except TypeError:  # a complex ball is no entry of a real matrix
+        products = product(acb_mat)
     return [None if m is None else _entries(m) for m in products]
 
 

@@ -54,6 +54,15 @@ def _power(x: Any, y: Any) -> Any:
     return arb(x) ** y
 
 
+def _complex_power(x: Any, y: Any) -> Any:
+    """The principal power; an exact whole exponent needs no logarithm."""
+    y = acb(y)
+    if y.imag == 0 and y.real.is_exact() and y.real.is_integer() and abs(y.real) <= 64:
+        n = int(y.real.unique_fmpz())
+        return _integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / _integer_power(acb(x), -n)
+    return acb(x) ** y
+
+
 def _zeta(s: Any, a: Any = 1) -> Any:
     return arb.zeta(arb(s)) if a == 1 else arb.zeta(arb(s), a)
 
@@ -145,7 +154,7 @@ _CONSTANTS = {
     sp.S.NegativeInfinity: "arb('-inf')",
     sp.zoo: "arb('nan')",
     sp.nan: "arb('nan')",
-    sp.S.ImaginaryUnit: "arb('nan')",  # a real function has no value there
+    sp.S.ImaginaryUnit: "arb('nan')",  # a real function has no value there; a complex one: see `_Writer.kind`
 }
 
 _RELATIONS = {
@@ -158,6 +167,7 @@ _RELATIONS = {
 }
 
 _NAMESPACE: dict[str, Any] = {
+    "acb": acb,
     "arb": arb,
     "ctx": ctx,
     "fmpq": fmpq,
@@ -171,25 +181,29 @@ _NAMESPACE: dict[str, Any] = {
 class _Point:
     """The value of a `Removable`, found and compiled when first needed."""
 
-    def __init__(self, node: Removable, symbols: Sequence[sp.Symbol]) -> None:
-        self.node, self.symbols = node, symbols
+    def __init__(self, node: Removable, symbols: Sequence[sp.Symbol], kind: str) -> None:
+        self.node, self.symbols, self.kind = node, symbols, kind
         self.function: Callable[..., Any] | None = None
 
     def __call__(self, *values: Any) -> Any:
         if self.function is None:
-            self.function = compile_balls(self.symbols, self.node.limit())
+            self.function = compile_balls(self.symbols, self.node.limit(), kind=self.kind)
         return self.function(*values)
 
 
 class _Writer:
     """Writes the body of one function: statements for Piecewise and shared subexpressions, expressions for the rest."""
 
-    def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False) -> None:
+    def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False, kind: str = "arb") -> None:
         self.symbols = tuple(symbols)
+        self.kind = kind  # of the arguments: arb or acb
+        self.assumptions = {"real": True} if kind == "arb" else {}
         self.arguments = [f"a{i}" for i in range(len(symbols))]
         self.names: dict[Any, str] = dict(zip(symbols, self.arguments, strict=True))
         self.constants: dict[Any, str] = {}
         self.namespace = dict(_NAMESPACE)
+        if kind == "acb":
+            self.namespace["power"] = _complex_power
         self.lines: list[str] = []
         self.constant = constant
         self.count = 0
@@ -209,10 +223,10 @@ class _Writer:
                 if node in opaque:
                     continue
                 name = self.fresh("p")
-                opaque[node] = sp.Dummy(name, real=True)
+                opaque[node] = sp.Dummy(name, **self.assumptions)
                 self.names[opaque[node]] = name
                 if isinstance(node, Removable):
-                    self.namespace[f"at_{name}"] = _Point(node, self.symbols)
+                    self.namespace[f"at_{name}"] = _Point(node, self.symbols, self.kind)
                     self.lines.append(f"{indent}{name} = at_{name}({', '.join(self.arguments)})")
                 else:
                     groups.setdefault(tuple(c for _, c in node.args), []).append((node, name))
@@ -229,7 +243,7 @@ class _Writer:
                 self.lines.append(f"{indent}else:")
                 self.lines += [f"{indent}    {t} = arb('nan')" for _, t in members]
         flat = [e.xreplace(opaque) for e in expressions]
-        shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), real=True) for _ in iter(int, 1)))
+        shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), **self.assumptions) for _ in iter(int, 1)))
         for symbol, value in shared:
             self.names[symbol] = symbol.name
             self.lines.append(f"{indent}{symbol.name} = {self.write(value)}")
@@ -264,6 +278,8 @@ class _Writer:
         name = self.names.get(e)
         if name is not None:
             return name
+        if e is sp.I and self.kind == "acb":
+            return "acb(0, 1)"
         if e in _CONSTANTS:
             return _CONSTANTS[e] if self.constant else self.literal(e)
         if e.is_Integer:
@@ -341,6 +357,10 @@ class _Writer:
     def function(self, e: Any) -> str:
         if isinstance(e, sp.Abs):
             return f"abs({self.ball(e.args[0])})"
+        own = getattr(e.func, "ball", None)
+        if own is not None:  # a function of ours (gtape.symbolic.special_functions) evaluates itself
+            self.namespace[f"own_{e.func.__name__}"] = own
+            return f"own_{e.func.__name__}({', '.join(self.write(a) for a in e.args)})"
         method = _METHODS.get(e.func)
         if method and len(e.args) == 1:
             return f"{self.ball(e.args[0])}.{method}()"
@@ -354,7 +374,7 @@ class _Writer:
 
     def finish(self, targets: Sequence[str], single: bool) -> Callable[..., Any]:
         head = [f"def compiled({', '.join(self.arguments)}):"]
-        head += [f"    if {a}.__class__ is not arb: {a} = arb({a})" for a in self.arguments]
+        head += [f"    if {a}.__class__ is not {self.kind}: {a} = {self.kind}({a})" for a in self.arguments]
         if self.constants:
             values = tuple(self.constants)
             makers = [_constant(v) for v in values]
@@ -378,7 +398,7 @@ def _constant(value: Any) -> Callable[[], Any]:
     return writer.finish(["c"], single=True)
 
 
-def compile_balls(symbols: Sequence[sp.Symbol], expression: Any) -> Callable[..., Any]:
+def compile_balls(symbols: Sequence[sp.Symbol], expression: Any, *, kind: str = "arb") -> Callable[..., Any]:
     """A Python function of balls that evaluates an expression, at the precision in force when it is called.
 
     Parameters
@@ -387,6 +407,8 @@ def compile_balls(symbols: Sequence[sp.Symbol], expression: Any) -> Callable[...
         The arguments, in order.
     expression : sympy.Expr or sequence of them
         For a sequence the function returns a tuple, and common parts are computed once.
+    kind : {"arb", "acb"}, keyword only
+        Whether the arguments are real or complex balls.
 
     Returns
     -------
@@ -412,7 +434,7 @@ def compile_balls(symbols: Sequence[sp.Symbol], expression: Any) -> Callable[...
     unknown = set().union(*(e.free_symbols for e in expressions)) - set(symbols)
     if unknown:
         raise ValueError(f"the expression has symbols that are not arguments: {', '.join(sorted(map(str, unknown)))}")
-    writer = _Writer(symbols)
+    writer = _Writer(symbols, kind=kind)
     targets = [f"y{i}" for i in range(len(expressions))]
     writer.block(expressions, targets, "    ")
     return writer.finish(targets, single)

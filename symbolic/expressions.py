@@ -94,6 +94,11 @@ class SymPyWorld(ObjectWorld):
         """Floats as rationals."""
         return objects(np.frompyfunc(exact_rational, 1, 1)(x.astype(np.float64)))
 
+    def lift_complex(self, x: np.ndarray) -> np.ndarray:
+        """Complex numbers as rationals a + I b."""
+        f = np.frompyfunc(lambda z: exact_rational(float(z.real)) + sp.I * exact_rational(float(z.imag)), 1, 1)
+        return objects(f(x.astype(np.complex128)))
+
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
     ) -> tuple[Callable[..., Any], bool]:

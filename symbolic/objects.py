@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from flint import arb
+from flint import acb, arb
 
-from gtape.symbolic.balls import box, objects
+from gtape.symbolic.balls import box, has_complex, objects
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import load
-from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
+from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
 
 __all__ = ["ObjectWorld"]
 
@@ -50,7 +50,13 @@ class ObjectWorld:
         def apply(*args: Any, **params: Any) -> np.ndarray:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
-            out = np.frompyfunc(function, len(arrays), 1)(*arrays)
+            try:
+                out = np.frompyfunc(function, len(arrays), 1)(*arrays)
+            except TypeError:  # a complex ball is no argument of a function of real ones
+                if not any(map(has_complex, arrays)):
+                    raise
+                function, boolean = self.complex_function(COMPLEX.get(name, mirror), len(arrays), params)
+                out = np.frompyfunc(function, len(arrays), 1)(*arrays)
             out = out if isinstance(out, np.ndarray) else box(out)
             return (out != 0).astype(bool) if boolean else out
 
@@ -69,14 +75,14 @@ class ObjectWorld:
 
     def _argument(self, x: Any) -> Any:
         """Arrays and numbers of the world as object arrays; what is a list of them, element by element."""
-        if isinstance(x, (np.ndarray, float, np.generic, arb, Jet, sp.Basic)):
+        if isinstance(x, (np.ndarray, float, np.generic, arb, acb, Jet, sp.Basic)):
             return self.lift(x)
-        if isinstance(x, (list, tuple)) and any(isinstance(e, (np.ndarray, arb, Jet, sp.Basic)) for e in x):
+        if isinstance(x, (list, tuple)) and any(isinstance(e, (np.ndarray, arb, acb, Jet, sp.Basic)) for e in x):
             return [self._argument(e) for e in x]
         return x
 
     def _result(self, x: Any) -> Any:
-        return box(x) if isinstance(x, (arb, Jet, sp.Basic, int)) and not isinstance(x, bool) else x
+        return box(x) if isinstance(x, (arb, acb, Jet, sp.Basic, int)) and not isinstance(x, bool) else x
 
     # -- in
 
@@ -93,6 +99,16 @@ class ObjectWorld:
     ) -> tuple[Callable[..., Any], bool]:
         """An elementwise mirror as a function of scalars, and whether it is a condition."""
         raise NotImplementedError
+
+    def lift_complex(self, x: np.ndarray) -> np.ndarray:
+        """A complex array as an object array of exact scalars."""
+        raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {x.dtype}")
+
+    def complex_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The same as `scalar_function` for complex scalars."""
+        return self.scalar_function(mirror, arity, params)
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """-1, 0 or 1 as a < b, a == b, a > b; `Undecided` (naming `relation`) where that is open."""
@@ -112,7 +128,7 @@ class ObjectWorld:
         ndarray
             Of objects for floats.
         """
-        if isinstance(x, (arb, Jet, sp.Basic)):
+        if isinstance(x, (arb, acb, Jet, sp.Basic)):
             return box(x)
         array: np.ndarray = np.asarray(x)
         kind = array.dtype.kind
@@ -120,7 +136,9 @@ class ObjectWorld:
             return self.lift_floats(array)
         if kind in "biuO":
             return array
-        raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {array.dtype}")
+        if kind == "c":
+            return self.lift_complex(array)
+        raise TypeError(f"{type(self).__name__} holds numbers; got an array of dtype {array.dtype}")
 
     def objects(self, x: Any) -> np.ndarray:
         """Like `lift`, but integers and booleans become object arrays of Python integers."""
@@ -195,7 +213,7 @@ class ObjectWorld:
     # -- decisions
 
     def _compare(self, a: Any, b: Any, relation: str) -> np.ndarray:
-        if not any(isinstance(v, (arb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
+        if not any(isinstance(v, (arb, acb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
             return np.asarray(_ON_INTEGERS[relation](a, b))
         decide = np.frompyfunc(lambda x, y: self.holds(x, y, relation), 2, 1)
         return np.asarray(decide(self.objects(a), self.objects(b))).astype(bool)

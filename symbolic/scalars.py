@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from flint import arb
+from flint import acb, arb
 
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import derivative, plain
@@ -20,7 +20,12 @@ __all__ = ["Template", "ball_function", "jet_function", "template"]
 
 
 class Template:
-    """An elementwise mirror on plain real symbols.
+    """An elementwise mirror on plain symbols.
+
+    Parameters
+    ----------
+    kind : {"arb", "acb"}
+        Whether the symbols are real or complex numbers.
 
     Attributes
     ----------
@@ -30,10 +35,12 @@ class Template:
         Whether the mirror is a condition; `expression` is then 1 or 0.
     """
 
-    __slots__ = ("_balls", "_jets", "_plain", "boolean", "exponents", "expression", "symbols")
+    __slots__ = ("_balls", "_jets", "_plain", "boolean", "exponents", "expression", "kind", "symbols")
 
-    def __init__(self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> None:
-        self.symbols = tuple(sp.Symbol(f"x{i}", real=True) for i in range(arity))
+    def __init__(self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> None:
+        self.kind = kind
+        words = {"real": True} if kind == "arb" else {}
+        self.symbols = tuple(sp.Symbol(f"x{i}", **words) for i in range(arity))
         made = sp.sympify(mirror(*self.symbols, **{k: exact_parameter(v) for k, v in params.items()}))
         self.boolean = isinstance(made, sp.logic.boolalg.Boolean) and not isinstance(made, sp.Symbol)
         self.expression = sp.Piecewise((sp.Integer(1), made), (sp.Integer(0), True)) if self.boolean else made
@@ -54,7 +61,7 @@ class Template:
     def balls(self) -> Callable[..., Any]:
         """The function of balls."""
         if self._balls is None:
-            self._balls = compile_balls(self.symbols, self.expression)
+            self._balls = compile_balls(self.symbols, self.expression, kind=self.kind)
         return self._balls
 
     def partials(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...] = ()) -> list[sp.Expr]:
@@ -80,7 +87,7 @@ class Template:
         key = (active, k, fixed)
         made = self._jets.get(key)
         if made is None:
-            made = self._jets[key] = compile_balls(self.symbols, self.partials(active, k, fixed))
+            made = self._jets[key] = compile_balls(self.symbols, self.partials(active, k, fixed), kind=self.kind)
         return made
 
 
@@ -107,12 +114,12 @@ def exact_rational(x: float) -> sp.Expr:
 _TEMPLATES: dict[Any, Template] = {}
 
 
-def template(mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> Template:
+def template(mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> Template:
     """The template of a mirror, made once for each arity and set of parameters."""
-    key = (mirror, arity, tuple(sorted((name, _hashable(value)) for name, value in params.items())))
+    key = (mirror, arity, kind, tuple(sorted((name, _hashable(value)) for name, value in params.items())))
     made = _TEMPLATES.get(key)
     if made is None:
-        made = _TEMPLATES[key] = Template(mirror, arity, params)
+        made = _TEMPLATES[key] = Template(mirror, arity, params, kind)
     return made
 
 
@@ -122,17 +129,21 @@ def _hashable(value: Any) -> Any:
     return (type(value), value)  # True, 1 and 1.0 are different parameters
 
 
-def ball_function(mirror: Callable[..., Any], arity: int, params: dict[str, Any]) -> Callable[..., Any]:
-    """An elementwise mirror as a function of balls."""
-    return template(mirror, arity, params).balls
+def ball_function(
+    mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
+) -> Callable[..., Any]:
+    """An elementwise mirror as a function of balls, real or complex."""
+    return template(mirror, arity, params, kind).balls
 
 
-def jet_function(mirror: Callable[..., Any], arity: int, params: dict[str, Any], k: int) -> Callable[..., Any]:
+def jet_function(
+    mirror: Callable[..., Any], arity: int, params: dict[str, Any], k: int, kind: str = "arb"
+) -> Callable[..., Any]:
     """An elementwise mirror as a function of jets in `k` directions and plain balls.
 
     Its derivatives come from ``sympy.diff`` of the mirror, never from a rule of the tape.
     """
-    made = template(mirror, arity, params)
+    made = template(mirror, arity, params, kind)
     if arity == 1:
         return _unary(made, k)
 
@@ -172,6 +183,8 @@ def _unary(made: Template, k: int) -> Callable[..., Any]:
 def _small_integer(x: Any) -> int | None:
     if isinstance(x, int):
         n = x
+    elif isinstance(x, acb) and x.imag == 0:
+        return _small_integer(x.real)
     elif isinstance(x, arb) and x.is_exact() and x.is_integer() and abs(x) <= 64:
         n = int(x.unique_fmpz())
     else:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.symbolic import balls
-from gtape.symbolic.balls import lift_balls, matmul_balls, matmul_components, objects
+from gtape.symbolic.balls import lift_balls, lift_complex, matmul_balls, matmul_components, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.objects import ObjectWorld
@@ -49,6 +49,17 @@ class BallWorld(ObjectWorld):
     ) -> tuple[Callable[..., Any], bool]:
         """The mirror, compiled for balls."""
         return ball_function(mirror, arity, params), template(mirror, arity, params).boolean
+
+    def lift_complex(self, x: np.ndarray) -> np.ndarray:
+        """Complex numbers as complex balls of radius 0."""
+        return lift_complex(x)
+
+    def complex_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The mirror, compiled for complex balls."""
+        made = template(mirror, arity, params, "acb")
+        return made.balls, made.boolean
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of a - b, or `Undecided`."""
@@ -132,8 +143,8 @@ class JetWorld(BallWorld):
         def pick(e: Any) -> Any:
             if isinstance(e, Jet):
                 c = e.components[directions]
-                return c if isinstance(c, arb) else arb(c)
-            return nothing if directions else arb(e)
+                return c if isinstance(c, (arb, acb)) else arb(c)
+            return nothing if directions else e if isinstance(e, acb) else arb(e)
 
         return objects(np.frompyfunc(pick, 1, 1)(self.objects(x)))
 
@@ -169,6 +180,15 @@ class JetWorld(BallWorld):
         if made.boolean:
             return (lambda *xs: made.balls(*map(value_of, xs))), True
         return jet_function(mirror, arity, params, self.k), False
+
+    def complex_function(
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+    ) -> tuple[Callable[..., Any], bool]:
+        """The mirror and its derivatives, compiled for jets of complex balls."""
+        made = template(mirror, arity, params, "acb")
+        if made.boolean:
+            return (lambda *xs: made.balls(*map(value_of, xs))), True
+        return jet_function(mirror, arity, params, self.k, "acb"), False
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of the difference of the values, or `Undecided`."""

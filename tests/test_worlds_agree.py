@@ -23,7 +23,7 @@ from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.worlds import BallWorld
 from gtape.verify.bounds import local_error
 from gtape.verify.proof_cells import parameters
-from gtape.verify.ulp import spacing
+from gtape.verify.ulp import spacing, widest
 from gtape.worlds import NUMPY
 
 catalogue.load()
@@ -205,7 +205,7 @@ def _close(got: Any, exact: Any, bound: Any, what: str) -> None:
     if not got.size:
         return
     high, low = exact
-    g = got.astype(np.float64)
+    g = widest(got)
     largest = float(np.finfo(got.dtype).max) if got.dtype.kind == "f" else math.inf
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs((g - high) - low)

@@ -16,23 +16,28 @@ import numpy as np
 
 from gtape.forward import jvp_of
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
-from gtape.verify.ulp import spacing
-from gtape.worlds import NUMPY
+from gtape.verify.ulp import spacing, widest
+from gtape.worlds import COMPLEX, NUMPY
 
 __all__ = ["Err", "ErrorWorld", "NoiseWorld", "local_error"]
 
 SCALE = 2.0**10
+COMPLEX_ULPS = 2.0
 
 
 def _is_float(x: Any) -> bool:
-    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f"
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc"
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "c"
 
 
 def _counts(prim: Primitive, values: list[Any], params: dict[str, Any]) -> Any:
     """How many terms each output of a (multi)linear op sums."""
     if prim.name == "matmul":
         return float(np.shape(values[0])[-1])
-    ones = [np.ones_like(v) if _is_float(v) else v for v in values]
+    ones = [np.ones(np.shape(v)) if _is_float(v) else v for v in values]
     return np.asarray(prim.kernel(*ones, **params), dtype=np.float64)
 
 
@@ -52,6 +57,8 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     float64 array of y's shape
     """
     if prim.kind == "elementwise":
+        if _is_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
+            return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
         own = prim.ulps * spacing(y, dtype)
         return (
             own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
@@ -80,9 +87,12 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return prim.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
     wide = np.dtype(dtype).itemsize == 4 and prim.name in _WIDE
     if wide:  # computed in float64, rounded once
-        return local_error(prim, values, y, params, np.dtype(np.float64)) + 0.51 * spacing(y, dtype)
+        inner = local_error(prim, values, y, params, np.dtype(np.float64))
+        if isinstance(y, tuple):
+            return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
+        return inner + 0.51 * spacing(y, dtype)
     n = max([max(v.shape, default=1) for v in values if _is_float(v)], default=1)
-    if isinstance(y, tuple):
+    if isinstance(y, tuple) and prim.name not in _STABLE:
         return tuple([prim.ulps * (n + 1) * spacing(v, dtype) for v in y])
     # What it commits, in units in the last place of the result, and how far it may be from the exact result for other
     # inputs, in roundings of the inputs. A backward stable algorithm: n roundings of each.
@@ -90,7 +100,12 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         (0.5, n * n / 2) if prim.name in _COFACTORS else (prim.ulps * (n + 1), prim.ulps * n)
     )
     forward, backward = forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
-    own = forward * spacing(y, dtype)
+    # The parts of a factorisation are accurate against their largest element.
+    own: Any = (
+        tuple([forward * spacing(_largest(v), dtype) for v in y])
+        if isinstance(y, tuple)
+        else forward * spacing(y, dtype)
+    )
     terms = _TERMS.get(prim.name)
     if terms is not None:
         return own + backward * unit * terms(*values, **params)
@@ -100,22 +115,42 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         magnitudes = [_row_size(v) if _is_float(v) and v.ndim > 1 else v for v in magnitudes]
     moves = [backward * unit * v if _is_float(v) else None for v in magnitudes]
-    return own + _carried(prim, moves, values, y, params)
+    return _plus(own, _carried(prim, moves, values, y, params))
 
 
 _FEW = 8
 
 
+def _plus(a: Any, b: Any) -> Any:
+    return tuple([p + q for p, q in zip(a, b, strict=True)]) if isinstance(a, tuple) else a + b
+
+
+def _largest(v: Any) -> Any:
+    axes = tuple(range(max(v.ndim - 2, 0), v.ndim))
+    return np.broadcast_to(np.abs(v).max(axis=axes, keepdims=True, initial=0.0), v.shape)
+
+
 def _carried(prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any]) -> Any:
     """How far the output goes when the inputs move by at most so much, element by element or by sampling."""
+    if isinstance(y, tuple):  # all outputs in one row, and apart again
+        flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
+        cuts = np.cumsum([v.size for v in y])[:-1]
+        return tuple([e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)])
+    return _carried_to(prim, moves, values, y, params, np.shape(y))
 
+
+def _carried_to(
+    prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
+) -> Any:
     def along(t: list[Any]) -> Any:
-        moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, np.shape(y))
-        return np.zeros(np.shape(y)) if moved is None else np.nan_to_num(np.asarray(moved, dtype=np.float64))
+        moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
+        if moved is None:
+            return np.zeros(shape)
+        return np.nan_to_num(widest(np.concatenate([np.ravel(m) for m in moved]) if isinstance(y, tuple) else moved))
 
     sizes = [0 if m is None else np.size(m) for m in moves]
     if sum(sizes) <= _FEW:
-        total = np.zeros(np.shape(y))
+        total = np.zeros(shape)
         for i, size in enumerate(sizes):
             for k in range(size):
                 one = np.zeros(size)
@@ -125,9 +160,10 @@ def _carried(prim: Primitive, moves: list[Any], values: list[Any], y: Any, param
                 )
         return total
     rng = np.random.default_rng(0)
-    squares = np.zeros(np.shape(y))
+    squares = np.zeros(shape)
     for _ in range(_FEW):
-        squares = squares + along([None if m is None else m * rng.standard_normal(np.shape(m)) for m in moves]) ** 2
+        one = along([None if m is None else m * rng.standard_normal(np.shape(m)) for m in moves])
+        squares = squares + np.abs(one) ** 2
     return 4 * np.sqrt(squares / _FEW)
 
 
@@ -176,6 +212,10 @@ _STABLE: dict[str, tuple[float, float]] = {
     "solve": (0.5, 4.0),
     "inverse": (0.5, 5.0),
     "cholesky": (0.5, 1.5),
+    "eigh": (2.0, 2.0),
+    "svd": (2.0, 2.0),
+    "qr": (2.0, 2.0),
+    "safe_quotient": (0.51, 0.0),
     "max": (0.0, 0.0),
     "min": (0.0, 0.0),
     "gather": (0.0, 0.0),
@@ -202,21 +242,27 @@ _WIDE = frozenset(
         "cross_entropy",
         "det",
         "det_form",
+        "eigh",
         "inverse",
         "log_abs_det",
         "log_softmax",
         "logsumexp",
         "logsumexp_slope",
         "norm",
+        "qr",
         "softmax",
         "softmax_center",
         "softmax_spread",
         "solve",
+        "svd",
         "unit_vector",
     }
 )
 _BY_ELIMINATION = frozenset(
-    {"solve", "triangular_solve", "inverse", "cholesky", "det", "cofactors", "log_abs_det", "det_form", "det_sign"}
+    {
+        "cholesky", "cofactors", "det", "det_form", "det_sign", "eigh", "inverse", "log_abs_det", "qr", "solve", "svd",
+        "triangular_solve",
+    }  # fmt: skip
 )
 _COFACTORS = frozenset({"cofactors", "det_form"})
 _SCATTERING = frozenset({"scatter", "scatter_rows"})
@@ -231,7 +277,7 @@ class Err:
     __array_ufunc__ = None
 
     def __init__(self, v: Any, e: Any, dtype: Any) -> None:
-        self.v = np.asarray(v, dtype=np.float64)
+        self.v = widest(v)
         self.e = e
         self.dtype = dtype
 
@@ -244,10 +290,11 @@ class Err:
         return self.v.ndim
 
     def _with(self, o: Any, f: Callable[..., Any], slopes: Callable[..., Any]) -> Err:
-        b, eb = (o.v, o.e) if isinstance(o, Err) else (np.asarray(o, dtype=np.float64), 0.0)
+        b, eb = (o.v, o.e) if isinstance(o, Err) else (widest(o), 0.0)
         v = f(self.v, b)
         sa, sb = slopes(self.v, b, v)
-        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, self.dtype) / 2, self.dtype)
+        own = COMPLEX_ULPS if _is_complex(v) else 0.5
+        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, self.dtype) * own, self.dtype)
 
     def __add__(self, o: Any) -> Err:
         return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))
@@ -269,7 +316,7 @@ class Err:
         return self._with(o, np.divide, lambda a, b, v: (1 / b, v / b))
 
     def __rtruediv__(self, o: Any) -> Err:
-        return Err(np.asarray(o, dtype=np.float64), 0.0, self.dtype) / self
+        return Err(widest(o), 0.0, self.dtype) / self
 
     def __neg__(self) -> Err:
         return Err(-self.v, self.e, self.dtype)
@@ -310,24 +357,33 @@ class ErrorWorld:
         if prim.name == "cast":
             x = args[0]
             to = np.dtype(params["dtype"])
-            return Err(x.v, x.e + spacing(x.v, to) / 2, dtype) if isinstance(x, Err) and to.kind == "f" else x
+            if not isinstance(x, Err) or to.kind not in "fc":
+                return x
+            return Err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, dtype)
         values = [a.v if isinstance(a, Err) else a for a in args]
         if not any(isinstance(a, Err) for a in args):
-            return getattr(NUMPY, prim.name)(*values, **params)
-        y = getattr(NUMPY, prim.name)(*values, **params)
+            return getattr(COMPLEX, prim.name)(*values, **params)
+        y = getattr(COMPLEX, prim.name)(*values, **params)
         if isinstance(y, tuple):
-            carried = prim.kernel(np.broadcast_to(args[0].e, args[0].v.shape), **params) if prim.kind == "linear" else y
+            if prim.kind == "linear":
+                carried = prim.kernel(np.broadcast_to(args[0].e, args[0].v.shape), **params)
+            else:
+                moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
+                inputs = [np.asarray(v) for v in values]
+                carried = _plus(local_error(prim, inputs, y, params, dtype), _carried(prim, moves, inputs, y, params))
             return tuple([Err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
         if not _is_float(np.asarray(y)) or not prim.differentiable:
             return Err(y, prim.ulps * spacing(y, dtype), dtype) if _is_float(np.asarray(y)) else y
-        y = np.asarray(y, dtype=np.float64)
+        y = widest(y)
         e = local_error(prim, [np.asarray(v) for v in values], y, params, dtype)
         if prim.kind == "elementwise":
             for i, a in enumerate(args):
                 p = prim.rules[i]
                 if isinstance(a, Err) and p is not None:
-                    slope = p if isinstance(p, int) else p(NUMPY, y, *values, **params)
-                    e = e + np.nan_to_num(np.abs(np.asarray(slope, dtype=np.float64)) * a.e, nan=0.0, posinf=np.inf)
+                    slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
+                    e = e + np.nan_to_num(np.abs(widest(slope)) * a.e, nan=0.0, posinf=np.inf)
+        elif prim.name in _PARTS:
+            e = e + args[0].e
         elif prim.kind == "linear":
             carried = [
                 np.broadcast_to(a.e, a.v.shape)
@@ -390,12 +446,17 @@ class NoiseWorld:
         if prim.name == "cast":
             x = np.asarray(args[0])
             to = np.dtype(params["dtype"])
-            if to.kind != "f" or not _is_float(x):
+            if to.kind not in "fc" or not _is_float(x):
                 return NUMPY.cast(x, **params)
-            return self._moved(x, lambda: spacing(x, to) / 2)
-        y = getattr(NUMPY, prim.name)(*args, **params)
+            # Rounded to `to`, but held in 64 bits.
+            kept = x.astype(np.complex128) if to.kind == "c" else x.real
+            return self._moved(kept, lambda: spacing(kept, to) / 2)
+        y = getattr(COMPLEX, prim.name)(*args, **params)
         if isinstance(y, tuple):
-            return tuple([np.asarray(v, dtype=np.float64) for v in y])
+            y = tuple([widest(v) for v in y])
+            if prim.kind == "linear" or not prim.differentiable:
+                return y
+            return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
         if not prim.differentiable or not _is_float(np.asarray(y)):
             return y
         if prim.name == "where" or (
@@ -404,22 +465,30 @@ class NoiseWorld:
             and prim.name not in _SUMMING
         ):
             return y
-        y = np.asarray(y, dtype=np.float64)
+        y = widest(y)
         return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
 
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         if self._next is None:
-            self._bounds.append(SCALE * np.asarray(bound()))
+            made = bound()
+            self._bounds.append([SCALE * b for b in made] if isinstance(made, tuple) else SCALE * np.asarray(made))
             return y
-        return y + self._rng.uniform(-1.0, 1.0, size=np.shape(y)) * next(self._next)
+        if isinstance(y, tuple):
+            bounds = next(self._next)
+            return tuple([v + self._rng.uniform(-1.0, 1.0, v.shape) * b for v, b in zip(y, bounds, strict=True)])
+        noise = self._rng.uniform(-1.0, 1.0, size=np.shape(y))
+        if _is_complex(y):
+            noise = noise + 1j * self._rng.uniform(-1.0, 1.0, size=np.shape(y))
+        return y + noise * next(self._next)
 
     def lift(self, x: Any) -> Any:
-        """Recorded values as float64."""
-        x = np.asarray(x)
-        return x.astype(np.float64) if x.dtype.kind == "f" else x
+        """Recorded values as float64, or complex128."""
+        return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
 
 
 _SUMMING = frozenset({"cumsum", "center"})
+# Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.
+_PARTS = frozenset({"real", "imag", "conj"})
 
 
 def spread_of(runs: list[Any], base: Any) -> Any:
@@ -427,5 +496,5 @@ def spread_of(runs: list[Any], base: Any) -> Any:
     worst = np.full(np.shape(base), np.nan)
     with np.errstate(all="ignore"):
         for r in runs:
-            worst = np.fmax(worst, np.abs(np.asarray(r, dtype=np.float64) - base))
+            worst = np.fmax(worst, np.abs(widest(r) - base))
     return np.nan_to_num(worst, nan=np.inf, posinf=np.inf) / SCALE

@@ -10,7 +10,7 @@ from flint import arb
 
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracle import BALLS, Oracle, jet_world
+from gtape.verify.oracle import BALLS, Oracle, is_complex, jet_world
 from gtape.verify.verdict import Finding
 from gtape.worlds import NUMPY
 
@@ -53,6 +53,8 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
             continue
+        if is_complex(node.output):
+            continue  # branch cuts: what an op does there is its value's own convention
         xs = [objects(oracle.env[j]) for j in node.inputs]
         hit = _where_kinked(node, xs)
         if hit is None:
@@ -110,6 +112,8 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
     """The first op whose recorded inputs lie on another branch than the exact ones."""
     for node in program.nodes:
         if node.kind != "op":
+            continue
+        if is_complex(node.output):
             continue
         if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
             recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]

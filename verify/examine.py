@@ -21,9 +21,9 @@ from gtape.verify.blame import blame
 from gtape.verify.collect import note
 from gtape.verify.local import check_locally
 from gtape.verify.noise import SPREADS, global_bounds
-from gtape.verify.oracle import Oracle, TooDeep
+from gtape.verify.oracle import Oracle, TooDeep, turned
 from gtape.verify.outside import not_differentiable, outside
-from gtape.verify.ulp import spacing, ulps_between
+from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["check_gradient", "check_jacobian", "examine"]
@@ -207,12 +207,14 @@ def _compare(
         if e is None:
             e = np.zeros(g.shape, dtype=object)
         e = objects(np.broadcast_to(objects(e), g.shape))
+        if g.dtype.kind == "c":
+            e = turned(e)
         dtype = g.dtype
         # The digits beyond float64 say nothing about a float32.
-        high, low = to_double_double(e) if dtype.itemsize == 8 else (to_float(e), 0.0)
+        high, low = to_double_double(e) if np.finfo(dtype).bits == 64 else (to_float(e), 0.0)
         rad = radius(e)
         unit = spacing(high, dtype)
-        off = np.abs((g.astype(np.float64) - high) - low)
+        off = np.abs((widest(g) - high) - low)
         ulps = ulps_between(g, high, low, dtype)
         tight = ROUNDINGS * unit + spacing(0.0, dtype)
         if bounds is None and not (off + rad <= tight).all():
@@ -222,7 +224,7 @@ def _compare(
         inside = off + rad <= allowed
         largest = float(np.finfo(dtype).max)
         over = np.abs(high) > largest * (1 + float(np.finfo(dtype).eps) / 4)
-        rounded = over & np.isinf(g) & (np.sign(g) == np.sign(high))
+        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
         beyond = (off - rad > allowed) & ~rounded | (~np.isfinite(g) & ~rounded)
         unclear = ~(inside | beyond | rounded)
         open_elements += int(unclear.sum())
@@ -283,7 +285,7 @@ def _element(
         if g.ndim
         else ()
     )
-    size = abs(float(objects(e)[index])) if g.size else 0.0
+    size = float(abs(objects(e)[index])) if g.size else 0.0
     eps = float(np.finfo(g.dtype).eps)
     condition = float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / (eps * size) if size else None
     return Finding(

@@ -15,9 +15,9 @@ from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds import Err, ErrorWorld, local_error
 from gtape.verify.oracle import BALLS, _floating, _Shape
-from gtape.verify.ulp import spacing
+from gtape.verify.ulp import spacing, widest
 from gtape.verify.verdict import Finding
-from gtape.worlds import NUMPY
+from gtape.worlds import COMPLEX, NUMPY
 
 __all__ = ["check_locally"]
 
@@ -80,7 +80,7 @@ class _Local:
         """The exact value of an op at its recorded inputs."""
         found = self.exact.get(node.index)
         if found is None:
-            found = getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params)
+            found = node.apply(BALLS, [self.balls(j) for j in node.inputs])
             self.exact[node.index] = found
         return found
 
@@ -116,7 +116,7 @@ class _Local:
                         op=node.name,
                         line=node.line,
                         element=("value", worst[1]),
-                        got=float(y[worst[1]]),
+                        got=y[worst[1]].item(),
                         reason=f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off",
                     )
                 )
@@ -172,7 +172,7 @@ class _Local:
         values = self.inputs(node)
         several = isinstance(node.output, tuple)
         outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
-        dtype = next((v.dtype for v in outputs if v.dtype.kind == "f"), np.dtype(np.float64))
+        dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
         out_shape = () if several else outputs[0].shape
         y = tuple([_scalar(v) for v in outputs]) if several else _scalar(outputs[0])
         parts = (
@@ -183,7 +183,7 @@ class _Local:
         g = parts if several else _scalar(parts[0])
         stand_ins = tuple([_Like(v) for v in values])
         made = cotangents(
-            NUMPY, node.pull, g, y, tuple([_scalar(v) for v in values]), avals=stand_ins, out_shape=out_shape
+            COMPLEX, node.pull, g, y, tuple([_scalar(v) for v in values]), avals=stand_ins, out_shape=out_shape
         )
         if not _finite(*parts, *values, *outputs):
             if node.prim.kind == "elementwise":
@@ -192,20 +192,20 @@ class _Local:
                 made = [c if np.shape(c) != np.shape(g) else np.where(np.asarray(g) == 0, 0, c) for c in made]
             return made
         exact_g = tuple([objects(BALLS.lift(v)) for v in parts])
-        shapes = tuple([_Shape(v.shape) for v in values])
+        shapes = tuple([_Shape(v.shape, v.dtype) for v in values])
         exact = cotangents(
             BALLS,
             node.pull,
             exact_g if several else exact_g[0],
             self.at_inputs(node),
-            tuple([self.balls(j) for j in node.inputs]),
+            shapes if node.prim.kind == "linear" else tuple([self.balls(j) for j in node.inputs]),
             avals=shapes,
             out_shape=out_shape,
         )
         world = ErrorWorld(dtype)
         own = self.own_error(node)
         rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own if several else (own,), strict=True)])
-        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind == "f" else v for v in values])
+        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
         error_g = tuple([Err(v, 0.0, dtype) for v in parts])
         bounded = cotangents(
             world,
@@ -227,16 +227,16 @@ class _Local:
         """An elementwise rule at those elements where all is finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])
-        if not good.any() or y.dtype.kind != "f":
+        if not good.any() or y.dtype.kind not in "fc":
             return
         g, y, xs = g[good], y[good], [v[good] for v in spread]
         stand_ins = tuple([_Like(v) for v in xs])
-        made = cotangents(NUMPY, node.pull, g, y, tuple(xs), avals=stand_ins, out_shape=y.shape)
+        made = cotangents(COMPLEX, node.pull, g, y, tuple(xs), avals=stand_ins, out_shape=y.shape)
         balls = [BALLS.lift(v) for v in xs]
         exact_y = getattr(BALLS, node.prim.name)(*balls, **node.params)
         exact = cotangents(BALLS, node.pull, BALLS.lift(g), exact_y, tuple(balls), avals=stand_ins, out_shape=y.shape)
         own = local_error(node.prim, [_f64(v) for v in xs], _f64(y), node.params, y.dtype)
-        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind == "f" else v for v in xs])
+        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in xs])
         bounded = cotangents(
             ErrorWorld(y.dtype), node.pull, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped,
             avals=stand_ins, out_shape=y.shape,
@@ -262,7 +262,7 @@ class _Local:
                     op=node.name,
                     line=node.line,
                     element=(a, worst[1]),
-                    got=float(c[worst[1]]),
+                    got=c[worst[1]].item(),
                     reason=f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
                     f"is {worst[0]:.3g} times its bound off",
                 )
@@ -300,7 +300,7 @@ class _Like:
 
 def _f64(x: Any) -> Any:
     x = np.asarray(x)
-    return x.astype(np.float64) if x.dtype.kind == "f" else x
+    return widest(x) if x.dtype.kind in "fc" else x
 
 
 def _scalar(v: Any) -> Any:
@@ -313,7 +313,7 @@ def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] |
     exact = objects(exact)
     high = to_float(exact).ravel()
     with np.errstate(all="ignore"):
-        off = np.abs(np.asarray(got, dtype=np.float64).ravel() - high)
+        off = np.abs(widest(got).ravel() - high)
         bound = np.broadcast_to(bound, np.shape(got)).ravel()
         # First without the digits beyond float64 and without the radii; what is not clearly inside is looked at again.
         over = np.flatnonzero((off + spacing(high, np.float64) > bound) & np.isfinite(off) & np.isfinite(bound))
@@ -321,7 +321,7 @@ def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] |
             return None
         doubtful = exact.ravel()[over]
         _, low = to_double_double(doubtful)
-        off = np.abs((np.asarray(got, dtype=np.float64).ravel()[over] - high[over]) - low) - radius(doubtful)
+        off = np.abs((widest(got).ravel()[over] - high[over]) - low) - radius(doubtful)
         ratio = off / bound[over]
     worst = int(np.argmax(ratio))
     if not ratio[worst] > 1:
@@ -331,4 +331,4 @@ def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] |
 
 
 def _finite(*arrays: Any) -> bool:
-    return all(np.isfinite(a).all() for a in arrays if np.asarray(a).dtype.kind == "f")
+    return all(np.isfinite(a).all() for a in arrays if np.asarray(a).dtype.kind in "fc")

@@ -23,7 +23,7 @@ from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic.balls import objects
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
-from gtape.worlds import NUMPY, TAPE
+from gtape.worlds import COMPLEX, NUMPY, TAPE
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
 
@@ -159,7 +159,7 @@ def _forget(prim: Primitive) -> None:
     """Drop everything that was generated from a primitive's rules or kernel."""
     prim._function = None
     prim.plans.clear()
-    for world in (NUMPY, TAPE):
+    for world in (NUMPY, COMPLEX, TAPE):
         world.__dict__.pop(prim.name, None)
     for name in ("gtape", "gtape.math", "gtape.nn", "gtape.linalg"):
         space = vars(sys.modules[name]) if name in sys.modules else {}
@@ -208,7 +208,7 @@ def planted(name: str, argument: int, transform: Transform, *, worlds: str = "al
             def value() -> Any:
                 return rule(xp, *args, **params) if callable(rule) else rule
 
-            if worlds == "floats" and xp is not NUMPY and xp is not TAPE:
+            if worlds == "floats" and xp is not NUMPY and xp is not COMPLEX and xp is not TAPE:
                 return value()
             return transform(xp, value, rule, args, argument)
 

@@ -10,6 +10,7 @@ from gtape.dispatch import cotangents
 from gtape.symbolic.program import Program
 from gtape.verify.bounds import NoiseWorld, spread_of
 from gtape.verify.oracle import _Shape
+from gtape.verify.ulp import widest
 from gtape.worlds import NUMPY
 
 __all__ = ["RUNS", "SPREADS", "global_bounds", "noisy_gradient"]
@@ -23,7 +24,7 @@ def global_bounds(program: Program, seeds: list[Any], got: list[Any]) -> list[An
     dtypes = [
         np.asarray(n.output).dtype
         for n in program.nodes
-        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind == "f"
+        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
     ]
     dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
     runs: list[list[Any]] = []
@@ -76,7 +77,7 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
             y = env[i]
             if isinstance(g, dict):
                 g = tuple(g.get(k, np.zeros(np.shape(v))) for k, v in enumerate(y))
-            shapes = tuple([_Shape(np.shape(x)) for x in xs])
+            shapes = tuple([_Shape(np.shape(x), np.asarray(x).dtype) for x in xs])
             made = cotangents(
                 world, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
             )
@@ -93,7 +94,7 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
     result = []
     for nodes in program.sources:
         arrived = [cots[i] for i in nodes if i in cots]
-        result.append(None if not arrived else np.asarray(sum(arrived[1:], arrived[0]), dtype=np.float64))
+        result.append(None if not arrived else widest(sum(arrived[1:], arrived[0])))
     return result
 
 

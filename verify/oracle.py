@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.dispatch import cotangents
 from gtape.symbolic.balls import Undecided, objects, to_float
@@ -55,9 +55,9 @@ class _Shape:
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: Any = object) -> None:
         self.shape = shape
-        self.dtype = object
+        self.dtype = dtype
 
     @property
     def ndim(self) -> int:
@@ -80,11 +80,12 @@ def as_balls(x: Any) -> Any:
 
 
 def inner(a: Any, b: Any) -> arb:
-    """Sum of products of two object arrays."""
-    total = arb(0)
+    """Sum of products of two object arrays, its real part."""
+    total: Any = arb(0)
     for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
         total = total + p * q
-    return arb(total)
+    # For complex numbers the real part: a cotangent tells how a real loss moves.
+    return total.real if isinstance(total, acb) else arb(total)
 
 
 def magnitude(a: Any, b: Any) -> arb:
@@ -95,14 +96,29 @@ def magnitude(a: Any, b: Any) -> arb:
         return arb(rough)
     total = arb(0)
     for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-        total = total + abs(arb(p * q))
+        total = total + abs(p * q if isinstance(p * q, acb) else arb(p * q))
     return total
 
 
-def directions(shape: tuple[int, ...], rng: Any) -> Any:
-    """Random nonzero integers, exact in every world."""
+def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False) -> Any:
+    """Random nonzero integers, exact in every world; of complex numbers, for both parts."""
+    if complex:
+        return objects(_JOIN(directions(shape, rng), directions(shape, rng)))
     n = rng.integers(1, 2**12, size=shape) * rng.choice([-1, 1], size=shape)
     return np.asarray(n).astype(object)
+
+
+_JOIN = np.frompyfunc(acb, 2, 1)
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a recorded value is of complex numbers."""
+    return not isinstance(value, tuple) and np.asarray(value).dtype.kind == "c"
+
+
+def turned(x: Any) -> Any:
+    """The conjugate: between TensorFlow's convention for complex gradients and the transpose, in which rules run."""
+    return objects(np.frompyfunc(lambda e: e.conjugate() if isinstance(e, acb) else e, 1, 1)(objects(x)))
 
 
 class Oracle:
@@ -219,8 +235,12 @@ class Oracle:
         xs = tuple([self.env[i] for i in node.inputs])
         y = self.env[node.index]
         if isinstance(g, _Parts):
-            g = tuple(g.parts.get(i, objects(np.zeros(np.shape(v), dtype=object))) for i, v in enumerate(y))
-        shapes = tuple([_Shape(np.shape(x)) for x in xs])
+            g = tuple(g.parts.get(i, _zeros(np.shape(v))) for i, v in enumerate(y))
+        shapes = tuple(
+            [_Shape(np.shape(x), _dtype_of(self.program.nodes[j])) for x, j in zip(xs, node.inputs, strict=True)]
+        )
+        if node.prim.kind == "linear" and not node.prim.variadic:
+            xs = shapes  # as on the tape: the rule reads shape and dtype
         made = cotangents(
             BALLS, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
         )
@@ -294,7 +314,7 @@ class Oracle:
                 arguments = [
                     env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
                 ]
-                value = getattr(world, node.prim.name)(*arguments, **node.params)
+                value = node.apply(world, arguments)
             elif node.kind == "custom" and node.prim.declared is not None:
                 value = self._declared(k, node, env)
             else:
@@ -341,7 +361,7 @@ class Oracle:
             if not nodes or not _floating(program.nodes[nodes[0]].output):
                 continue
             # Where the tape found no path, the mirrors must find none, either.
-            u = directions(program.nodes[nodes[0]].shape, self.rng)
+            u = _directions_of(program.nodes[nodes[0]], self.rng)
             for i in nodes:
                 tangents[i] = [u]
             if g is None:
@@ -387,7 +407,7 @@ class Oracle:
             for member in members:
                 m = member.mark
                 assert m is not None
-                u = directions(member.shape, self.rng)
+                u = _directions_of(member, self.rng)
                 directional[member.index] = u
                 for s in m.sources[m.which]:
                     old = extended.get(s, [None] * (k + 1))
@@ -408,6 +428,7 @@ class Oracle:
                         scale = scale + magnitude(a, b)
                 for member in members:
                     g = world.component(env[member.index], bits)
+                    g = turned(g) if is_complex(member.output) else g
                     got = got + inner(directional[member.index], g)
                     scale = scale + magnitude(directional[member.index], g)
                 error = disagreement(got, expected, scale)
@@ -438,11 +459,11 @@ class Oracle:
             if c is None or not node.prim.connected(a):
                 arguments.append(x)
                 continue
-            u = directions(np.shape(x), self.rng)
+            u = _directions_of(self.program.nodes[j], self.rng)
             total = total + inner(u, c)
             scale = scale + magnitude(u, c)
             arguments.append(world.jet(x, u))
-        value = getattr(world, node.prim.name)(*arguments, **node.params)
+        value = node.apply(world, arguments)
         expected = arb(0)
         pairs = [(value[i], c) for i, c in g.parts.items()] if isinstance(g, _Parts) else [(value, g)]
         for v, c in pairs:
@@ -476,15 +497,20 @@ class Oracle:
 
     # ------------------------------------------------------------------------------------------ single elements
 
-    def along(self, source: int, element: tuple[int, ...]) -> arb:
+    def along(self, source: int, element: tuple[int, ...]) -> Any:
         """One element of the gradient, by jets alone (also where rules of inner gradients are wrong)."""
+        if is_complex(self.program.nodes[self.program.sources[source][0]].output):
+            return acb(self._along(source, element, 1), -self._along(source, element, acb(0, 1)))
+        return self._along(source, element, 1)
+
+    def _along(self, source: int, element: tuple[int, ...], step: Any) -> arb:
         program = self.program
         nodes = program.sources[source]
         tangents = {}
         for i in nodes:
             u = np.zeros(program.nodes[i].shape, dtype=object)
             u[...] = 0
-            u[element] = 1
+            u[element] = step
             tangents[i] = [u]
         only = program.ancestors(program.outputs)
         given = self._exact_marks(tangents, only)
@@ -509,6 +535,8 @@ class Oracle:
                 raise TooDeep(
                     f"an inner gradient of {int(np.prod(node.shape))} elements is not evaluated element by element"
                 )
+            if is_complex(node.output):
+                raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
             mark = node.mark
             inside = self.program.ancestors([*mark.targets, *mark.cotangents])
             values = np.empty(node.shape, dtype=object)
@@ -533,6 +561,10 @@ class Oracle:
         return given
 
 
+def _directions_of(node: Node, rng: Any) -> Any:
+    return directions(node.shape, rng, complex=is_complex(node.output))
+
+
 class _Parts:
     """Cotangents of the outputs of an op with several."""
 
@@ -546,6 +578,10 @@ class _Parts:
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return _Parts(parts)
+
+
+def _dtype_of(node: Node) -> Any:
+    return np.dtype(object) if isinstance(node.output, tuple) else np.asarray(node.output).dtype
 
 
 def _longest_sum(node: Node, shape: tuple[int, ...]) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.program import Program
+from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding
-from gtape.worlds import NUMPY
+from gtape.worlds import COMPLEX
 
 __all__ = ["not_differentiable", "outside"]
 
@@ -18,7 +19,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
     for node in program.nodes:
         if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
             v = np.asarray(node.output)
-            if v.dtype.kind == "f" and not np.isfinite(v).all():
+            if v.dtype.kind in "fc" and not np.isfinite(v).all():
                 return Finding(
                     "domain", order=order, reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}"
                 )
@@ -29,9 +30,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
             p = node.prim.partials[a]
             if (
                 callable(p)
-                and not np.isfinite(
-                    np.asarray(p(NUMPY, np.asarray(node.output), *values, **node.params), dtype=np.float64)
-                ).all()
+                and not np.isfinite(widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))).all()
             ):
                 return Finding(
                     "domain",
@@ -49,7 +48,7 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
         values = node.output if isinstance(node.output, tuple) else (node.output,)
         for v in values:
             v = np.asarray(v)
-            if v.dtype.kind != "f" or np.isfinite(v).all():
+            if v.dtype.kind not in "fc" or np.isfinite(v).all():
                 continue
             if node.kind in ("leaf", "const"):
                 return (
@@ -59,7 +58,7 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
                 )
             if _matters(program, node, got):
                 inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
-                overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind == "f")
+                overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
                 where = f"{node.name} gives {'NaN' if np.isnan(v).any() else 'infinity'} at its inputs"
                 if overflow and not _at_pole(node, inputs):
                     return Finding(

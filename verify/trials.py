@@ -139,7 +139,10 @@ def _call(prim: Primitive, tensors: list[Tensor], params: dict[str, Any]) -> lis
 
 
 def _like(t: Any, rng: np.random.Generator) -> Tensor:
-    return wrap(np.asarray(rng.standard_normal(tuple(t.shape)), dtype=t.numpy().dtype))
+    value = rng.standard_normal(tuple(t.shape))
+    if t._aval.complex:
+        value = value + 1j * rng.standard_normal(tuple(t.shape))
+    return wrap(np.asarray(value, dtype=t._aval.dtype))
 
 
 def _first(
@@ -171,10 +174,13 @@ def _first(
             continue
         program = build([(y._record, y._value)], [s])
         value = np.asarray(t.numpy())
+        # The real s has a real gradient: Re(g dy/ds), which for g = -i is the imaginary part.
+        parts = [(1, value.real), (-1j, value.imag)] if value.dtype.kind == "c" else [(1, value)]
         for index in np.ndindex(*value.shape):
-            seed = np.zeros_like(value)
-            seed[index] = 1
-            report.extend(examine(program, [seed], [value[index]], locally=False))
+            for g, part in parts:
+                seed = np.zeros_like(value)
+                seed[index] = g
+                report.extend(examine(program, [seed], [part[index]], locally=False))
     return report
 
 

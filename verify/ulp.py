@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["spacing", "ulps_between"]
+__all__ = ["spacing", "ulps_between", "widest"]
 
 # ml_dtypes' bfloat16 has no finfo in NumPy
 _FINFO: dict[Any, tuple[float, float, int]] = {}
@@ -25,8 +25,8 @@ def spacing(x: Any, dtype: Any) -> Any:
 
     Parameters
     ----------
-    x : float64 array
-    dtype : floating dtype
+    x : float64 array, or complex128, of which the modulus counts
+    dtype : floating or complex dtype
 
     Returns
     -------
@@ -35,6 +35,8 @@ def spacing(x: Any, dtype: Any) -> Any:
     """
     largest, tiniest, bits = _info(np.dtype(dtype))
     with np.errstate(all="ignore"):
+        if getattr(x, "dtype", None) is not None and x.dtype.kind == "c":
+            x = np.abs(x)
         a = np.minimum(
             np.abs(np.nan_to_num(np.asarray(x, dtype=np.float64), nan=0.0, posinf=largest, neginf=largest)), largest
         )
@@ -43,8 +45,14 @@ def spacing(x: Any, dtype: Any) -> Any:
         return np.where(a == 0, tiniest, gap)  # frexp(0) says nothing about size
 
 
+def widest(x: Any) -> Any:
+    """Floats as float64, complex numbers as complex128."""
+    x = np.asarray(x)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
+
+
 def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
-    """|got - exact| in units in the last place of the exact value.
+    """|got - exact| in units in the last place of the exact value; of its modulus for complex numbers.
 
     Parameters
     ----------
@@ -59,7 +67,7 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
         Infinite where one of the two is not finite and they differ.
     """
     with np.errstate(all="ignore"):
-        g = np.asarray(got, dtype=np.float64)
+        g = widest(got)
         difference = np.abs((g - high) - low)
         result = difference / spacing(high, dtype)
         same = (g == high) | (np.isnan(g) & np.isnan(high))

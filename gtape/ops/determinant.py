@@ -32,10 +32,14 @@ Array = Any
 # ---------------------------------------------------------------------------------------------- kernels
 
 
+def _wide(a: Array) -> Any:
+    return np.complex128 if a.dtype.kind == "c" else np.float64
+
+
 def _det(a: Array) -> Array:
     check_square(a)
     n = a.shape[-1]
-    w = a.astype(np.float64, copy=False)
+    w = a.astype(_wide(a), copy=False)
     if n == 0:
         value = np.ones(a.shape[:-2])
     elif n == 1:
@@ -106,7 +110,7 @@ def _diagonal_form(s: Array, gs: list[Array]) -> Array:
     n = s.shape[-1]
     p = _other_products(s, k + 1)
     letters = "abcdefghijklmnopqrstuvwxyz"[: k + 1]
-    out = np.zeros((*s.shape, n))
+    out = np.zeros((*s.shape, n), np.result_type(s, *gs))
     for order in permutations(range(k + 1)):
         factors = ",".join(f"...{letters[m]}{letters[order[m]]}" for m in range(k))
         inputs = f"...{letters}" + (f",{factors}" if factors else "")
@@ -116,6 +120,16 @@ def _diagonal_form(s: Array, gs: list[Array]) -> Array:
         else:
             out += _sign(order) * np.einsum(f"{inputs}->...{letters[k]}{letters[order[k]]}", p, *gs)
     return out
+
+
+def _by_complex_singular_values(a: Array, gs: list[Array]) -> Array:
+    finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(finite, a, 0.0))
+    # The cofactors of a unitary matrix are its conjugate times its determinant.
+    left, right = np.conjugate(u), np.conjugate(vh)
+    form = _diagonal_form(s, [np.swapaxes(left, -1, -2) @ g @ np.swapaxes(right, -1, -2) for g in gs])
+    phase = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    return np.where(finite, phase * (left @ form @ right), np.nan)
 
 
 def _by_singular_values(a: Array, gs: list[Array]) -> Array:
@@ -136,8 +150,8 @@ def _by_singular_values(a: Array, gs: list[Array]) -> Array:
 def _form(a: Array, gs: list[Array]) -> Array:
     n, k = a.shape[-1], len(gs)
     dtype = a.dtype
-    a = a.astype(np.float64, copy=False)
-    gs = [g.astype(np.float64, copy=False) for g in gs]
+    a = a.astype(_wide(a), copy=False)
+    gs = [g.astype(_wide(g), copy=False) for g in gs]
     if k >= n:  # det is a polynomial of degree n
         out = np.zeros(a.shape)
     elif n == 1:
@@ -146,6 +160,8 @@ def _form(a: Array, gs: list[Array]) -> Array:
         out = _turned((a, *gs)[k])
     elif n == 3:
         out = _minors(a) if k == 0 else _mixed_minors(*(a, *gs)[k - 1 : k + 1])
+    elif a.dtype.kind == "c":
+        out = _by_complex_singular_values(a, gs)
     else:
         out = _by_singular_values(a, gs)
     return out.astype(dtype)
@@ -227,6 +243,7 @@ det = primitive(
     vjp=(lambda xp, g, y, a: _column(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
     batched=True,
+    complex=True,
     public=False,
     samples=_MATRICES,
 )
@@ -236,6 +253,7 @@ cofactors = primitive(
     _cofactors,
     vjp=(lambda xp, g, y, a: xp.det_form(a, _as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.det_form(a, _as_direction(xp, t)),),
+    complex=True,
     public=False,
     samples=_MATRICES,
 )
@@ -245,6 +263,7 @@ det_form = primitive(
     _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, _with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, _with_direction(xp, t, gs)), _push_directions),
+    complex=True,
     public=False,
     samples=(
         (((1, 1), (1, 1, 1)), {}),

@@ -67,6 +67,7 @@ _gather_rows = primitive(
     selects=True,
     sparse=_as_slices,
     ulps=0.0,
+    complex=True,
     public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
@@ -81,6 +82,7 @@ _scatter_rows = primitive(
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=-len(shape_of(g)), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter_rows(t, indices, size=size), None),
     params=("size",),
+    complex=True,
     public=False,
     samples=(
         (((3,), _SOME), {"size": 3}),
@@ -98,6 +100,7 @@ _gather = primitive(
     batched=True,
     selects=True,
     ulps=0.0,
+    complex=True,
     public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
@@ -114,6 +117,7 @@ _scatter = primitive(
     (lambda xp, t, y, x, indices, *, axis, size: xp.scatter(t, indices, axis=axis, size=size), None),
     params=("axis", "size"),
     batched=True,
+    complex=True,
     public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
@@ -318,7 +322,8 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     Parameters
     ----------
     tensor : tensor
-    mask : bool tensor with at least one axis
+    mask : bool or number tensor with at least one axis
+        Numbers are true where they are not 0.
         Its shape is that of the tensor's axes from `axis` on, as many as it has.
     axis : int, optional
         0 by default.
@@ -342,9 +347,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     """
     t = as_operand(tensor)
     m = as_operand(mask)
-    if m._aval.dtype.kind != "b":
-        raise TypeError(f"a mask must be bool, not {m.dtype.name}")
-    chosen = np.asarray(m._value)
+    chosen = np.asarray(m._value) != 0
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
     shape = t._aval.shape

@@ -147,6 +147,7 @@ _pad = primitive(
     params=("paddings", "value"),
     batched=True,
     ulps=0.0,
+    complex=True,
     public=False,
     samples=(
         (((2,),), {"paddings": ((1, 2),), "value": 0}),
@@ -197,12 +198,13 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not isinstance(values, (list, tuple)):
         return REGISTRY["identity"](as_operand(values))  # type: ignore[no-any-return]
     if not values:
-        raise ValueError("concat needs at least one tensor")
+        raise InvalidArgumentError("concat needs at least one tensor")
     tensors = operands(*values)
     _same_dtypes(tensors, "concat")
     if not tensors[0]._aval.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
-    a = one_axis(axis, tensors[0].ndim)
+    (place,) = static_ints(axis)
+    a = one_axis(place, tensors[0].ndim)
     return _concat(*tensors, axis=a - tensors[0].ndim)  # type: ignore[no-any-return]
 
 
@@ -212,7 +214,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     Parameters
     ----------
     values : list of tensors, or a tensor
-        Of one dtype and shape.
+        Of one dtype and shape. An empty list makes an empty tensor.
     axis : int
         Where the new axis is in the result.
     name : str, optional
@@ -225,7 +227,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     Raises
     ------
     ValueError
-        For an empty list or an axis out of range.
+        For an axis out of range.
     gtape.errors.InvalidArgumentError
         When shapes or dtypes differ.
 
@@ -238,7 +240,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     if is_tensor(values) or isinstance(values, np.ndarray):
         values = unstack(values)
     if not len(values):
-        raise ValueError("stack needs at least one tensor")
+        return as_operand(values)
     tensors = operands(*values)
     _same_dtypes(tensors, "stack")
     shapes = {t._aval.shape for t in tensors}
@@ -272,7 +274,9 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     Raises
     ------
     ValueError
-        When `num` is not the size of the axis, or the axis is out of range.
+        When the axis is out of range.
+    gtape.errors.InvalidArgumentError
+        When `num` is not the size of the axis.
 
     Examples
     --------
@@ -287,7 +291,7 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
         raise ValueError(f"Argument `axis` = {a} not in range [{-len(shape)}, {len(shape)})")
     a %= len(shape)
     if num is not None and scalar_int(num) != shape[a]:
-        raise ValueError(f"the axis has size {shape[a]}, not num={num}")
+        raise InvalidArgumentError(f"the axis has size {shape[a]}, not num={num}")
     if not shape[a]:
         return []
     left = (*shape[:a], *shape[a + 1 :])
@@ -342,7 +346,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
             raise InvalidArgumentError(f"axis {a} of size {length} cannot be split into {parts} equal parts")
         sizes = [length // parts] * parts
     if num is not None and num != len(sizes):
-        raise ValueError(f"num is {num}, but there are {len(sizes)} parts")
+        raise InvalidArgumentError(f"num is {num}, but there are {len(sizes)} parts")
     return list(_split(t, sizes=tuple(sizes), axis=a - t.ndim))
 
 
@@ -371,6 +375,8 @@ def pad(
     ------
     ValueError
         For an unknown mode.
+    TypeError
+        When integers are to be padded with a float.
     gtape.errors.InvalidArgumentError
         When the paddings have another shape, are negative, or larger than a mirrored tensor has elements.
 
@@ -397,6 +403,8 @@ def pad(
     if kind == "CONSTANT":
         value = as_operand(constant_values)._value
         number = value.item() if hasattr(value, "item") else value
+        if t._aval.dtype.kind in "iub" and isinstance(number, float):
+            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {number!r}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))  # type: ignore[no-any-return]
     if kind not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(
@@ -479,8 +487,10 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
     Raises
     ------
+    ValueError
+        When there is not one number for each element of the axis.
     gtape.errors.InvalidArgumentError
-        When the numbers do not fit the axis, or one is negative.
+        When a number is negative, or the axis out of range.
 
     Examples
     --------
@@ -497,11 +507,12 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     a = one_axis(axis, t.ndim)
     shape = t._aval.shape
     times = static_ints(repeats)
-    if any(r < 0 for r in times) or len(times) not in (1, shape[a]):
-        raise InvalidArgumentError(
-            f"repeats must be one number or {shape[a]}, none negative, for axis {a} of shape {t._aval.tensor_shape}, "
-            f"got {times}"
+    if len(times) not in (1, shape[a]):
+        raise ValueError(
+            f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._aval.tensor_shape}, got {times}"
         )
+    if any(r < 0 for r in times):
+        raise InvalidArgumentError(f"repeats must not be negative, got {times}")
     if len(times) == 1:
         y = REGISTRY["reshape"](t, shape=(*shape[: a + 1], 1, *shape[a + 1 :]))
         y = REGISTRY["broadcast_to"](y, shape=(*shape[: a + 1], times[0], *shape[a + 1 :]))
@@ -532,6 +543,8 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
         For another indexing.
     TypeError
         For unknown keywords.
+    gtape.errors.InvalidArgumentError
+        When dtypes differ.
 
     Examples
     --------
@@ -547,6 +560,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {indexing!r}")
     tensors = [as_operand(a) for a in args]
+    _same_dtypes(tensors, "meshgrid")
     sizes = [t._aval.size for t in tensors]
     places = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:

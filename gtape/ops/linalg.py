@@ -15,7 +15,7 @@ from gtape.dispatch import operands
 from gtape.ops import determinant, lapack
 from gtape.ops.diagonal import _diag_part, band_part, diag, diag_part, set_diag, trace
 from gtape.ops.einsum import einsum, tensordot
-from gtape.ops.matmul import matrix_transpose, swap_last
+from gtape.ops.matmul import adjoint_of, matrix_transpose
 from gtape.ops.shape import _broadcast_to, _reshape
 from gtape.primitive import implicit, linear, primitive
 from gtape.tensor import Tensor, convert_to_tensor
@@ -53,6 +53,7 @@ _inverse = primitive(
     vjp=(lambda xp, g, y, a: -xp.matmul(xp.swap_last(y), xp.matmul(g, xp.swap_last(y))),),
     jvp=(lambda xp, t, y, a: -xp.matmul(y, xp.matmul(t, y)),),
     batched=True,
+    complex=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -69,6 +70,7 @@ _solve = implicit(
         lambda xp, t, y, a, b: xp.solve(a, t),
     ),
     batched=True,
+    complex=True,
     public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
 )
@@ -93,6 +95,7 @@ _triangular_solve = implicit(
     ),
     params=("lower",),
     batched=True,
+    complex=True,
     public=False,
     samples=(
         (((2, 2), (2, 1)), {"lower": True}),
@@ -160,6 +163,7 @@ _cross = primitive(
     vjp=(lambda xp, g, y, a, b: xp.cross(b, g), lambda xp, g, y, a, b: xp.cross(g, a)),
     jvp=(lambda xp, t, y, a, b: xp.cross(t, b), lambda xp, t, y, a, b: xp.cross(a, t)),
     batched=True,
+    complex=True,
     public=False,
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
 )
@@ -243,7 +247,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     array([[1.],
            [2.]], dtype=float32)
     """
-    return matrix_transpose(matrix)
+    return matrix_transpose(matrix, conjugate=True)
 
 
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -274,7 +278,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
            [0.  , 0.25]], dtype=float32)
     """
     x = _square(input, "inv")
-    return _invertible(_inverse(swap_last(x) if adjoint else x), "inv", x)
+    return _invertible(_inverse(adjoint_of(x) if adjoint else x), "inv", x)
 
 
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -307,7 +311,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
            [0.25]], dtype=float32)
     """
     a, b = _pair(matrix, rhs, "solve")
-    return _invertible(_solve(swap_last(a) if adjoint else a, b), "solve", a, b)
+    return _invertible(_solve(adjoint_of(a) if adjoint else a, b), "solve", a, b)
 
 
 def triangular_solve(
@@ -345,7 +349,7 @@ def triangular_solve(
     """
     a, b = _pair(matrix, rhs, "triangular_solve")
     made = (
-        _triangular_solve(swap_last(a), b, lower=not lower) if adjoint else _triangular_solve(a, b, lower=bool(lower))
+        _triangular_solve(adjoint_of(a), b, lower=not lower) if adjoint else _triangular_solve(a, b, lower=bool(lower))
     )
     return _invertible(made, "triangular_solve", a, b)
 

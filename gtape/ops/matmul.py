@@ -12,7 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.dispatch import operands
-from gtape.primitive import linear, primitive
+from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["matmul", "matrix_transpose", "matvec"]
@@ -87,6 +87,7 @@ _matmul_primitive = primitive(
     vjp=(_pull_left, _pull_right),
     jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
     batched=True,
+    complex=True,
     public=False,
     samples=(
         (((2, 3), (3, 2)), {}),
@@ -105,6 +106,12 @@ _matmul_primitive.reads = (frozenset((1,)), frozenset((0,)))
 
 
 # ---------------------------------------------------------------------------------------------- public functions
+
+
+def adjoint_of(x: Tensor) -> Tensor:
+    """The conjugate transpose of the last two axes; for real numbers the transpose."""
+    swapped: Tensor = swap_last(x)
+    return REGISTRY["conj"](swapped) if x._aval.complex else swapped
 
 
 def _matrix(x: Tensor, what: str, op: str) -> Tensor:
@@ -165,11 +172,11 @@ def matmul(
     if transpose_a or adjoint_a:
         if transpose_a and adjoint_a:
             raise ValueError("matmul: only one of transpose_a and adjoint_a can be True")
-        a = swap_last(a)
+        a = adjoint_of(a) if adjoint_a else swap_last(a)
     if transpose_b or adjoint_b:
         if transpose_b and adjoint_b:
             raise ValueError("matmul: only one of transpose_b and adjoint_b can be True")
-        b = swap_last(b)
+        b = adjoint_of(b) if adjoint_b else swap_last(b)
     product: Tensor = (_matmul_primitive._function or _matmul_primitive.function)(a, b)
     return product
 
@@ -206,7 +213,7 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
         raise ValueError(
             f"matrix_transpose: the argument must have two axes at least; its shape is {a._aval.tensor_shape}"
         )
-    swapped: Tensor = swap_last(a)
+    swapped: Tensor = adjoint_of(a) if conjugate else swap_last(a)
     return swapped
 
 

@@ -148,6 +148,7 @@ _linear_recurrence = primitive(
     ),
     params=("axis", "reverse"),
     batched=True,
+    complex=True,
     public=False,
     samples=tuple(
         ((s, s), {"axis": a, "reverse": r})
@@ -217,6 +218,7 @@ _cumprod = primitive(
     (lambda xp, t, y, x, *, axis, exclusive, reverse: _cumprod_jvp(xp, t, x, axis, exclusive, reverse),),
     params=("axis", "exclusive", "reverse"),
     batched=True,
+    complex=True,
     public=False,
     samples=_SCANS,
 )
@@ -261,6 +263,7 @@ _prod_others = primitive(
     # Its matrix of second derivatives of the product is symmetric.
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
     batched=True,
+    complex=True,
     public=False,
     samples=_LAST_SAMPLES,
 )
@@ -270,6 +273,7 @@ _prod = primitive(
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
     (lambda xp, t, y, x: xp.sum(t * xp.prod_others(x), axis=(-1,), keepdims=False),),
     batched=True,
+    complex=True,
     public=False,
     samples=(*_LAST_SAMPLES, (((0,),), {})),
 )
@@ -323,7 +327,7 @@ _cumulative_logsumexp = primitive(
 def _operand(x: Any, op: str, floating: bool = False) -> Tensor:
     t = as_operand(x)
     if t._aval.dtype.kind == "b" or (floating and t._aval.dtype.kind != "f"):
-        raise TypeError(
+        raise InvalidArgumentError(
             f"{op} needs {'floating-point ' if floating else ''}numbers, not {t.dtype.name}: use gtape.cast first"
         )
     return t
@@ -417,10 +421,8 @@ def cumulative_logsumexp(
 
     Raises
     ------
-    TypeError
-        For integers.
     gtape.errors.InvalidArgumentError
-        For scalars, or when the axis is out of range.
+        For integers and scalars, or when the axis is out of range.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import sympy as sp
@@ -27,10 +28,19 @@ def _unless_0(y: sp.Expr, value: sp.Expr) -> sp.Expr:
     return sp.Piecewise((value, y > 0), (value, y < 0), (sp.Integer(0), True))
 
 
-scalar("divide_no_nan", lambda x, y: _unless_0(y, x / y))
-scalar("reciprocal_no_nan", lambda x: _unless_0(x, 1 / x))
-scalar("divide_power_no_nan", lambda x, y, *, n: _unless_0(y, x / y**n))
-scalar("reciprocal_power_no_nan", lambda x, *, n: _unless_0(x, x**-n))
+def _if_0(y: sp.Expr, value: sp.Expr) -> sp.Expr:
+    # complex numbers have no sign to ask for
+    return sp.Piecewise((sp.Integer(0), sp.Eq(y, 0)), (value, True))
+
+
+scalar("divide_no_nan", lambda x, y: _unless_0(y, x / y), complex=lambda x, y: _if_0(y, x / y))
+scalar("reciprocal_no_nan", lambda x: _unless_0(x, 1 / x), complex=lambda x: _if_0(x, 1 / x))
+scalar(
+    "divide_power_no_nan",
+    lambda x, y, *, n: _unless_0(y, x / y**n),
+    complex=lambda x, y, *, n: _if_0(y, x / y**n),
+)
+scalar("reciprocal_power_no_nan", lambda x, *, n: _unless_0(x, x**-n), complex=lambda x, *, n: _if_0(x, x**-n))
 
 
 def _unless(excluded: Any, value: sp.Expr) -> sp.Expr:
@@ -50,14 +60,20 @@ def _edge(x: sp.Expr, base: sp.Expr, value: sp.Expr) -> sp.Expr:
     return _unless(sp.And(sp.Eq(x, 0), base <= 0), value)
 
 
-scalar("xlogy", lambda x, y: _edge(x, y, x * sp.log(y)))
-scalar("xlogy_dx", lambda x, y: _edge(x, y, sp.log(y)))
-scalar("xlogy_dy", lambda x, y, *, n: _edge(x, y, x / y**n))
-scalar("xlogy_dxdy", lambda x, y, *, n: _edge(x, y, y**-n))
-scalar("xlog1py", lambda x, y: _edge(x, 1 + y, x * sp.log(1 + y)))
-scalar("xlog1py_dx", lambda x, y: _edge(x, 1 + y, sp.log(1 + y)))
-scalar("xlog1py_dy", lambda x, y, *, n: _edge(x, 1 + y, x / (1 + y) ** n))
-scalar("xlog1py_dxdy", lambda x, y, *, n: _edge(x, 1 + y, (1 + y) ** -n))
+def _edged(name: str, base: Callable[..., Any], value: Callable[..., Any]) -> None:
+    """A mirror that is 0 where x is 0 and the base is not positive; of complex numbers, where both are 0."""
+    scalar(
+        name,
+        lambda x, y, **params: _edge(x, base(y), value(x, base(y), **params)),
+        complex=lambda x, y, **params: _unless(_both_0(x, base(y)), value(x, base(y), **params)),
+    )
+
+
+for _name, _base in (("xlogy", lambda y: y), ("xlog1py", lambda y: 1 + y)):
+    _edged(_name, _base, lambda x, b: x * sp.log(b))
+    _edged(f"{_name}_dx", _base, lambda x, b: sp.log(b))
+    _edged(f"{_name}_dy", _base, lambda x, b, *, n: x / b**n)
+    _edged(f"{_name}_dxdy", _base, lambda x, b, *, n: b**-n)
 
 scalar("floormod", lambda x, y: x - y * sp.floor(x / y))
 scalar("floormod_dx", lambda x, y: sp.Integer(1))
@@ -140,5 +156,17 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
 
 _T = sp.Dummy("t", real=True)
 
-scalar("pow", _pow)
-scalar("pow_derivative", _pow_derivative)
+
+def _complex_pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
+    return sp.Piecewise((sp.Integer(1), _both_0(x, y)), (x**y, True))
+
+
+def _complex_pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
+    made = sp.diff(_X**_Y, _X, n, _Y, m)
+    return sp.Piecewise((sp.Integer(0), sp.Eq(x, 0)), (made.xreplace({_X: x, _Y: y}), True))
+
+
+_X, _Y = sp.Dummy("x"), sp.Dummy("y")
+
+scalar("pow", _pow, complex=_complex_pow)
+scalar("pow_derivative", _pow_derivative, complex=_complex_pow_derivative)

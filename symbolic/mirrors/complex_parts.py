@@ -9,10 +9,16 @@ import numpy as np
 import sympy as sp
 from flint import acb, arb
 
+from gtape.symbolic.balls import has_complex
 from gtape.symbolic.jets import ZERO, Jet
 from gtape.symbolic.mirrors.registry import array
 
-__all__: list[str] = []
+__all__ = ["is_complex"]
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an object array holds numbers that are not written as real ones."""
+    return has_complex(x) or any(isinstance(e, sp.Basic) and e.has(sp.I) for e in np.asarray(x).ravel().tolist())
 
 
 def _map(f: Callable[..., Any], *xs: Any) -> Any:

@@ -35,6 +35,14 @@ def _power_derivative(x: Any, n: int, k: int, c: int, b: int = 1) -> Any:
     )
 
 
+_Z = sp.Dummy("z")
+
+
+def _principal(k: int) -> Any:
+    """((z - 1) (z + 1))**(-1/2) on the principal branch of acosh for an odd k, else 1."""
+    return 1 / (sp.sqrt(_Z - 1) * sp.sqrt(_Z + 1)) if k % 2 else sp.Integer(1)
+
+
 scalar("square", lambda x: x**2)
 scalar("sqrt", lambda x: sp.sqrt(x))
 scalar("sqrt_slope", lambda x: 1 / (2 * sp.sqrt(x)))
@@ -80,7 +88,11 @@ scalar("recip1p2", lambda x: 1 / (1 + x**2))
 
 scalar("bent_power_derivative", lambda x, n, k: _power_derivative(x, n, k, 1))
 scalar("inner_power_derivative", lambda x, n, k: _power_derivative(x, n, k, 1, -1))
-scalar("steep_power_derivative", lambda x, n, k: _power_derivative(x, n, k, -1))
+scalar(
+    "steep_power_derivative",
+    lambda x, n, k: _power_derivative(x, n, k, -1),
+    complex=lambda z, n, k: sp.diff(((_Z - 1) * (_Z + 1)) ** -(k // 2) * _principal(k), _Z, n).xreplace({_Z: z}),
+)
 
 scalar("sinh", lambda x: sp.sinh(x))
 scalar("cosh", lambda x: sp.cosh(x))
@@ -91,7 +103,7 @@ scalar("tanh_derivative", lambda x, n: 2 ** (n + 1) * sigmoid_derivative(2 * x, 
 scalar("asinh", lambda x: sp.asinh(x))
 scalar("rsqrt1p2", lambda x: 1 / sp.sqrt(1 + x**2))
 scalar("acosh", lambda x: sp.acosh(x))
-scalar("acosh_slope", lambda x: 1 / sp.sqrt(x**2 - 1))
+scalar("acosh_slope", lambda x: 1 / sp.sqrt(x**2 - 1), complex=lambda z: 1 / (sp.sqrt(z - 1) * sp.sqrt(z + 1)))
 scalar("atanh", lambda x: sp.atanh(x))
 scalar("recip1m2", lambda x: 1 / (1 - x**2))
 
