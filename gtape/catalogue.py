@@ -34,6 +34,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.nn": ("nn",),
     "gtape.ops.correlation": (),
     "gtape.ops.convolution": ("nn",),
+    "gtape.ops.pooling": ("nn",),
     "gtape.control_flow": (),
     "gtape.functional": (),
     "gtape.python_functions": (),

@@ -1,0 +1,662 @@
+"""Pooling: greatest elements and means of windows.
+
+A greatest element is picked: its place is found by a primitive that is not differentiable, and gathered. A mean is a
+correlation with ones, divided by how many elements of the window lie inside.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.ops.axes import static_ints
+from gtape.ops.convolution import places_of
+from gtape.ops.convolution_kernels import Geometry, output_sizes
+from gtape.ops.correlation import correlate
+from gtape.ops.spatial import channels_first, move_channels, paddings, rank, reshaped
+from gtape.primitive import REGISTRY, primitive
+from gtape.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_with_argmax", "pool",
+]  # fmt: skip
+
+Sizes = tuple[int, ...]
+Padding = tuple[tuple[int, int], ...]
+
+
+# ---------------------------------------------------------------------------------------------- greatest elements
+
+
+def _along(axis: int, values: Any, ndim: int) -> Any:
+    return np.asarray(values, dtype=np.int64).reshape((-1, *(1,) * (ndim - axis - 1)))
+
+
+def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, padding: Padding) -> Any:
+    """Places in the flat array of the greatest element of each window: the first of equals, or the first NaN."""
+    ndim = x.ndim
+    places = output_sizes(x.shape, window, Geometry(strides, dilations, padding, 1))
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    reach = [
+        max(s * (o - 1) + d * (k - 1) + 1, 0) for o, k, s, d in zip(places, window, strides, dilations, strict=True)
+    ]
+    framed = np.full(
+        [max(r, n + b) for r, n, (b, _) in zip(reach, x.shape, padding, strict=True)], least, dtype=x.dtype
+    )  # fmt: skip
+    framed[tuple([slice(b, b + n) for n, (b, _) in zip(x.shape, padding, strict=True)])] = x
+    # The flat place of a tap is affine in the output place and in the tap.
+    step = [math.prod(x.shape[a + 1 :]) for a in range(ndim)]
+    start = np.zeros(places, np.int64)
+    first = np.zeros(places, np.int64)
+    for a, (o, s, d, (before, _)) in enumerate(zip(places, strides, dilations, padding, strict=True)):
+        at = s * np.arange(o) - before
+        start += _along(a, at * step[a], ndim)
+        first += _along(a, np.maximum(-(at // d), 0) * (d * step[a]), ndim)
+    best = np.full(places, least, dtype=x.dtype)
+    for tap in itertools.product(*map(range, window)):
+        here = framed[
+            tuple(
+                [
+                    slice(d * k, d * k + s * (o - 1) + 1, s) if o else slice(0, 0)
+                    for k, o, s, d in zip(tap, places, strides, dilations, strict=True)
+                ]
+            )
+        ]
+        greater = ~(here <= best) & (best == best)  # NaN counts as greater, once
+        np.copyto(best, here, where=greater)
+        np.copyto(first, sum(d * k * n for d, k, n in zip(dilations, tap, step, strict=True)), where=greater)
+    return start + first
+
+
+_PARAMS = ("window", "strides", "dilations", "padding")
+
+
+def _line(window: int, stride: int, dilation: int, padding: tuple[int, int]) -> dict[str, Any]:
+    return {"window": (window,), "strides": (stride,), "dilations": (dilation,), "padding": (padding,)}
+
+
+window_argmax = primitive(
+    "window_argmax",
+    _window_argmax,
+    (None,),
+    (None,),
+    params=_PARAMS,
+    kinks=("two elements of a window are equal",),
+    ulps=0.0,
+    public=False,
+    samples=(
+        (((4,),), _line(2, 2, 1, (0, 0))),
+        (((5,),), _line(3, 2, 1, (1, 1))),
+        (((5,),), _line(2, 1, 2, (1, 0))),
+        (((2, 3),), {"window": (1, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 1))}),
+        (((3, 3),), {"window": (2, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
+        (((0, 3),), {"window": (1, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- arguments
+
+
+class _Windows(NamedTuple):
+    """Windows over the spatial axes and, for a maximum, over the channels."""
+
+    taps: Sizes
+    geometry: Geometry
+    depth: int
+    depth_stride: int
+
+
+def _spans(value: Any, n: int, first: bool, what: str, op: str) -> tuple[Sizes, int]:
+    """A number for each spatial axis, and one for the channels."""
+    numbers = static_ints(value)
+    depth = 1
+    if len(numbers) == 1:
+        numbers = numbers * n
+    elif len(numbers) == n + 2:
+        if numbers[0] != 1:
+            raise errors.InvalidArgumentError(f"{op}: Pooling is not yet supported on the batch dimension.")
+        depth = numbers[1] if first else numbers[-1]
+        numbers = numbers[2:] if first else numbers[1:-1]
+    elif len(numbers) != n:
+        raise ValueError(f"{op}: `{what}` should be of length 1, {n} or {n + 2}. Received: {list(numbers)}")
+    if any(k < 1 for k in (*numbers, depth)):
+        raise errors.InvalidArgumentError(f"{op}: `{what}` must be positive. Received: {value!r}")
+    return numbers, depth
+
+
+def _read(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str
+) -> tuple[Tensor, bool, _Windows]:
+    x = as_operand(input)
+    first = channels_first(data_format, n, op)
+    rank(x, n + 2, "input", op)
+    shape = x._aval.shape
+    size = shape[2:] if first else shape[1:-1]
+    taps, depth = _spans(ksize, n, first, "ksize", op)
+    every, depth_stride = _spans(strides, n, first, "strides", op)
+    apart, _ = _spans(dilations, n, first, "dilations", op)
+    around = paddings(padding, size, taps, every, apart, first, op)
+    geometry = Geometry(every, apart, around, 1)
+    _no_empty_windows(size, taps, geometry, op)
+    return x, first, _Windows(taps, geometry, depth, depth_stride)
+
+
+def _inside(n: int, k: int, places: int, s: int, d: int, before: int) -> Any:
+    """For each place along an axis, how many taps of its window lie inside."""
+    at = s * np.arange(places)[:, None] + d * np.arange(k) - before
+    return np.add.reduce((at >= 0) & (at < n), axis=1)
+
+
+def _counts(size: Sizes, taps: Sizes, geometry: Geometry) -> list[Any]:
+    places = output_sizes(size, taps, geometry)
+    return [
+        _inside(n, k, o, s, d, before)
+        for n, k, o, s, d, (before, _) in zip(
+            size, taps, places, geometry.strides, geometry.dilations, geometry.padding, strict=True
+        )
+    ]
+
+
+def _no_empty_windows(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> None:
+    places_of(size, taps, geometry, op)
+    if any((c == 0).any() for c in _counts(size, taps, geometry)):
+        raise errors.InvalidArgumentError(
+            f"{op}: some windows of {list(taps)} elements would hold nothing but padding; pad less than the window's "
+            f"size. Received: padding={[list(p) for p in geometry.padding]} for {list(size)} places"
+        )
+
+
+# ---------------------------------------------------------------------------------------------- the two kinds
+
+
+def _argmax(x: Tensor, first: bool, w: _Windows, op: str) -> Tensor:
+    """Where in the flat input the greatest element of each window is."""
+
+    def all_axes(space: Sizes, depth: int) -> Sizes:
+        return (1, depth, *space) if first else (1, *space, depth)
+
+    channels = x._aval.shape[1 if first else -1]
+    if w.depth > channels:
+        raise errors.InvalidArgumentError(f"{op}: a window of {w.depth} channels does not fit {channels} channels")
+    n = len(w.taps)
+    padding = w.geometry.padding
+    around: Padding = ((0, 0), (0, 0), *padding) if first else ((0, 0), *padding, (0, 0))
+    return window_argmax(  # type: ignore[no-any-return]
+        x,
+        window=all_axes(w.taps, w.depth),
+        strides=all_axes(w.geometry.strides, w.depth_stride),
+        dilations=all_axes(w.geometry.dilations, 1) if n else (),
+        padding=around,
+    )
+
+
+def _greatest(x: Tensor, at: Tensor) -> Tensor:
+    size = x._aval.size
+    return REGISTRY["gather"](reshaped(x, (size,)), at, axis=-1, size=size)  # type: ignore[no-any-return]
+
+
+def _max(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str
+) -> Tensor:
+    x, first, windows = _read(input, ksize, strides, padding, data_format, dilations, n, op)
+    return _greatest(x, _argmax(x, first, windows, op))
+
+
+def _mean(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str
+) -> Tensor:
+    if not isinstance(padding, str):
+        raise ValueError(
+            f"{op}: `padding` must be 'VALID' or 'SAME', since a mean of explicit zeros and one without them differ; "
+            f"use gtape.pad first. Received: {padding!r}"
+        )
+    x, first, windows = _read(input, ksize, strides, padding, data_format, dilations, n, op)
+    if not x._aval.inexact:
+        raise errors.InvalidArgumentError(
+            f"{op} needs a floating-point tensor, not {x.dtype.name}; use gtape.cast(x, gtape.float32) first"
+        )
+    if (windows.depth, windows.depth_stride) != (1, 1):
+        raise errors.InvalidArgumentError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
+    x = move_channels(x, n, back=True) if first else x
+    channels, dtype = x._aval.shape[-1], x._aval.dtype
+    geometry = windows.geometry._replace(groups=max(channels, 1))
+    ones = wrap(np.ones((*windows.taps, 1, channels), dtype))
+    total = correlate(x, ones, **geometry._asdict())
+    if any(p != (0, 0) for p in geometry.padding):
+        counts = np.ones((1,) * (n + 1), np.int64)
+        for a, c in enumerate(_counts(x._aval.shape[1:-1], windows.taps, geometry)):
+            counts = counts * _along(a, c, n + 1)
+    else:
+        counts = np.asarray(math.prod(windows.taps))
+    y: Tensor = REGISTRY["divide"](total, wrap(counts.astype(dtype)))
+    return move_channels(y, n, back=False) if first else y
+
+
+def _axes(input: Any, op: str) -> int:
+    """How many spatial axes the input has."""
+    n = len(as_operand(input)._aval.shape) - 2
+    if not 1 <= n <= 3:
+        raise errors.InvalidArgumentError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
+    return n
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def max_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The greatest element of each window, over one to three spatial axes.
+
+    Where several elements are the greatest, the gradient goes to the first; a NaN counts as the greatest.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, *space, channels]
+    ksize, strides : int or sequence of int
+        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
+        the order of `data_format` (the channels may have a window, too).
+    padding : {"VALID", "SAME"} or list of pairs
+        Which windows there are; what lies outside is never the greatest.
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0, 2.0], [1, 4, 1])
+    >>> tf.nn.max_pool(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([3., 2.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, _axes(input, "max_pool"), "max_pool")
+
+
+def max_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window along one axis.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NWC", "NCW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
+    array([3., 3., 2.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 1, "max_pool1d")
+
+
+def max_pool2d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window of an image.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NHWC", "NCHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    >>> tf.nn.max_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
+    array([[ 5.,  7.],
+           [13., 15.]], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 2, "max_pool2d")
+
+
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window of a volume.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, depth, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NDHWC", "NCDHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, depth, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+    >>> tf.nn.max_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([7.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 3, "max_pool3d")
+
+
+class MaxPoolWithArgmax(NamedTuple):
+    """What `max_pool_with_argmax` returns."""
+
+    output: Tensor
+    argmax: Tensor
+
+
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    output_dtype: Any = dtypes.int64,
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> MaxPoolWithArgmax:
+    """The greatest element of each window of an image, and where it is.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NHWC"}
+    output_dtype : dtype
+        Of `argmax`: int32 or int64.
+    include_batch_in_index : bool
+        Count `argmax` in the whole flat input instead of in each image.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    output : Tensor, shape [batch, height, width, channels]
+    argmax : Tensor of integers, of the same shape
+        ``(y * width + x) * channels + channel``; not differentiable.
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> y, at = tf.nn.max_pool_with_argmax(tf.reshape([1.0, 3.0], [1, 1, 2, 1]), [1, 2], 1, "VALID")
+    >>> y.numpy().ravel(), at.numpy().ravel()
+    (array([3.], dtype=float32), array([1]))
+    """
+    op = "max_pool_with_argmax"
+    if data_format != "NHWC":
+        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {data_format!r}")
+    x, first, windows = _read(input, ksize, strides, padding, data_format, 1, 2, op)
+    at = _argmax(x, first, windows, op)
+    each = max(math.prod(x._aval.shape[1:]), 1)
+    index = np.asarray(at._value)
+    index = (index if include_batch_in_index else index % each).astype(dtypes.as_dtype(output_dtype).as_numpy_dtype)
+    return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
+
+
+def avg_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The mean of each window, over one to three spatial axes.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, *space, channels]
+    ksize, strides : int or sequence of int
+        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
+        the order of `data_format`.
+    padding : {"VALID", "SAME"}
+        Which windows there are; elements that lie outside do not count.
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.avg_pool(x, ksize=2, strides=2, padding="SAME").numpy().ravel()
+    array([2., 2.], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, _axes(input, "avg_pool"), "avg_pool")
+
+
+def avg_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window along one axis.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NWC", "NCW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.avg_pool1d(x, ksize=2, strides=1, padding="VALID").numpy().ravel()
+    array([2. , 2.5], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 1, "avg_pool1d")
+
+
+def avg_pool2d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of an image.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NHWC", "NCHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    >>> tf.nn.avg_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 2, "avg_pool2d")
+
+
+def avg_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of a volume.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, depth, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NDHWC", "NCDHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, depth, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+    >>> tf.nn.avg_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([3.5], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 3, "avg_pool3d")
+
+
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The greatest element or the mean of each window; windows may have holes.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, *space, channels]
+    window_shape : sequence of int
+        Size of the window along each spatial axis.
+    pooling_type : {"MAX", "AVG"}
+    strides, dilations : int or sequence of int, optional
+        Step from one window, and from one element in a window, to the next; 1 by default.
+    padding : {"VALID", "SAME"} or, for "MAX", a list of pairs
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `pooling_type`, `data_format` or `padding`, or sizes of a wrong length.
+    gtape.errors.InvalidArgumentError
+        When a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0, 5.0], [1, 4, 1])
+    >>> tf.nn.pool(x, [2], "AVG", dilations=[2]).numpy().ravel()
+    array([1.5, 4. ], dtype=float32)
+    """
+    if pooling_type not in ("MAX", "AVG"):
+        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {pooling_type!r}")
+    kind = _max if pooling_type == "MAX" else _mean
+    every, apart = (1 if v is None else v for v in (strides, dilations))
+    return kind(input, window_shape, every, padding, data_format, apart, _axes(input, "pool"), "pool")

@@ -1,0 +1,42 @@
+"""Mirror of gtape/ops/pooling.py: the elements of a window are looked at one after the other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.mirrors.registry import array
+
+Sizes = tuple[int, ...]
+
+
+def _window_argmax(W: Any, x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, padding: Any) -> Any:
+    x = W.objects(x)
+    places = tuple(
+        (n + sum(around) - d * (k - 1) - 1) // s + 1
+        for n, k, s, d, around in zip(x.shape, window, strides, dilations, padding, strict=True)
+    )
+    flat = x.ravel()
+    number = np.arange(math.prod(x.shape)).reshape(x.shape)
+    chosen = np.full(places, -1, dtype=np.int64)
+    for tap in itertools.product(*map(range, window)):
+        candidate = np.full(places, -1, dtype=np.int64)
+        for place in np.ndindex(*places):
+            at = tuple(
+                s * o + d * k - before
+                for o, k, s, d, (before, _) in zip(place, tap, strides, dilations, padding, strict=True)
+            )
+            if all(0 <= a < n for a, n in zip(at, x.shape, strict=True)):
+                candidate[place] = number[at]
+        contest = (candidate >= 0) & (chosen >= 0)
+        wins = np.asarray(W.greater(flat[candidate[contest]], flat[chosen[contest]]))
+        takes = (candidate >= 0) & (chosen < 0)
+        takes[contest] = wins
+        chosen[takes] = candidate[takes]
+    return chosen
+
+
+array("window_argmax", _window_argmax)
