@@ -17,7 +17,7 @@ from gtape.tensor import FLOAT64_SCALAR, Aval, Tensor, as_operand, make_aval, wr
 from gtape.worlds import COMPLEX, NUMPY
 
 __all__ = [
-    "ComplexPull", "Pull", "Slots", "apply", "check_dtypes", "cotangents", "failure", "operands", "plan_for",
+    "ComplexPull", "Pull", "Slots", "apply", "check_dtypes", "cotangents", "failure", "held", "operands", "plan_for",
     "record_op", "refuse",
 ]  # fmt: skip
 
@@ -85,16 +85,38 @@ def cotangents(
             c = g if p == 1 else -g if p == -1 else xp.zeros_like(g) if p == 0 else g * p
         else:
             c = g * p(xp, y, *xs, **params)
+            if prim.holds_zero:
+                c = held(xp, g, c)
         if mask is not None:
             c = xp.where(mask, c, 0)
         result.append(unbroadcast(xp, c, avals[i].shape, out_shape, batch))
     return result
 
 
+def held(xp: Any, g: Any, c: Any) -> Any:
+    """`c`, a slope times `g`, with zero for NaN where `g` is zero; the exact worlds have no infinite slopes."""
+    values = c._value if c.__class__ is Tensor else c
+    if values.__class__ is float:
+        return c if values == values or g != 0.0 else 0.0
+    if getattr(values, "dtype", _OBJECT).kind == "O":
+        return c
+    # argmax stops at the first NaN, and is several times quicker than a look at all elements.
+    if not values.size or (top := values.item(values.argmax())) == top:
+        return c
+    zero = (g._value if g.__class__ is Tensor else g) == 0
+    return xp.where(zero, 0, c) if c.__class__ is Tensor else np.where(zero, c.dtype.type(0), c)[()]
+
+
+_OBJECT = np.dtype(object)
+
+
 class Pull:
     """The backward step of one record made the general way: what the generated functions carry as attributes."""
 
-    __slots__ = ("active", "avals", "out_aval", "params", "prim")
+    __slots__ = ("active", "avals", "items", "out_aval", "params", "prim")
+
+    # For several outputs, of each the number of its record and the tangents that hang there.
+    items: tuple[tuple[int, dict[Any, Any]] | None, ...]
 
     def __init__(
         self, prim: Primitive, active: tuple[int, ...], params: dict[str, Any], avals: tuple[Aval, ...], out_aval: Any
@@ -165,6 +187,8 @@ class _ElementwisePull(Pull):
                 c = -g if p == -1 else NUMPY.zeros_like(g) if p == 0 else g * p
             else:
                 c = g * p(NUMPY, out, *xs, **self.params)
+                if prim.holds_zero:
+                    c = held(NUMPY, g, c)
             own = avals[i].shape
             made.append(c if own == shape else NUMPY.sum_to(c, shape=own, batch=0))
         return made[0] if len(made) == 1 else made
@@ -237,6 +261,15 @@ class ItemPull:
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Slots:
         return Slots({self.index: g})
+
+
+def item_of(made: Any, i: int) -> Any:
+    """The record of output `i` of an op with several, from the op's own: every one that is made is the same to a sweep.
+
+    The op's record holds no record of its outputs, which hold it: without a cycle all goes when the last output does.
+    """
+    seq, tangents = made[record.PULL].items[i]
+    return [seq, None, ItemPull(i), made, None, None, made[record.TAPES], None, tangents]
 
 
 # ---------------------------------------------------------------------------------------------- the general way
@@ -499,9 +532,10 @@ def _record_anyhow(
     if trace is not None:
         made.append(trace)
     if several:
+        pull.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in out])
         for i, o in enumerate(out):
-            if o._aval.inexact:
-                o._record = [next(record.count), None, ItemPull(i), made, None, None, tapes, None, None]
+            if pull.items[i] is not None:
+                o._record = item_of(made, i)
     else:
         first._record = made
     for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
