@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record
-from gtape.dispatch import Pull, apply, check_dtypes, failure, operands, plan_for, record_op, refuse
+from gtape.dispatch import Pull, apply, check_dtypes, failure, held, operands, plan_for, record_op, refuse
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
 from gtape.worlds import NUMPY
@@ -104,7 +104,13 @@ def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tup
             terms.append({1: "g", -1: "-g", 0: "zeros_like(g)"}.get(p, f"g * {p}"))
             continue
         e = p(world, _Source("out"), *symbols)
-        terms.append(f"g * {_Source.of(e)}")
+        term = f"g * {_Source.of(e)}"
+        if prim.holds_zero and scalars:
+            term = f"(c if (c := {term}) == c or g else 0.0)"
+        elif prim.holds_zero:
+            world.names["held"], world.names["xp"] = held, NUMPY
+            term = f"held(xp, g, {term})"
+        terms.append(term)
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = [i for i in range(n) if i in reads]
     if len(only) == 1:

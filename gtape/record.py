@@ -78,38 +78,29 @@ class Session:
     A tape that is reset or used up starts another session, so whatever it held before is a constant afterwards.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "alone",
-        "exact",
-        "forward",
-        "limit",
-        "live",
-        "plain",
-        "selects",
-        "shared",
-        "trace",
-        "tracked",
-        "variables",
-        "watch_accessed",
-    )
+    # Defaults stand on the class: a tape makes a session in every training step.
+    live = True
+    trace = False
+    forward: Any = None
+    # Whether every result is tracked, so that the session's end frees all that hangs from them.
+    exact = False
+    # Whether a record of this session may belong to another one too, and whether a selection was recorded: a sweep
+    # that knows neither is the case may take the short way.
+    shared = False
+    selects = False
+    plain = True
+    limit = 1024
+    watch_accessed = True
 
     def __init__(self, *, trace: bool = False, forward: Any = None, exact: bool = False) -> None:
-        self.live = True
-        self.trace = trace
-        self.forward = forward
-        # Every result is tracked, so that the session's end frees all that hangs from them.
-        self.exact = exact
-        # Whether a record of this session may belong to another one too, and whether a selection was recorded: a sweep
-        # that knows neither is the case may take the short way.
-        self.shared = False
-        self.selects = False
-        self.plain = not trace and not exact and forward is None
+        if trace or exact or forward is not None:
+            self.trace = trace
+            self.forward = forward
+            self.exact = exact
+            self.plain = False
         self.alone = TapeSet((self,))
         self.tracked: list[Any] = []
-        self.limit = 1024
         self.variables: dict[int, Any] = {}
-        self.watch_accessed = True
 
     def track(self, tensor: Any) -> None:
         """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""

@@ -58,6 +58,7 @@ sqrt = elementwise(
     scalar=_sqrt,
     domain=NONNEGATIVE,
     ulps=0.5,
+    holds_zero=True,
     special=(0.0,),
     summary="Square root.",
     example=((4.0,), 2.0),
@@ -82,6 +83,7 @@ rsqrt = elementwise(
     scalar=lambda x: 1.0 / _sqrt(x),
     domain=POSITIVE,
     ulps=1.5,
+    holds_zero=True,
     special=(0.0,),
     summary="Reciprocal square root, 1 / sqrt(x).",
     example=((4.0,), 0.5),
@@ -94,6 +96,7 @@ reciprocal = elementwise(
     scalar=lambda x: 1.0 / x,
     domain=NONZERO,
     ulps=0.5,
+    holds_zero=True,
     special=(0.0,),
     summary="Reciprocal, 1 / x.",
     example=((4.0,), 0.25),
@@ -146,7 +149,7 @@ exp = elementwise(
 )
 expm1 = elementwise(
     "expm1",
-    np.expm1,
+    k.single_by_double(np.expm1),
     lambda xp, y, x: xp.exp(x),
     scalar=math.expm1,
     ulps=1.0,
@@ -157,7 +160,7 @@ expm1 = elementwise(
 )
 exp2 = elementwise(
     "exp2",
-    np.exp2,
+    k.single_by_double(np.exp2),
     lambda xp, y, x: xp.exp2_derivative(x, n=1),
     scalar=math.exp2,
     ulps=1.0,
@@ -202,7 +205,7 @@ log_slope = elementwise(
 )
 log2 = elementwise(
     "log2",
-    np.log2,
+    k.single_by_double(np.log2),
     lambda xp, y, x: xp.log2_slope(x),
     scalar=math.log2,
     domain=POSITIVE,
@@ -223,7 +226,7 @@ log2_slope = elementwise(
 )
 log10 = elementwise(
     "log10",
-    np.log10,
+    k.single_by_double(np.log10),
     lambda xp, y, x: xp.log10_slope(x),
     scalar=math.log10,
     domain=POSITIVE,
@@ -244,7 +247,7 @@ log10_slope = elementwise(
 )
 log1p = elementwise(
     "log1p",
-    np.log1p,
+    k.single_by_double(np.log1p),
     lambda xp, y, x: xp.log1p_slope(x),
     scalar=math.log1p,
     domain=ABOVE_MINUS_ONE,
@@ -306,7 +309,7 @@ cos = elementwise(
 )
 tan = elementwise(
     "tan",
-    np.tan,
+    k.single_by_double(np.tan),
     lambda xp, y, x: xp.sec2(x),
     scalar=math.tan,
     ulps=1.5,
@@ -347,7 +350,7 @@ tan_derivative = elementwise(
 )
 asin = elementwise(
     "asin",
-    np.arcsin,
+    k.single_by_double(np.arcsin),
     lambda xp, y, x: xp.rsqrt1m2(x),
     scalar=math.asin,
     domain=UNIT,
@@ -359,7 +362,7 @@ asin = elementwise(
 )
 acos = elementwise(
     "acos",
-    np.arccos,
+    k.single_by_double(np.arccos),
     lambda xp, y, x: -xp.rsqrt1m2(x),
     scalar=math.acos,
     domain=UNIT,
@@ -395,7 +398,7 @@ inner_power_derivative = elementwise(
 )
 atan = elementwise(
     "atan",
-    np.arctan,
+    k.single_by_double(np.arctan),
     lambda xp, y, x: xp.recip1p2(x),
     scalar=math.atan,
     ulps=1.0,
@@ -440,7 +443,7 @@ def _sech2_float(x: float) -> float:
 
 sinh = elementwise(
     "sinh",
-    np.sinh,
+    k.single_by_double(np.sinh),
     lambda xp, y, x: xp.cosh(x),
     scalar=math.sinh,
     ulps=2.0,
@@ -451,7 +454,7 @@ sinh = elementwise(
 )
 cosh = elementwise(
     "cosh",
-    np.cosh,
+    k.single_by_double(np.cosh),
     lambda xp, y, x: xp.sinh(x),
     scalar=math.cosh,
     ulps=1.5,
@@ -507,7 +510,7 @@ tanh_derivative = elementwise(
 )
 asinh = elementwise(
     "asinh",
-    np.arcsinh,
+    k.single_by_double(np.arcsinh),
     lambda xp, y, x: xp.rsqrt1p2(x),
     scalar=math.asinh,
     ulps=2.0,
@@ -528,7 +531,7 @@ rsqrt1p2 = elementwise(
 )
 acosh = elementwise(
     "acosh",
-    np.arccosh,
+    k.single_by_double(np.arccosh),
     lambda xp, y, x: xp.acosh_slope(x),
     scalar=math.acosh,
     domain=ABOVE_ONE,
@@ -564,7 +567,7 @@ steep_power_derivative = elementwise(
 )
 atanh = elementwise(
     "atanh",
-    np.arctanh,
+    k.single_by_double(np.arctanh),
     lambda xp, y, x: xp.recip1m2(x),
     scalar=math.atanh,
     domain=UNIT,

@@ -67,6 +67,18 @@ def in_float64(core: Kernel) -> Kernel:
     return kernel
 
 
+def single_by_double(ufunc: Kernel) -> Kernel:
+    """A NumPy function whose float32 kernels are several ULP off on some machines, by its float64 kernel."""
+
+    @wraps(ufunc)
+    def kernel(x: Any) -> Any:
+        if x.dtype.char in "ef":
+            return ufunc(x.astype(np.float64)).astype(x.dtype)
+        return ufunc(x)
+
+    return kernel
+
+
 def horner(coefficients: tuple[float, ...], x: Any) -> Any:
     """Evaluate a polynomial, lowest coefficient first."""
     value = coefficients[-1] * np.ones_like(x)
@@ -117,7 +129,8 @@ def exp_times(u: Any, factor: Any) -> Any:
 
 def _nan_below_zero(slope: Any, x: Any) -> Any:
     """Replace what a slope of a logarithm gives for negative (and minus zero) arguments."""
-    if not np.fmin.reduce(slope, axis=None, initial=0.0) < 0.0:
+    # The usual case, in a sixth of the time that a reduction takes; NaN says no here, too.
+    if not slope.size or slope.item(slope.argmin()) >= 0.0:
         return slope
     wrong = slope < 0.0
     return np.where(wrong, np.where(x == 0, np.abs(slope), np.nan), slope).astype(slope.dtype)
@@ -199,7 +212,7 @@ def exp2_derivative(x: Any, n: int) -> Any:
 
 def log_slope(x: Any) -> Any:
     """1/x for x >= 0, NaN below."""
-    return _nan_below_zero(np.divide(_constant(x, 1.0), x), x)
+    return _nan_below_zero(np.reciprocal(x), x)
 
 
 def log2_slope(x: Any) -> Any:
@@ -315,28 +328,30 @@ def sec2(x: Any) -> Any:
 
 
 def sech2(x: Any) -> Any:
-    """1/cosh²(x), by e = exp(-2|x|) in the dtype of `x`; (1 + e)² as 1 + e(2 + e) rounds once where e is small."""
+    """1/cosh²(x) as e/(1/4 + e(1/2 + e/4)), e = exp(-2|x|), in the dtype of `x`: that rounds once where e is small."""
     if not isinstance(x, np.ndarray) or not x.ndim:
         return sech2(np.asarray(x).reshape(1))[0]
+    number = x.dtype.type  # NumPy takes its own numbers sooner than Python's
     # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
     e = np.abs(x)
-    e *= -2
-    edge = _SECH2_EDGE.get(x.dtype.type, -8.0)
+    far = _SECH2_FAR.get(number, 4.0)
     tail = None
-    if e.size and np.fmin.reduce(e, axis=None) < edge:  # 4e must not come from a subnormal e
-        small = e < edge
-        tail = np.square(2.0 * np.exp(0.5 * e.astype(np.float64))).astype(x.dtype)
+    if e.size and not e.item(e.argmax()) <= far:  # e/4 must not come from a subnormal e; NaN comes here, too
+        small = e > far
+        tail = np.square(2.0 * np.exp(-e.astype(np.float64))).astype(x.dtype)
+    e *= number(-2)
     np.exp(e, out=e)
-    d = e + 2
+    quarter = number(0.25)
+    d = e * quarter
+    d += number(0.5)
     d *= e
-    d += 1
-    e *= 4
+    d += quarter
     e /= d
     return e if tail is None else np.where(small, tail, e)
 
 
-# -2|x| from where on exp is near the subnormals of the dtype
-_SECH2_EDGE = {np.float64: -700.0, np.float32: -80.0}
+# |x| from where on exp(-2|x|) is near the subnormals of the dtype
+_SECH2_FAR = {np.float64: 350.0, np.float32: 40.0}
 
 
 @in_float64

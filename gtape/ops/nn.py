@@ -56,11 +56,14 @@ def _sigmoid_error(z: Any, x: Any) -> Any:
 
 
 def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
+    dtype = x.dtype
+    if dtype == np.float32:  # for labels outside [0, 1] the terms cancel, where float32 has nothing to spare
+        z, x = z.astype(np.float64), x.astype(np.float64)
     log = np.log1p(np.exp(-np.abs(x)))
     up, down = np.maximum(x, 0) + log, np.maximum(-x, 0) + log  # softplus(x), softplus(-x)
     # The same number three ways: softplus(x) - x z, each without cancellation where it is used.
     inside = (1 - z) * np.where(z == 1, 0, up) + z * np.where(z == 0, 0, down)
-    return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(x.dtype)
+    return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(dtype)
 
 
 sigmoid_error = elementwise(

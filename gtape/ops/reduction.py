@@ -9,10 +9,10 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, count_of, from_end, left_shape, scalar_int, spread
+from gtape.ops.axes import axes_of, count_of, from_end, left_shape, scalar_int, shape_of, spread
 from gtape.ops.norms import norm, reduce_euclidean_norm
 from gtape.primitive import linear, primitive
-from gtape.tensor import Tensor, as_operand, wrap
+from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
     "add_n",
@@ -43,25 +43,25 @@ def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def _layout(
-    have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """With size 1 on the reduced axes, and in full: the shapes that a spread cotangent passes through."""
+    have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, size: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """How a spread cotangent lies: its shape with size 1 on the reduced axes, in full, and the strides of that view."""
     lead = have[: len(have) - len(shape) + (0 if keepdims else len(axis))]
-    if keepdims:
-        return have, lead + shape
     gone = [a % len(shape) for a in axis]
-    return lead + tuple([1 if i in gone else d for i, d in enumerate(shape)]), lead + shape
+    inner = have if keepdims else lead + tuple([1 if i in gone else d for i, d in enumerate(shape)])
+    strides = []
+    for d in reversed(inner):
+        strides.append(0 if d == 1 else size)
+        size *= d
+    return inner, lead + shape, tuple(reversed(strides))
 
 
 def _spread_out_kernel(g: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
-    inner, whole = _layout(g.shape, shape, axis, keepdims)
+    inner, whole, strides = _layout(g.shape, shape, axis, keepdims, g.itemsize)
     # A view with zero strides, made by hand: np.broadcast_to costs ten times as much. Values are immutable.
-    if g.__class__ is not np.ndarray:
-        return np.ndarray(whole, g.dtype, g, 0, (0,) * len(whole))
-    if not g.flags.c_contiguous or not g.size:
-        return np.broadcast_to(g.reshape(inner), whole)
-    g = g.reshape(inner)
-    return np.ndarray(whole, g.dtype, g, 0, tuple([0 if d == 1 else s for d, s in zip(inner, g.strides, strict=True)]))
+    if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
+        return np.ndarray(whole, g.dtype, g, 0, strides)
+    return np.broadcast_to(g.reshape(inner), whole)
 
 
 def _sum_rule(xp: Any, g: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -119,9 +119,8 @@ _spread_out = linear(
 
 
 def _mean_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    n = count_of(x.shape, axis)
     total = np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
-    return total / x.dtype.type(n)
+    return total / x.dtype.type(count_of(x.shape, axis))
 
 
 _mean = linear(
@@ -239,22 +238,14 @@ _min_share = primitive(
 _max = primitive(
     "max",
     max_kernel,
-    (
-        lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, tuple(x.shape), axis, keepdims) * xp.max_share(x, axis=axis)
-        ),
-    ),
+    (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     **_EXTREMUM,
 )
 _min = primitive(
     "min",
     _min_kernel,
-    (
-        lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, tuple(x.shape), axis, keepdims) * xp.min_share(x, axis=axis)
-        ),
-    ),
+    (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     **_EXTREMUM,
 )
@@ -294,7 +285,7 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
-    return y * (g - xp.sum(g * y, axis=from_end(axis, len(tuple(y.shape))), keepdims=True))
+    return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
 
 
 _logsumexp_slope = primitive(
@@ -313,7 +304,7 @@ _logsumexp = primitive(
     _logsumexp_kernel,
     (
         lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, tuple(x.shape), axis, keepdims) * xp.logsumexp_slope(x, axis=axis)
+            spread(xp, g, shape_of(x), axis, keepdims) * xp.logsumexp_slope(x, axis=axis)
         ),
     ),
     (
@@ -390,9 +381,9 @@ _argmin = primitive(
 
 def _numeric(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind == "b":
-        raise TypeError(
-            f"{op} needs numbers, not bool: use gtape.cast(x, gtape.int32) first, or reduce_any, reduce_all, "
+    if t._aval.dtype.kind not in "iufcV":
+        raise InvalidArgumentError(
+            f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32) first, or reduce_any, reduce_all, "
             "math.count_nonzero"
         )
     return t
@@ -401,8 +392,17 @@ def _numeric(x: Any, op: str) -> Tensor:
 def _floating(x: Any, op: str) -> Tensor:
     t = as_operand(x)
     if not t._aval.inexact:
-        raise TypeError(
+        raise InvalidArgumentError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
+        )
+    return t
+
+
+def _inexact(x: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if not t._aval.inexact:
+        raise TypeError(
+            f"{op} needs a floating-point or complex tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
     return t
 
@@ -438,6 +438,8 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
+    if is_tensor(inputs) and inputs.shape.rank:
+        inputs = list(inputs)
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError("inputs must be a non-empty list of Tensors/IndexedSlices with the same dtype and shape")
     tensors = [as_operand(x) for x in inputs]
@@ -602,10 +604,8 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
     Raises
     ------
-    TypeError
-        For integers.
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
+        For integers, or when an axis is out of range or named twice.
 
     Examples
     --------
@@ -642,7 +642,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     >>> float(tf.math.reduce_variance([1.0, 3.0]))
     1.0
     """
-    t = _floating(input_tensor, "reduce_variance")
+    t = _inexact(input_tensor, "reduce_variance")
     axes = axes_of(axis, t.ndim)
     d: Any = _magnitude(_center(t, axis=axes))
     return reduce_mean(d * d, axes, keepdims)
@@ -674,7 +674,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     >>> float(tf.math.reduce_std([1.0, 3.0]))
     1.0
     """
-    t = _floating(input_tensor, "reduce_std")
+    t = _inexact(input_tensor, "reduce_std")
     axes = axes_of(axis, t.ndim)
     n = count_of(t._aval.shape, axes)
     length: Any = reduce_euclidean_norm(_center(t, axis=axes), axes, keepdims)
@@ -748,9 +748,10 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def _boolean(x: Any, op: str) -> Tensor:
     t = as_operand(x)
     if t._aval.dtype.kind != "b":
-        raise TypeError(
-            f"{op} needs a bool tensor, not {t.dtype.name}: compare first, or use gtape.cast(x, gtape.bool)"
-        )
+        if not t._aval.size and not is_tensor(x):
+            return wrap(np.zeros(t._aval.shape, np.bool_))  # an empty list has no dtype of its own
+        wrong = InvalidArgumentError if is_tensor(x) else TypeError
+        raise wrong(f"{op} needs a bool tensor, not {t.dtype.name}: compare first, or use gtape.cast(x, gtape.bool)")
     return t
 
 
@@ -783,7 +784,8 @@ def count_nonzero(
     2
     """
     t = as_operand(input)
-    found = np.not_equal(t._value, 0)
+    value = np.asarray(t._value)
+    found = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
     return wrap(_sum_kernel(found.astype(dtypes.np_dtype(dtype)), axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)))
 
 
@@ -856,4 +858,6 @@ def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
     found: Tensor = prim(t, axis=a)
     wanted = dtypes.np_dtype(output_type)
+    if wanted.kind not in "iu":
+        raise InvalidArgumentError(f"output_type must be an integer type such as gtape.int64, not {wanted.name}")
     return found if wanted == np.int64 else wrap(np.asarray(found._value).astype(wanted))

@@ -6,6 +6,7 @@ pulls many back at once), so they count axes from the end and keep whatever lead
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, from_end, lead_of, one_axis, scalar_int, shape_of, static_ints
+from gtape.ops.axes import axes_of, from_end, lead_of, one_axis, shape_of, static_ints
 from gtape.ops.join import concat, meshgrid, pad, repeat, split, stack, tile, unstack
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, as_operand, wrap
+from gtape.tensor_shape import TensorShape
 
 __all__ = [
     "broadcast_to",
@@ -130,10 +132,17 @@ _broadcast_to = linear(
 )
 
 
+@functools.lru_cache(maxsize=64)
+def _ones(n: int, dtype: Any) -> Any:
+    return np.ones(n, dtype)
+
+
 def _sum_to_kernel(g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     have = g.shape
     extra = len(have) - batch - len(shape)
     if not batch and extra > 0 and have[extra:] == shape:  # the usual case: a bias
+        if extra == 1 and len(have) == 2 and 0 < have[0] <= 4096 and g.dtype.char in "fd":
+            return np.dot(_ones(have[0], g.dtype), g)  # a row of ones times the rows: a third of the time of a sum
         return np.add.reduce(g, axis=0 if extra == 1 else tuple(range(extra)), dtype=g.dtype)
     if extra < 0:
         raise ValueError(f"a cotangent of shape {have[batch:]} cannot be summed to {shape}: it has fewer axes")
@@ -159,6 +168,7 @@ _sum_to = linear(
     batched=True,
     public=False,
     samples=(
+        (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (3,), "batch": 0}),
         (((2, 3),), {"shape": (2, 1), "batch": 0}),
@@ -256,7 +266,10 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([2, 2])
     """
     t = as_operand(tensor)
-    wanted = static_ints(shape)
+    try:
+        wanted = static_ints(shape)
+    except TypeError:
+        raise InvalidArgumentError(f"a shape must be integers, got {shape!r}") from None
     size = t._aval.size
     if -1 in wanted:
         i = wanted.index(-1)
@@ -378,7 +391,8 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     TensorShape([1, 2])
     """
     t = as_operand(input)
-    a = one_axis(axis, t.ndim + 1, "result")
+    (place,) = static_ints(axis)
+    a = one_axis(place, t.ndim + 1, "result")
     shape = t._aval.shape
     return _reshape(t, shape=(*shape[:a], 1, *shape[a:]))  # type: ignore[no-any-return]
 
@@ -418,8 +432,8 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor
-    shape : sequence of int or None
-        None stands for any size.
+    shape : sequence of int or None, or None
+        None stands for any size, or for any shape.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -439,8 +453,9 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([2])
     """
     t = as_operand(x)
-    wanted = [None if d is None else scalar_int(d) for d in shape]
     have = t._aval.shape
+    known = TensorShape(shape)
+    wanted = list(have) if known.rank is None else known.as_list()
     if len(wanted) != len(have) or any(w is not None and w != d for w, d in zip(wanted, have, strict=True)):
         raise InvalidArgumentError(
             f"the tensor has shape {t._aval.tensor_shape}, which is not compatible with {wanted}"
