@@ -19,6 +19,8 @@ import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 
 __version__ = "0.1.0"
 
+newaxis = None
+
 if TYPE_CHECKING:
     from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
     from gtape.control import custom_gradient, grad_pass_through, recompute_grad, stop_gradient

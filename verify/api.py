@@ -9,11 +9,12 @@ import numpy as np
 from flint import arb
 
 from gtape import nest, record
+from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
 from gtape.symbolic.balls import Undecided, digits, objects, precision, to_float
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
-from gtape.tensor import Tensor
+from gtape.tensor import Tensor, convert_to_tensor
 from gtape.verify.examine import PRECISIONS, examine
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.verdict import Finding, Report
@@ -102,7 +103,10 @@ class _Recording:
     def _derive(self, tape: GradientTape, level: list[Any], first: bool) -> list[Any]:
         """The next derivative: one tensor for each element of the last one and each input."""
         if first:
-            made = tape.gradient(level, self.inputs)
+            # The gradient of a lookup comes as rows; the next derivative is of all of it.
+            made = [
+                convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in tape.gradient(level, self.inputs)
+            ]
         else:
             made = []
             for t in level:

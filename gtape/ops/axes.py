@@ -123,7 +123,10 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         found = tuple(range(-ndim, 0))
         _FOUND[None, ndim] = found
         return found
-    axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
+    try:
+        axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
+    except TypeError:
+        raise InvalidArgumentError(f"an axis must be an integer or several, got {axis!r}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:

@@ -101,15 +101,16 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return made
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of zeros.
 
     Parameters
     ----------
     shape : sequence of int or integer tensor
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Strings are empty.
+    name, layout : optional
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -126,15 +127,16 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
     >>> tf.zeros([2]).numpy()
     array([0., 0.], dtype=float32)
     """
-    return born(wrap(np.zeros(_shape(shape), dtypes.np_dtype(dtype))))
+    wanted = dtypes.np_dtype(dtype)
+    return born(wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted)))
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of ones.
 
     Parameters
     ----------
-    shape, dtype, name
+    shape, dtype, name, layout
         As for `zeros`.
 
     Returns
@@ -350,7 +352,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `delta` is 0.
+        When `delta` is 0, or leads away from `limit`.
 
     Examples
     --------
@@ -367,6 +369,11 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     first, last, step = [t._value for t in ends]
     if step == 0:
         raise InvalidArgumentError("range needs a delta that is not 0")
+    if (first > last) if step > 0 else (first < last):
+        raise InvalidArgumentError(
+            f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
+            f"start {first}, limit {last}"
+        )
     return born(wrap(np.arange(first, last, step).astype(wanted)))
 
 
@@ -375,9 +382,10 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
 
     Parameters
     ----------
-    start, stop : floating-point tensors or numbers of one shape
+    start, stop : number tensors
+        Broadcast against each other; integers become float64.
     num : int
-        How many, at least 1.
+        How many.
     name : str, optional
         Ignored; TensorFlow has it.
     axis : int
@@ -391,7 +399,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `num` is less than 1 or the axis is out of range.
+        When `num` is negative or the axis is out of range.
 
     Examples
     --------
@@ -400,11 +408,11 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     n = scalar_int(num)
-    if n < 1:
-        raise InvalidArgumentError(f"linspace needs num of at least 1, got {n}")
+    if n < 0:
+        raise InvalidArgumentError(f"linspace needs a num that is not negative, got {n}")
     a, b = operands(start, stop)
     if not a._aval.inexact:
-        a = cast(a, dtypes.float32)
+        a = cast(a, dtypes.float64)
     if not b._aval.inexact:
         b = cast(b, a.dtype)
     whole = np.broadcast_shapes(a._aval.shape, b._aval.shape)
@@ -452,7 +460,7 @@ def one_hot(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the indices are no integers.
+        When the indices are no integers, or `depth` is negative or no scalar.
     TypeError
         When the values have different dtypes.
 
@@ -477,6 +485,8 @@ def one_hot(
         for v, default in ((on_value, 1), (off_value, 0))
     ]
     at = -1 if axis is None else scalar_int(axis)
+    if np.shape(depth) or scalar_int(depth) < 0:
+        raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")
     hot = np.asarray(t._value)[..., None] == np.arange(scalar_int(depth))
     rows = np.where(hot, on, off)
     return wrap(np.moveaxis(rows, -1, one_axis(at, rows.ndim, "result")))

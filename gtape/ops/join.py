@@ -241,6 +241,8 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
         values = unstack(values)
     if not len(values):
         return as_operand(values)
+    if all(isinstance(v, (int, float)) for v in values):
+        values = unstack(as_operand(list(values)))  # 1 and 2.0 together are floats
     tensors = operands(*values)
     _same_dtypes(tensors, "stack")
     shapes = {t._aval.shape for t in tensors}

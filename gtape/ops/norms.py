@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import UnimplementedError
-from gtape.ops.axes import axes_of, from_end, left_shape, spread
+from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -58,7 +58,7 @@ def _unit_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
-    along = xp.sum(g * y, axis=from_end(axis, len(tuple(y.shape))), keepdims=True)
+    along = xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True)
     # At the zero vector the direction does not turn: 0, as the second derivative of abs at 0.
     return xp.divide_no_nan(g - y * along, xp.norm(x, axis=axis, keepdims=True))
 
@@ -91,7 +91,7 @@ _norm = primitive(
     _norm_kernel,
     (
         lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, tuple(x.shape), axis, keepdims) * xp.unit_vector(x, axis=axis)
+            spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis)
         ),
     ),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.unit_vector(x, axis=axis), axis=axis, keepdims=keepdims),),
@@ -107,7 +107,7 @@ _norm = primitive(
 def _real(x: Any, op: str) -> Tensor:
     t = as_operand(x)
     if not t._aval.inexact:
-        raise TypeError(
+        raise InvalidArgumentError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
     return REGISTRY["abs"](t) if t._aval.dtype.kind == "c" else t
@@ -120,7 +120,8 @@ def reduce_euclidean_norm(
 
     Parameters
     ----------
-    input_tensor : floating-point tensor, any shape
+    input_tensor : number tensor, any shape
+        The norm of integers is an integer, rounded towards zero.
     axis : int or sequence of int, optional
         The axes to take together, negative ones counted from the end; all by default.
     keepdims : bool
@@ -134,10 +135,8 @@ def reduce_euclidean_norm(
 
     Raises
     ------
-    TypeError
-        For integers.
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
+        For bool, or when an axis is out of range or named twice.
 
     Examples
     --------
@@ -145,7 +144,11 @@ def reduce_euclidean_norm(
     >>> float(tf.math.reduce_euclidean_norm(tf.constant([0.0, -4e200], tf.float64)))
     4e+200
     """
-    t = _real(input_tensor, "reduce_euclidean_norm")
+    given = as_operand(input_tensor)
+    if given._aval.dtype.kind in "iu":
+        length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
+        return wrap(np.asarray(length).astype(given._aval.dtype))
+    t = _real(given, "reduce_euclidean_norm")
     return _norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims))  # type: ignore[no-any-return]
 
 
@@ -207,10 +210,13 @@ def norm(
         return greatest if keep else _dropped(greatest, (rows, columns))
     if isinstance(axis, (list, tuple)) and len(axis) != 1:
         raise ValueError(f"'axis' must be None, one integer or a pair of integers, got {axis!r}")
-    if ord in ("euclidean", "fro", 2):
+    if ord in ("euclidean", 2):
         return reduce_euclidean_norm(t, axis, keep)
     if isinstance(ord, str) or not ord > 0:
-        raise ValueError(f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {ord!r}")
+        raise ValueError(
+            f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {ord!r}"
+            + (": 'fro' is a matrix norm, of two axes" if ord == "fro" else "")
+        )
     if ord == 1:
         return reduce_sum(REGISTRY["abs"](t), axis, keep)
     if ord == math.inf:

@@ -56,6 +56,13 @@ def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
     return REGISTRY["transpose"](t, perm=tuple(perm)), tuple(perm)
 
 
+def _numbers(values: Any, op: str) -> Tensor:
+    t = as_operand(values)
+    if t._aval.dtype.kind not in "iufV":
+        raise InvalidArgumentError(f"{op} needs real numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
+    return t
+
+
 def _descending(direction: str) -> bool:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING', got {direction!r}")
@@ -91,7 +98,7 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     array([1., 2., 3.], dtype=float32)
     """
     down = _descending(direction)
-    t, perm = _last(as_operand(values), axis)
+    t, perm = _last(_numbers(values, "sort"), axis)
     y = _taken(t, np.asarray(_order(t, descending=down)._value))
     return y if perm is None else REGISTRY["transpose"](y, perm=perm)
 
@@ -130,7 +137,7 @@ def argsort(
     array([1, 2, 0], dtype=int32)
     """
     down = _descending(direction)
-    t, perm = _last(as_operand(values), axis)
+    t, perm = _last(_numbers(values, "argsort"), axis)
     order = np.asarray(_order(t, descending=down)._value).astype(np.int32)
     return wrap(order if perm is None else order.transpose(perm))
 
@@ -182,7 +189,7 @@ def top_k(
     >>> values.numpy(), indices.numpy()
     (array([5., 3.], dtype=float32), array([1, 2], dtype=int32))
     """
-    t = as_operand(input)
+    t = _numbers(input, "top_k")
     n = scalar_int(k)
     if not t._aval.shape:
         raise InvalidArgumentError("top_k needs a tensor with at least one axis, not a scalar")
