@@ -28,6 +28,7 @@ NAMESPACES: dict[str, tuple[str | None, Any]] = {
     "gtape.math": ("math", gtape.math),
     "gtape.nn": ("nn", gtape.nn),
     "gtape.linalg": ("linalg", gtape.linalg),
+    "gtape.image": ("image", gtape.image),
 }
 
 
