@@ -19,6 +19,7 @@ from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 from gtape.verify.proof_cells import Setting, boxed, settings, unseen
+from gtape.verify.proof_complex import MAKES_COMPLEX, complex_cases
 from gtape.verify.proof_normal import Zero, agree
 from gtape.verify.proof_rules import Cell, Identity, cells
 from gtape.verify.proof_text import counterexample
@@ -148,7 +149,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         raise ValueError(f"{name} has no mirror: declare one in symbolic/mirrors")
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
-    for setting in settings(prim):
+    for setting in () if name in MAKES_COMPLEX else settings(prim):
         points: list[dict[Any, Any]] = []
         for cell, todo in cells(setting):
             run.cell(cell, todo)
@@ -157,6 +158,10 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         if run.counterexample is not None:
             return Proof(name, run.cases, run.counterexample)
     missing = [m for pairs in visited.values() for m in unseen(prim, pairs[0][0].params, pairs)]
+    for c in complex_cases(prim, seconds=seconds):
+        run.cases.append(Case(c.shapes, c.params, ("complex numbers",), c.direction, c.argument, c.how, c.seconds))
+        if c.counterexample is not None:
+            return Proof(name, run.cases, c.counterexample)
     return Proof(name, run.cases, None, tuple(missing))
 
 
