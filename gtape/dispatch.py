@@ -97,17 +97,16 @@ def held(xp: Any, g: Any, c: Any) -> Any:
     """`c`, a slope times `g`, with zero for NaN where `g` is zero; the exact worlds have no infinite slopes."""
     values = c._value if c.__class__ is Tensor else c
     if values.__class__ is float:
-        return c if values == values or g != 0.0 else 0.0
-    if getattr(values, "dtype", _OBJECT).kind == "O":
+        if values == values or (g._value if g.__class__ is Tensor else g) != 0.0:
+            return c
+        return wrap(0.0) if c.__class__ is Tensor else 0.0
+    if not isinstance(values, (np.ndarray, np.generic)) or values.dtype.kind == "O":
         return c
     # argmax stops at the first NaN, and is several times quicker than a look at all elements.
     if not values.size or (top := values.item(values.argmax())) == top:
         return c
     zero = (g._value if g.__class__ is Tensor else g) == 0
     return xp.where(zero, 0, c) if c.__class__ is Tensor else np.where(zero, c.dtype.type(0), c)[()]
-
-
-_OBJECT = np.dtype(object)
 
 
 class Pull:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
+from gtape.dispatch import held
 from gtape.record import COT, LEAF, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
 from gtape.tape import UnconnectedGradients, verify_mode
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -55,6 +56,8 @@ def jvp_of(
                 c = t if p == 1 else -t if p == -1 else xp.zeros_like(t) if p == 0 else t * p
             else:
                 c = t * p(xp, y, *xs, **params)
+                if prim.holds_zero:
+                    c = held(xp, t, c)
                 if prim.selects:
                     mask = p(xp, y, *xs, **params)
                     mask = getattr(mask, "_value", mask)

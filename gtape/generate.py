@@ -427,15 +427,15 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         for active in ((0,), (1,), (0, 1))
     ]
     # What was made for operands of these shapes and dtypes before: the result's Aval, and a backward step a plan.
-    known: dict[tuple[Any, Any], tuple[Any, tuple[Any, Any, Any]]] = {}
+    known: dict[tuple[Any, Any], Any] = {}
 
-    def learn(ax: Any, ay: Any, v: Any) -> tuple[Any, tuple[Any, Any, Any]]:
+    def learn(ax: Any, ay: Any, v: Any) -> Any:
         out = make_aval(v.dtype, v.shape)
-        steps = tuple([None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans])
+        steps: Any = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
         if len(known) >= _MOST_KNOWN:
             known.clear()
-        known[ax, ay] = found = (out, steps if out.inexact else (None, None, None))
-        return found  # type: ignore[return-value]
+        known[ax, ay] = found = (out, steps if out.inexact else None)
+        return found
 
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         if x.__class__ is not Tensor or y.__class__ is not Tensor:
@@ -469,7 +469,8 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         rb = y._record
         if ra is None and rb is None:
             return t
-        tapes = s.tapes
+        tapes: Any = s.tapes
+        parents: Any
         if rb is None:
             k, parents = 0, ra
             if ra[6] is not tapes:
@@ -486,7 +487,7 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         pull = None if steps is None else steps[k]
         if pull is None:
             return record_op(s, prim, (x, y), {}, t) if s.sessions else t
-        plan = plans[k]
+        plan: Any = plans[k]
         keep = plan.keep
         t._record = [
             next(count), None, pull, parents, None if keep is None else (x if keep[0] else None, y if keep[1] else None),

@@ -106,6 +106,8 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
     reads : tuple of frozenset
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+    holds_zero : bool
+        Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     complex : bool, callable or str
         What it does with complex numbers. False: refuses them. True: kernel and rules hold for them as they are (the
         default of linear primitives). A callable: the kernel to use instead; the rules hold. A str: that function of
@@ -113,8 +115,8 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "infix", "ints", "jvp", "kernel",
-        "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans", "promotes", "public", "reads",
+        "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
+        "ints", "jvp", "kernel", "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans", "promotes", "public", "reads",
         "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "variadic", "vjp",
     )  # fmt: skip
 
@@ -142,6 +144,7 @@ class Primitive:
         self.complex: Any = data.pop("complex", kind == "linear")
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = data.pop("domain")
+        self.holds_zero: bool = data.pop("holds_zero", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
@@ -290,7 +293,7 @@ def elementwise(
     params : sequence of str
         Names of static keyword parameters that kernel, rules and mirror take.
     **data
-        kinks, special, ulps, summary, example, public, selects, infix, complex: see `Primitive`.
+        kinks, special, ulps, summary, example, public, selects, infix, complex, holds_zero: see `Primitive`.
 
     Returns
     -------
