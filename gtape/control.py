@@ -264,12 +264,11 @@ class _CustomGradient:
 def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     flat = nest.flatten(list(args))
     tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
-    inputs = nest.pack_sequence_as(list(args), tensors) if flat else list(args)
     before = record.get_stack()
     probe: dict[int, Any] = {}
     record.set_stack(before.sessions, probe)
     try:
-        y, grad_fn = f(*inputs, **kwargs)
+        y, grad_fn = f(*args, **kwargs)  # as they came: a number stays a number
     finally:
         record.restore_stack(before)
     if before.probe is not None:

@@ -116,8 +116,9 @@ class Primitive:
 
     __slots__ = (
         "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
-        "ints", "jvp", "kernel", "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans", "promotes",
-        "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "variadic", "vjp",
+        "ints", "jvp", "kernel", "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans",
+        "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps",
+        "variadic", "vjp",
     )  # fmt: skip
 
     partials: tuple[Partial, ...] | None
