@@ -401,7 +401,7 @@ class GradientTape:
         r, seed = target._record, target._aval.one
         if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
             return None
-        flat = sources if sources.__class__ is list else (sources,)
+        flat: Any = sources if sources.__class__ is list else (sources,)
         records = []
         for s in flat:
             if s.__class__ not in _SIMPLE or not s._aval.real:
