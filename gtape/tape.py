@@ -403,6 +403,7 @@ class GradientTape:
             return None
         flat: Any = sources if sources.__class__ is list else (sources,)
         records = []
+        s: Any
         for s in flat:
             if s.__class__ not in _SIMPLE or not s._aval.real:
                 return None
