@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import digits
+from gtape.symbolic.balls import digits, to_float
 from gtape.symbolic.program import Program, build
 from gtape.tape import GradientTape
 from gtape.tensor import wrap
-from gtape.verify.oracle import Failure, Oracle, TooDeep
+from gtape.verify.oracle import Failure, Oracle, TooDeep, turned
 from gtape.verify.verdict import Finding
 
 __all__ = ["blame"]
@@ -106,8 +106,9 @@ def _wrong_element(program: Program, oracle: Oracle, got: list[Any], limit: int 
                 x = oracle.along(s, index)
             except (ArithmeticError, TooDeep):
                 continue
-            high = float(x)
-            off = abs(float(g[index]) - high) / max(abs(high), 1e-300) if np.isfinite(g[index]) else np.inf
+            x = turned(x).item() if g.dtype.kind == "c" else x
+            high = to_float(x).item()
+            off = abs(g[index].item() - high) / max(abs(high), 1e-300) if np.isfinite(g[index]) else np.inf
             if off > best[0]:
                 best = (off, (s, index), digits(x), g[index].item())
     return best[1], best[2], best[3]

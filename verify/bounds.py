@@ -104,7 +104,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     own: Any = (
         tuple([forward * spacing(_largest(v), dtype) for v in y])
         if isinstance(y, tuple)
-        else forward * spacing(y, dtype)
+        else forward * spacing(_largest(y) if prim.name in _BY_NORM else y, dtype)
     )
     terms = _TERMS.get(prim.name)
     if terms is not None:
@@ -143,6 +143,7 @@ def _carried_to(
     prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
 ) -> Any:
     def along(t: list[Any]) -> Any:
+        t = [m + 0j if m is not None and _is_complex(v) else m for m, v in zip(t, values, strict=True)]
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
         if moved is None:
             return np.zeros(shape)
@@ -213,6 +214,10 @@ _STABLE: dict[str, tuple[float, float]] = {
     "inverse": (0.5, 5.0),
     "cholesky": (0.5, 1.5),
     "eigh": (2.0, 2.0),
+    "expm": (4.0, 4.0),
+    "expm_form": (4.0, 4.0),
+    "pinv": (2.0, 4.0),
+    "tridiagonal_solve": (0.5, 4.0),
     "svd": (2.0, 2.0),
     "qr": (2.0, 2.0),
     "safe_quotient": (0.51, 0.0),
@@ -225,7 +230,7 @@ _STABLE: dict[str, tuple[float, float]] = {
 
 
 def _softmax(x: Any, axis: int) -> Any:
-    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
@@ -243,12 +248,15 @@ _WIDE = frozenset(
         "det",
         "det_form",
         "eigh",
+        "expm",
+        "expm_form",
         "inverse",
         "log_abs_det",
         "log_softmax",
         "logsumexp",
         "logsumexp_slope",
         "norm",
+        "pinv",
         "qr",
         "softmax",
         "softmax_center",
@@ -259,11 +267,11 @@ _WIDE = frozenset(
     }
 )
 _BY_ELIMINATION = frozenset(
-    {
-        "cholesky", "cofactors", "det", "det_form", "det_sign", "eigh", "inverse", "log_abs_det", "qr", "solve", "svd",
-        "triangular_solve",
-    }  # fmt: skip
+    "cholesky cofactors det det_form det_sign eigh expm expm_form inverse log_abs_det pinv qr solve svd "
+    "triangular_solve tridiagonal_solve".split()
 )
+# Accurate against the largest element of the result.
+_BY_NORM = frozenset({"expm", "expm_form", "pinv"})
 _COFACTORS = frozenset({"cofactors", "det_form"})
 _SCATTERING = frozenset({"scatter", "scatter_rows"})
 _AVERAGING = frozenset({"reduce_mean", "center"})

@@ -146,7 +146,7 @@ def test_a_rule_that_reads_what_it_is_not_given(monkeypatch: pytest.MonkeyPatch)
 
 def test_agreement_that_no_form_shows_is_certified_only(monkeypatch: pytest.MonkeyPatch) -> None:
     # atan(x) + atan(1/x) is pi/2 for positive x, which is no relation that the normal form knows
-    rule = lambda xp, y, x: 2 * (xp.atan(x) + xp.atan(1 / x)) / (xp.pi * xp.ln2 * x)  # noqa: E731
+    rule = lambda xp, y, x: 2 * (xp.atan(x) + xp.atan(1 / x)) / (xp.pi * xp.ln2 * x)
     _plant(monkeypatch, "log2", partials=(rule,))
     proof = prove("log2")
     assert proof.certified and not proof.proved and proof.counterexample is None
