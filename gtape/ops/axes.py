@@ -95,7 +95,10 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     InvalidArgumentError
         When it is out of range.
     """
-    a = scalar_int(axis)
+    try:
+        a = scalar_int(axis)
+    except TypeError:
+        raise InvalidArgumentError(f"an axis must be one integer, got {axis!r}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"

@@ -9,7 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.births import born
 from gtape.dispatch import operands
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.ops.axes import one_axis, scalar_int, static_ints
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -251,6 +251,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     ------
     TypeError
         For what is no dtype.
+    gtape.errors.UnimplementedError
+        Between numbers and strings.
 
     Examples
     --------
@@ -260,6 +262,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     """
     t = as_operand(x)
     wanted = dtypes.np_dtype(dtype)
+    if (t._aval.dtype.kind in "OSU") != (wanted.kind in "OSU"):
+        raise UnimplementedError(f"Cast {t.dtype.name} to {dtypes.as_dtype(wanted).name} is not supported")
     return t if t._aval.dtype == wanted else _cast(t, dtype=wanted)
 
 
