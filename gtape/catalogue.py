@@ -32,6 +32,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.spectral": ("linalg",),
     "gtape.ops.nn": ("nn",),
+    "gtape.ops.activation_functions": ("nn",),
+    "gtape.ops.losses": ("nn",),
     "gtape.ops.correlation": (),
     "gtape.ops.convolution": ("nn",),
     "gtape.ops.pooling": ("nn",),

@@ -93,6 +93,7 @@ softplus = elementwise(
     special=_TAILS,
     summary="Softplus, log(1 + exp(x)).",
     example=((0.0,), 0.6931471805599453),
+    arguments=("features",),
 )
 log_sigmoid = elementwise(
     "log_sigmoid",
@@ -112,6 +113,7 @@ softsign = elementwise(
     special=(0.0, 1.0, -1.0),
     summary="Softsign, x / (1 + abs(x)).",
     example=((1.0,), 0.5),
+    arguments=("features",),
 )
 softsign_slope = elementwise(
     "softsign_slope",
@@ -131,6 +133,7 @@ elu = elementwise(
     special=(0.0, -36.7),
     summary="Exponential linear unit: x for x >= 0, exp(x) - 1 below.",
     example=((-1.0,), -0.6321205588285577),
+    arguments=("features",),
 )
 elu_slope = elementwise(
     "elu_slope",
@@ -161,6 +164,7 @@ selu = elementwise(
     special=(0.0, -36.7),
     summary="Scaled exponential linear unit: scale*x for x >= 0, scale*alpha*(exp(x) - 1) below.",
     example=((1.0,), 1.0507009873554805),
+    arguments=("features",),
 )
 selu_slope = elementwise(
     "selu_slope",

@@ -74,6 +74,7 @@ relu_slope = elementwise(
 relu = elementwise(
     "relu", _relu, lambda xp, y, x: xp.relu_slope(x), scalar=_relu_float, kinks=(0.0,), selects=True,
     ints=True, ulps=0.5, summary="Rectified linear unit, max(x, 0); the slope at 0 is 0.", example=((1.5,), 1.5),
+    arguments=("features",),
 )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ relu6_slope = elementwise(
 
 relu6 = elementwise(
     "relu6", _relu6, lambda xp, y, x: xp.relu6_slope(x), kinks=(0.0, 6.0), selects=True, ints=True, ulps=0.5,
-    summary="min(max(x, 0), 6); the slopes at 0 and 6 are 0.", example=((7.5,), 6.0),
+    summary="min(max(x, 0), 6); the slopes at 0 and 6 are 0.", example=((7.5,), 6.0), arguments=("features",),
 )  # fmt: skip
 
 
@@ -114,7 +115,7 @@ leaky_relu_slope = elementwise(
 leaky_relu = elementwise(
     "leaky_relu", _leaky_relu, lambda xp, y, x, *, alpha=0.2: xp.leaky_relu_slope(x, alpha=alpha), params=("alpha",),
     kinks=(0.0,), ulps=0.5, summary="x where x > 0, otherwise alpha * x; the slope at 0 is alpha.",
-    example=((1.5,), 1.5),
+    example=((1.5,), 1.5), arguments=("features",),
 )  # fmt: skip
 
 

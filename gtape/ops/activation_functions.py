@@ -1,0 +1,104 @@
+"""Activations that take more than a tensor: crelu, gelu, and silu with its factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.dispatch import operands
+from gtape.ops.join import concat
+from gtape.ops.selection import relu
+from gtape.primitive import REGISTRY
+from gtape.tensor import Tensor, as_operand
+
+__all__ = ["crelu", "gelu", "silu"]
+
+
+def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
+    """The positive part and the negative part, side by side along an axis.
+
+    Parameters
+    ----------
+    features : tensor of floats
+    axis : int
+        Where the result has twice as many elements.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.crelu([1.0, -2.0]).numpy()
+    array([1., 0., 0., 2.], dtype=float32)
+    """
+    x = as_operand(features)
+    return relu(concat([x, -x], axis))  # type: ignore[no-any-return]
+
+
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+    """Gaussian error linear unit, x times the standard normal distribution function.
+
+    Parameters
+    ----------
+    features : tensor of floats
+    approximate : bool
+        Use ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))`` instead.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `features`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a tensor that is not of floats.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.gelu(tf.constant([1.0, -10.0], tf.float64)).numpy()
+    array([ 8.41344746e-01, -7.61985302e-23])
+    """
+    return REGISTRY["gelu_tanh" if approximate else "gelu"].function(features)  # type: ignore[no-any-return]
+
+
+def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
+    """Sigmoid linear unit or swish, ``x * sigmoid(beta * x)``.
+
+    Parameters
+    ----------
+    features : tensor of floats
+    beta : float or tensor
+        Differentiable, too, if it is a tensor.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `features`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a tensor that is not of floats, or a `beta` of another dtype.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.silu([0.0, 1.0]).numpy()
+    array([0.       , 0.7310586], dtype=float32)
+    """
+    if beta.__class__ is float and beta == 1.0:
+        return REGISTRY["silu"].function(features)  # type: ignore[no-any-return]
+    x, factor = operands(features, beta)
+    return x * REGISTRY["sigmoid"](factor * x)  # type: ignore[no-any-return]
