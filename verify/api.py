@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape import nest, record
+from gtape.errors import UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
-from gtape.symbolic.balls import Undecided, digits, objects, precision, to_float
+from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, to_float
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.verify.examine import PRECISIONS, examine
-from gtape.verify.oracle import Oracle, TooDeep
+from gtape.verify.oracle import Oracle, TooDeep, turned
+from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["ExactNumber", "check", "exact", "judge"]
@@ -45,10 +47,10 @@ class ExactNumber(str):
 
     radius: float
 
-    def __new__(cls, ball: arb, n: int) -> ExactNumber:
+    def __new__(cls, ball: Any, n: int) -> ExactNumber:
         made = super().__new__(cls, digits(ball, n))
-        rounding = abs(float(ball)) * 10.0 ** (1 - n)
-        made.radius = float(ball.rad()) + rounding
+        rounding = float(abs(ball)) * 10.0 ** (1 - n)
+        made.radius = radius(ball).item() + rounding
         return made
 
 
@@ -126,12 +128,24 @@ class _Recording:
         for i, t in enumerate(self.level):
             if t is None or t._record is None:
                 continue
-            rows = self.tape.jacobian(t, self.inputs)
             program = build([(t._record, t._value)], self.inputs)
+            if t._aval.complex or any(x._aval.complex for x in self.inputs):
+                yield from self._complex_rows(i, t, program)
+                continue
+            rows = self.tape.jacobian(t, self.inputs)
             for index in np.ndindex(*t._aval.shape):
                 seed = np.zeros(t._aval.shape, t._aval.dtype)
                 seed[index] = 1
                 yield (i, index), program, [seed], [None if r is None else np.asarray(_raw(r))[index] for r in rows]
+
+    def _complex_rows(self, i: int, t: Tensor, program: Program) -> Any:
+        """The gradients of the real and of the imaginary part of each element: there is no complex Jacobian."""
+        for index in np.ndindex(*t._aval.shape):
+            for weight in (1, 1j) if t._aval.complex else (1,):
+                seed = np.zeros(t._aval.shape, t._aval.dtype)
+                seed[index] = weight
+                got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
+                yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
 
     def assemble(self, rows: dict[Any, list[Any]], zero: Any) -> Any:
         """Put rows into the structure of the derivative: an array, or nested tuples of arrays for several arguments."""
@@ -261,6 +275,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
         raise ValueError(f"digits is a positive whole number, not {digits!r}")
     recording = _Recording(f, args, _validated(order))
+    _no_complex_jacobian(recording, order)
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():
@@ -271,13 +286,21 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
                 row.append(None)
                 continue
             made = np.empty(t._aval.shape, dtype=object)
-            b = objects(b)
+            b = turned(b) if t._aval.complex else objects(b)
             for index in np.ndindex(*t._aval.shape):
                 made[index] = ExactNumber(b[index], digits)
             row.append(made if t._aval.shape else made[()])
         rows[place] = row
     result = recording.assemble(rows, zero)
     return result
+
+
+def _no_complex_jacobian(recording: _Recording, order: int) -> None:
+    if order > 1 and any(t._aval.complex for t in recording.inputs):
+        raise UnimplementedError(
+            "a function of complex numbers has no complex Hessian: `check` takes order=2; for the numbers themselves, "
+            "differentiate by real and imaginary parts joined by gtape.complex"
+        )
 
 
 def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
@@ -314,12 +337,12 @@ def _tight(g: Any, wanted: int) -> bool:
     if g is None:
         return True
     for ball in objects(g).ravel().tolist():
-        b = ball if isinstance(ball, arb) else arb(ball)
+        b = ball if isinstance(ball, (arb, acb)) else arb(ball)
         if not b.is_finite():
             return False
-        loose = b.rad() != 0 and b.rel_accuracy_bits() < wanted * 3.33
+        loose = not b.is_exact() and b.rel_accuracy_bits() < wanted * 3.33
         # A ball around 0 that stays: far below what any float can hold it is 0.
-        if loose and not (b.contains(0) and float(b.rad()) < 1e-320):
+        if loose and not (b.contains(0) and radius(b).item() < 1e-320):
             return False
     return True
 
@@ -354,6 +377,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     """
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     recording = _Recording(f, arguments, _validated(order))
+    _no_complex_jacobian(recording, order)
     shapes = [t._aval.shape for t in recording.inputs]
     blocks = _blocks(claimed, shapes, order, "claimed")
     report = Report()
@@ -442,7 +466,7 @@ def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any])
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
     s, index = finding.element
-    interval = _one_sided(program, seeds, s, index)
+    interval = None if isinstance(finding.got, complex) else _one_sided(program, seeds, s, index)
     if interval is not None:
         low, high = interval
         got = float(finding.got)
@@ -455,7 +479,7 @@ def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any])
             f"the claimed value lies {'inside' if inside else 'outside'}"
         )
         return finding
-    got, truth = float(finding.got), float(finding.exact)
+    got, truth = finding.got, _parsed(finding.exact)
     scale = _scale(program)
     if not np.isfinite(got):
         finding.verdict, finding.reason = (
@@ -477,11 +501,16 @@ def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any])
     return finding
 
 
+def _parsed(text: str) -> Any:
+    """The number that `digits` wrote."""
+    return complex(*map(float, text.strip("()").replace("j", "").split(","))) if "j" in text else float(text)
+
+
 def _scale(program: Program) -> float:
     """The largest magnitude along the program: what cancellation can leave an error of."""
     largest = 1.0
     for node in program.nodes:
-        v = np.asarray(node.output, dtype=np.float64) if not isinstance(node.output, tuple) else np.zeros(1)
+        v = np.zeros(1) if isinstance(node.output, tuple) else np.abs(widest(node.output))
         finite = np.abs(v[np.isfinite(v)]) if v.ndim else np.abs(v.reshape(1)[np.isfinite(v.reshape(1))])
         if finite.size:
             largest = max(largest, float(np.max(finite)))

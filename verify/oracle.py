@@ -137,6 +137,7 @@ class Oracle:
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
         self.flips: list[Node] = []
+        self._declares: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
     # ------------------------------------------------------------------------------------------ values
@@ -252,7 +253,9 @@ class Oracle:
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in balls."""
-        parts = list(g) if isinstance(g, tuple) else [g]
+        outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        given = g if isinstance(g, tuple) else (g,)
+        parts = [turned(p) if is_complex(o) else p for p, o in zip(given, outs, strict=True)]
         sub, outputs, seeds = trace_back(node)
         env: dict[int, Any] = {}
         for n in sub.nodes:
@@ -269,7 +272,8 @@ class Oracle:
                 env[n.index] = self.env[same[0] if same else known[-1]]
             else:
                 env[n.index] = self._value_in(sub, n, env)
-        return [None if o is None else env[o] for o in outputs]
+        # The user's function speaks TensorFlow's convention.
+        return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
 
     @staticmethod
     def _value_in(sub: Program, n: Node, env: dict[int, Any]) -> Any:
@@ -330,6 +334,20 @@ class Oracle:
             env[i] = value
         return env
 
+    def _followed(self, node: Node) -> GradMark | None:
+        """Of what a node is the gradient, as jets of that can tell.
+
+        They cannot where a declared custom gradient takes part, which is the derivative of nothing: there the recorded
+        backward ops are the definition, and are followed like any others.
+        """
+        mark = node.mark
+        if mark is None:
+            return None
+        if mark.key not in self._declares:
+            inside = [self.program.nodes[i] for i in self.program.ancestors(mark.targets)]
+            self._declares[mark.key] = any(n.kind == "custom" and n.prim.declared is not None for n in inside)
+        return None if self._declares[mark.key] else mark
+
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
         if k > 1 and any(_varies(env[j]) for j in node.inputs):
@@ -383,7 +401,33 @@ class Oracle:
         if error:
             failures.append(Failure("replay", None, error))
         failures += self.certify_marks(1, tangents, env, only)
+        failures += self.certify_unfollowed()
         return failures
+
+    def certify_unfollowed(self) -> list[Failure]:
+        """Where jets cannot follow an inner gradient, at least each rule that it used must be that of its mirror."""
+        failures: list[Failure] = []
+        seen: set[int] = set()
+        for node in self.program.nodes:
+            mark = node.mark
+            if mark is None or mark.key in seen or self._followed(node) is not None:
+                continue
+            seen.add(mark.key)
+            for i, (g, made) in self._inner_sweep(mark).items():
+                failure = self.certify_rule(self.program.nodes[i], g, made)
+                if failure is not None:
+                    failure.mark = mark
+                    failures.append(failure)
+        return failures
+
+    def _inner_sweep(self, mark: GradMark) -> dict[int, Any]:
+        """The cotangents of an inner gradient, in balls: node -> (what arrived, what its rule made of it)."""
+        start: dict[int, Any] = {}
+        for t, c in zip(mark.targets, mark.cotangents, strict=True):
+            start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
+        kept: dict[int, Any] = {}
+        self.sweep(start, kept)
+        return kept
 
     def certify_marks(
         self, k: int, tangents: dict[int, list[Any]], env: dict[int, Any], only: Iterable[int]
@@ -393,7 +437,7 @@ class Oracle:
         wanted = set(only)
         groups: dict[int, list[Node]] = {}
         for i in wanted:
-            mark = self.program.nodes[i].mark
+            mark = self._followed(self.program.nodes[i])
             if mark is not None:
                 groups.setdefault(mark.key, []).append(self.program.nodes[i])
         if groups and k >= 3:
@@ -482,11 +526,7 @@ class Oracle:
         for node in self.program.nodes:
             if node.mark is not None and node.mark.key not in seen:
                 seen.add(node.mark.key)
-                start: dict[int, Any] = {}
-                for t, c in zip(node.mark.targets, node.mark.cotangents, strict=True):
-                    start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
-                kept: dict[int, Any] = {}
-                self.sweep(start, kept)
+                kept = self._inner_sweep(node.mark)
                 for i, pair in kept.items():
                     records.setdefault(i if i not in records else -1 - i, pair)
         for i, (g, made) in records.items():
@@ -529,7 +569,8 @@ class Oracle:
         world, deeper = jet_world(1), jet_world(2)
         for i in only:
             node = self.program.nodes[i]
-            if node.mark is None:
+            mark = self._followed(node)
+            if mark is None:
                 continue
             if int(np.prod(node.shape)) > limit:
                 raise TooDeep(
@@ -537,7 +578,6 @@ class Oracle:
                 )
             if is_complex(node.output):
                 raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
-            mark = node.mark
             inside = self.program.ancestors([*mark.targets, *mark.cotangents])
             values = np.empty(node.shape, dtype=object)
             slopes = np.empty(node.shape, dtype=object)

@@ -14,7 +14,7 @@ from gtape.verify.bounds import NoiseWorld, spread_of
 from gtape.verify.examine import PRECISIONS, ROUNDINGS, settle
 from gtape.verify.noise import RUNS, SPREADS
 from gtape.verify.oracle import Oracle, TooDeep, jet_world
-from gtape.verify.ulp import spacing, ulps_between
+from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["check_jvp"]
@@ -54,7 +54,7 @@ def _examine(program: Program, tangents: list[Any], got: Any) -> Report:
     reason: Any = ""
     for node in program.nodes:
         values = node.output if isinstance(node.output, tuple) else (node.output,)
-        if any(np.asarray(v).dtype.kind == "f" and not np.isfinite(v).all() for v in values):
+        if any(np.asarray(v).dtype.kind in "fc" and not np.isfinite(v).all() for v in values):
             return Report(
                 [
                     Finding(
@@ -114,7 +114,7 @@ def _compare(program: Program, exact: Any, got: Any, tangents: list[Any]) -> Rep
     high, low = to_double_double(exact)
     rad = radius(exact)
     dtype = got.dtype
-    off = np.abs((got.astype(np.float64) - high) - low)
+    off = np.abs((widest(got) - high) - low)
     tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
     ulps = ulps_between(got, high, low, dtype)
     worst = float(np.max(ulps, initial=0.0))
@@ -165,11 +165,12 @@ def _global_bound(program: Program, tangents: list[Any], dtype: Any) -> Any:
 def _noisy_jvp(program: Program, tangents: list[Any], world: Any) -> Any:
     env: dict[int, Any] = {}
     moving: dict[int, Any] = {
-        i: np.asarray(t, dtype=np.float64) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes
+        i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes
     }
     for node in program.nodes:
         i = node.index
-        fixed = node.kind == "op" and not isinstance(node.output, tuple) and np.asarray(node.output).dtype.kind != "f"
+        several = isinstance(node.output, tuple)
+        fixed = node.kind == "op" and not several and np.asarray(node.output).dtype.kind not in "fc"
         env[i] = np.asarray(node.output) if fixed else program.step(world, node, env)
         if node.kind == "custom":
             moved = [moving.get(j) for j in node.body]
@@ -185,4 +186,4 @@ def _noisy_jvp(program: Program, tangents: list[Any], world: Any) -> Any:
                 )
                 moving[i] = t if i not in moving or t is None else moving[i] + t
     found = moving.get(program.outputs[0])
-    return np.zeros(np.shape(env[program.outputs[0]])) if found is None else np.asarray(found, dtype=np.float64)
+    return np.zeros(np.shape(env[program.outputs[0]])) if found is None else widest(found)
