@@ -1,4 +1,7 @@
-"""The part of Keras that code written for tapes uses: optimizers, losses, layers, models, metrics."""
+"""The part of Keras that code written for tapes uses: optimizers, losses, layers, models, metrics.
+
+A Keras-layer variable is a `gtape.Variable`: tapes watch it when it is read, and `tape.watch` takes it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,46 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gtape.keras import optimizers
+    from gtape.keras import (
+        activations,
+        backend,
+        constraints,
+        initializers,
+        layers,
+        losses,
+        metrics,
+        models,
+        optimizers,
+        regularizers,
+        utils,
+    )
+    from gtape.keras.layers.layer import Layer
+    from gtape.keras.layers.symbolic import Input, KerasTensor
+    from gtape.keras.models import Model, Sequential
+    from gtape.variable import Variable
 
-__all__ = ["optimizers"]
+__all__ = [
+    "Input", "KerasTensor", "Layer", "Model", "Sequential", "Variable", "activations", "backend", "config",
+    "constraints", "initializers", "layers", "losses", "metrics", "models", "optimizers", "regularizers", "utils",
+]  # fmt: skip
+
+# Loaded when first asked for: a script that only needs an optimizer loads no layers.
+_HOMES = {
+    "Input": "gtape.keras.layers.symbolic", "KerasTensor": "gtape.keras.layers.symbolic",
+    "Layer": "gtape.keras.layers.layer", "Model": "gtape.keras.models", "Sequential": "gtape.keras.models",
+    "Variable": "gtape.variable",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "config":
+        return importlib.import_module("gtape.keras.backend")
     if name in __all__:
         return importlib.import_module(f"gtape.keras.{name}")
     raise AttributeError(f"module 'gtape.keras' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -155,11 +155,11 @@ class Adadelta(Optimizer):
     --------
     >>> import gtape as tf
     >>> x = tf.Variable([1.0])
-    >>> optimizer = tf.keras.optimizers.Adadelta(1.0, rho=0.0, epsilon=1.0)
-    >>> int(optimizer.apply_gradients([(tf.constant([0.75]), x)]))
+    >>> optimizer = tf.keras.optimizers.Adadelta(2.0, rho=0.0, epsilon=1.0)
+    >>> int(optimizer.apply_gradients([(tf.constant([0.0]), x)]))
     1
     >>> x.numpy()
-    array([0.4], dtype=float32)
+    array([1.], dtype=float32)
     """
 
     slots = ("accumulated_grad", "accumulated_delta_var")

@@ -1,0 +1,199 @@
+"""Activation functions under Keras's names; `get` finds them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gtape
+from gtape.keras.lookup import by_name
+from gtape.primitive import REGISTRY
+from gtape.tensor import Tensor, convert_to_tensor
+
+__all__ = [
+    "elu", "exponential", "gelu", "get", "hard_sigmoid", "hard_silu", "hard_swish", "leaky_relu", "linear",
+    "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softsign",
+    "swish", "tanh",
+]  # fmt: skip
+
+
+def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
+    """``max(x, 0)``, or a line with kinks of your choice.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    negative_slope : float
+        The slope below the threshold.
+    max_value : float, optional
+        The value where the function stops rising.
+    threshold : float
+        Below it ``negative_slope * (x - threshold)``, above it x.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.relu(tf.constant([-2.0, 2.0]), negative_slope=0.5).numpy()
+    array([-1.,  2.], dtype=float32)
+    """
+    x = convert_to_tensor(x)
+    if threshold != 0:
+        y = gtape.where(x > threshold, x, negative_slope * (x - threshold))
+        return y if max_value is None else gtape.minimum(y, max_value)  # type: ignore[no-any-return]
+    if max_value == 6 and not negative_slope:
+        return gtape.nn.relu6(x)  # type: ignore[no-any-return]
+    y = gtape.nn.leaky_relu(x, negative_slope) if negative_slope else gtape.nn.relu(x)
+    return y if max_value is None else gtape.minimum(y, max_value)  # type: ignore[no-any-return]
+
+
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x above 0, ``alpha * (exp(x) - 1)`` below.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.elu(tf.constant([-1000.0, 2.0]), alpha=0.5).numpy()
+    array([-0.5,  2. ], dtype=float32)
+    """
+    y = gtape.nn.elu(x)
+    return y if alpha == 1.0 else gtape.where(convert_to_tensor(x) > 0, y, alpha * y)  # type: ignore[no-any-return]
+
+
+def gelu(x: Any, approximate: bool = False) -> Tensor:
+    """x times the probability that a normal variable is less; `approximate` takes a formula with tanh for that.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.gelu(tf.constant([0.0, 40.0])).numpy()
+    array([ 0., 40.], dtype=float32)
+    """
+    exact = gtape.nn.gelu
+    return REGISTRY["gelu_tanh"](convert_to_tensor(x)) if approximate else exact(x)  # type: ignore[no-any-return]
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
+    """x above 0, ``negative_slope * x`` below.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.leaky_relu(tf.constant([-2.0, 2.0]), 0.25).numpy()
+    array([-0.5,  2. ], dtype=float32)
+    """
+    return gtape.nn.leaky_relu(x, negative_slope)  # type: ignore[no-any-return]
+
+
+def softmax(x: Any, axis: int = -1) -> Tensor:
+    """Exponentials divided by their sum.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.softmax(tf.constant([[0.0, 0.0]])).numpy()
+    array([[0.5, 0.5]], dtype=float32)
+    """
+    return gtape.nn.softmax(x, axis=axis)  # type: ignore[no-any-return]
+
+
+def log_softmax(x: Any, axis: int = -1) -> Tensor:
+    """The logarithm of `softmax`."""
+    return gtape.nn.log_softmax(x, axis=axis)  # type: ignore[no-any-return]
+
+
+def linear(x: Any) -> Any:
+    """x itself."""
+    return x
+
+
+def exponential(x: Any) -> Tensor:
+    """``exp(x)``."""
+    return gtape.exp(x)  # type: ignore[no-any-return]
+
+
+def hard_sigmoid(x: Any) -> Tensor:
+    """``clip(x / 6 + 1/2, 0, 1)``."""
+    return gtape.nn.hard_sigmoid(x)  # type: ignore[no-any-return]
+
+
+def hard_silu(x: Any) -> Tensor:
+    """``x * hard_sigmoid(x)``."""
+    x = convert_to_tensor(x)
+    return x * hard_sigmoid(x)  # type: ignore[no-any-return]
+
+
+def log_sigmoid(x: Any) -> Tensor:
+    """The logarithm of `sigmoid`."""
+    return gtape.nn.log_sigmoid(x)  # type: ignore[no-any-return]
+
+
+def mish(x: Any) -> Tensor:
+    """``x * tanh(softplus(x))``."""
+    return gtape.nn.mish(x)  # type: ignore[no-any-return]
+
+
+def relu6(x: Any) -> Tensor:
+    """``min(max(x, 0), 6)``."""
+    return gtape.nn.relu6(x)  # type: ignore[no-any-return]
+
+
+def selu(x: Any) -> Tensor:
+    """`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017)."""
+    return gtape.nn.selu(x)  # type: ignore[no-any-return]
+
+
+def sigmoid(x: Any) -> Tensor:
+    """``1 / (1 + exp(-x))``."""
+    return gtape.sigmoid(x)  # type: ignore[no-any-return]
+
+
+def silu(x: Any) -> Tensor:
+    """``x * sigmoid(x)``."""
+    return gtape.nn.silu(x)  # type: ignore[no-any-return]
+
+
+def softplus(x: Any) -> Tensor:
+    """``log(1 + exp(x))``."""
+    return gtape.nn.softplus(x)  # type: ignore[no-any-return]
+
+
+def softsign(x: Any) -> Tensor:
+    """``x / (1 + |x|)``."""
+    return gtape.nn.softsign(x)  # type: ignore[no-any-return]
+
+
+def tanh(x: Any) -> Tensor:
+    """The hyperbolic tangent."""
+    return gtape.tanh(x)  # type: ignore[no-any-return]
+
+
+swish = silu
+hard_swish = hard_silu
+
+_KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name != "get"}
+
+
+def get(identifier: Any) -> Callable[..., Any]:
+    """An activation function.
+
+    Parameters
+    ----------
+    identifier : str, callable or None
+        A name, a function, which is returned, or None for `linear`.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.activations.get("relu")(-1.0))
+    0.0
+    """
+    return linear if identifier is None else by_name(identifier, _KNOWN, "activation function", make=False)

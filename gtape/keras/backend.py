@@ -1,0 +1,81 @@
+"""Settings that all of `gtape.keras` reads: the default float type and the small number of its losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+
+__all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
+
+_SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7}
+_COUNTS: dict[str, int] = {}
+
+
+def floatx() -> str:
+    """The name of the float type of new layers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.backend.floatx()
+    'float32'
+    """
+    return str(_SETTINGS["floatx"])
+
+
+def set_floatx(value: str) -> None:
+    """Set the float type of new layers: ``"float16"``, ``"float32"`` or ``"float64"``.
+
+    Raises
+    ------
+    ValueError
+        For another name.
+    """
+    if value not in ("float16", "float32", "float64"):
+        raise ValueError(f"Unknown `floatx` value: {value!r}. Expected one of 'float16', 'float32', 'float64'")
+    _SETTINGS["floatx"] = value
+
+
+def epsilon() -> float:
+    """The small number that keeps losses of probabilities finite.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.backend.epsilon()
+    1e-07
+    """
+    return float(_SETTINGS["epsilon"])
+
+
+def set_epsilon(value: float) -> None:
+    """Set the small number that keeps losses of probabilities finite."""
+    _SETTINGS["epsilon"] = float(value)
+
+
+def clear_session(free_memory: bool = True) -> None:
+    """Let the numbering of layer names start anew; `free_memory` changes nothing here.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.backend.clear_session()
+    >>> tf.keras.layers.Dense(1).name, tf.keras.layers.Dense(1).name
+    ('dense', 'dense_1')
+    """
+    _COUNTS.clear()
+
+
+def unique_name(prefix: str) -> str:
+    """A name that no layer got from here before: the prefix, then the prefix with a number."""
+    n = _COUNTS.get(prefix, 0)
+    _COUNTS[prefix] = n + 1
+    return f"{prefix}_{n}" if n else prefix
+
+
+def float_dtype(dtype: Any = None) -> np.dtype[Any]:
+    """A dtype as NumPy has it; by default that of `floatx`."""
+    return dtypes.np_dtype(floatx() if dtype is None else dtype)

@@ -1,0 +1,365 @@
+"""What weights start from.
+
+Random ones draw with NumPy's generator. An initializer with a seed gives the same values at every call; one without
+takes a seed when it is made, from Python's `random`, which `gtape.keras.utils.set_random_seed` sets.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from gtape.keras.backend import float_dtype
+from gtape.keras.lookup import by_name
+from gtape.tensor import Tensor, wrap
+
+__all__ = [
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",
+    "LecunUniform", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling",
+    "Zeros", "get",
+]  # fmt: skip
+
+
+class Initializer:
+    """Base class: called with a shape and a dtype, returns a tensor."""
+
+    options: tuple[str, ...] = ()
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
+        """Values for a weight of this shape; `dtype` is float32 unless set_floatx said otherwise."""
+        shape = tuple(int(d) for d in shape)
+        return wrap(np.asarray(self.values(shape)).astype(float_dtype(dtype)))
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        """The values as an array."""
+        raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {k: getattr(self, k) for k in self.options}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The initializer with these settings."""
+        return cls(**config)
+
+
+class Zeros(Initializer):
+    """Zeros.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.initializers.Zeros()([2]).numpy()
+    array([0., 0.], dtype=float32)
+    """
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return np.zeros(shape)
+
+
+class Ones(Initializer):
+    """Ones."""
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return np.ones(shape)
+
+
+class Constant(Initializer):
+    """One value everywhere, or an array that broadcasts to the shape."""
+
+    options = ("value",)
+
+    def __init__(self, value: Any = 0.0) -> None:
+        self.value = value
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return np.broadcast_to(np.asarray(self.value), shape)
+
+
+class Identity(Initializer):
+    """`gain` times the identity matrix.
+
+    Raises
+    ------
+    ValueError
+        For a shape without two axes, when called.
+    """
+
+    options = ("gain",)
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        if len(shape) != 2:
+            raise ValueError(f"Identity matrix initializer can only be used for 2D matrices. Received: shape={shape}")
+        return self.gain * np.eye(*shape)
+
+
+class _Random(Initializer):
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+        # Drawn here, not at the call, so that one object gives the same values every time, as in Keras.
+        self._drawn = random.randrange(2**31) if seed is None else int(seed)
+
+    def generator(self) -> np.random.Generator:
+        return np.random.default_rng(self._drawn)
+
+
+class RandomNormal(_Random):
+    """A normal distribution.
+
+    Parameters
+    ----------
+    mean, stddev : float
+    seed : int, optional
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> one = tf.keras.initializers.RandomNormal(stddev=1.0, seed=1)
+    >>> bool((one([3]).numpy() == one([3]).numpy()).all())
+    True
+    """
+
+    options = ("mean", "stddev", "seed")
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return self.generator().normal(self.mean, self.stddev, shape)
+
+
+class RandomUniform(_Random):
+    """A uniform distribution between `minval` and `maxval`.
+
+    Parameters
+    ----------
+    minval, maxval : float
+    seed : int, optional
+    """
+
+    options = ("minval", "maxval", "seed")
+
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.minval, self.maxval = minval, maxval
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return self.generator().uniform(self.minval, self.maxval, shape)
+
+
+def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Normal numbers of which those beyond two standard deviations are drawn again."""
+    drawn = generator.normal(size=shape)
+    while (outside := np.abs(drawn) > 2.0).any():
+        drawn = np.where(outside, generator.normal(size=shape), drawn)
+    return drawn
+
+
+class TruncatedNormal(_Random):
+    """A normal distribution without what lies beyond two standard deviations.
+
+    Parameters
+    ----------
+    mean, stddev : float
+        Before truncation.
+    seed : int, optional
+    """
+
+    options = ("mean", "stddev", "seed")
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        return self.mean + self.stddev * _truncated(self.generator(), shape)
+
+
+# The standard deviation of a standard normal variable that is cut off at 2.
+_CUT = 0.8796256610342398
+
+
+class VarianceScaling(_Random):
+    """A distribution whose variance is ``scale / n``, n being how many inputs or outputs a weight has.
+
+    Parameters
+    ----------
+    scale : float
+        Positive.
+    mode : str
+        What n is: "fan_in", "fan_out" or "fan_avg".
+    distribution : str
+        "truncated_normal", "untruncated_normal" or "uniform".
+    seed : int, optional
+
+    Raises
+    ------
+    ValueError
+        For another mode or distribution, or a scale that is not positive.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> w = tf.keras.initializers.VarianceScaling(3.0, "fan_in", "uniform", seed=0)([4, 100])
+    >>> bool(abs(w.numpy()).max() < 1.5)  # sqrt(3 * scale / 4)
+    True
+    """
+
+    options: tuple[str, ...] = ("scale", "mode", "distribution", "seed")
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(seed)
+        if not scale > 0:
+            raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(f"Invalid `mode` argument: {mode!r}; it is 'fan_in', 'fan_out' or 'fan_avg'")
+        if distribution == "normal":
+            distribution = "truncated_normal"
+        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
+            raise ValueError(
+                f"Invalid `distribution` argument: {distribution!r}; it is 'uniform', 'truncated_normal' or "
+                "'untruncated_normal'"
+            )
+        self.scale, self.mode, self.distribution = scale, mode, distribution
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        fan_in, fan_out = fans(shape)
+        n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        variance = self.scale / max(1.0, n)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return self.generator().uniform(-limit, limit, shape)
+        if self.distribution == "untruncated_normal":
+            return self.generator().normal(0.0, math.sqrt(variance), shape)
+        return math.sqrt(variance) / _CUT * _truncated(self.generator(), shape)
+
+
+def fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """How many inputs and how many outputs a weight of this shape has: a kernel's positions count for both."""
+    if len(shape) < 2:
+        n = int(math.prod(shape))
+        return n, n
+    field = math.prod(shape[:-2])
+    return shape[-2] * field, shape[-1] * field
+
+
+class _Scaled(VarianceScaling):
+    recipe: tuple[float, str, str] = (1.0, "fan_in", "uniform")
+    options = ("seed",)
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(*self.recipe, seed=seed)
+
+
+class GlorotUniform(_Scaled):
+    """Uniform, variance 2 / (inputs + outputs): what `Dense` and `Conv2D` start from (Glorot and Bengio, 2010)."""
+
+    recipe = (1.0, "fan_avg", "uniform")
+
+
+class GlorotNormal(_Scaled):
+    """Truncated normal, variance 2 / (inputs + outputs) (Glorot and Bengio, 2010)."""
+
+    recipe = (1.0, "fan_avg", "truncated_normal")
+
+
+class HeUniform(_Scaled):
+    """Uniform, variance 2 / inputs: for relu (He and others, 2015)."""
+
+    recipe = (2.0, "fan_in", "uniform")
+
+
+class HeNormal(_Scaled):
+    """Truncated normal, variance 2 / inputs: for relu (He and others, 2015)."""
+
+    recipe = (2.0, "fan_in", "truncated_normal")
+
+
+class LecunUniform(_Scaled):
+    """Uniform, variance 1 / inputs (LeCun and others, 1998)."""
+
+    recipe = (1.0, "fan_in", "uniform")
+
+
+class LecunNormal(_Scaled):
+    """Truncated normal, variance 1 / inputs: for selu (LeCun and others, 1998)."""
+
+    recipe = (1.0, "fan_in", "truncated_normal")
+
+
+class Orthogonal(_Random):
+    """A random matrix with orthogonal columns or rows of length `gain` (Saxe and others, 2014).
+
+    Raises
+    ------
+    ValueError
+        For a shape with less than two axes, when called.
+    """
+
+    options = ("gain", "seed")
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def values(self, shape: tuple[int, ...]) -> Any:
+        if len(shape) < 2:
+            raise ValueError(f"The tensor to initialize must be at least two-dimensional. Received: shape={shape}")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        q, r = np.linalg.qr(self.generator().normal(size=(max(rows, columns), min(rows, columns))))
+        q = q * np.sign(np.diag(r))
+        return self.gain * (q if rows >= columns else q.T).reshape(shape)
+
+
+def _names() -> dict[str, Any]:
+    import re
+
+    known: dict[str, Any] = {}
+    for name in __all__:
+        c = globals().get(name)
+        if isinstance(c, type) and c is not Initializer:
+            known[name] = known[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()] = c
+    return {**known, "zero": Zeros, "one": Ones, "normal": RandomNormal, "uniform": RandomUniform}
+
+
+_KNOWN = _names()
+
+
+def get(identifier: Any) -> Callable[..., Any]:
+    """An initializer.
+
+    Parameters
+    ----------
+    identifier : str, callable or array
+        A name in Keras's spelling (``"glorot_uniform"``, ``"GlorotUniform"``), a function of shape and dtype, or an
+        array, which is the value.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.initializers.get("ones")([2]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    if isinstance(identifier, (np.ndarray, Tensor)):
+        return Constant(identifier)
+    return by_name(identifier, _KNOWN, "initializer", make=True)

@@ -1,0 +1,420 @@
+"""Layers that slide a kernel over their input, and those that make images larger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape.keras import activations
+from gtape.keras.layers.core import floats_for
+from gtape.keras.layers.layer import Layer
+
+__all__ = [
+    "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "DepthwiseConv2D", "SeparableConv2D",
+    "UpSampling2D", "ZeroPadding2D",
+]  # fmt: skip
+
+_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+
+
+def sizes(value: Any, rank: int, what: str) -> tuple[int, ...]:
+    """A number for each axis, from one number or several."""
+    found = tuple(int(v) for v in (value if isinstance(value, (tuple, list)) else [value] * rank))
+    if len(found) != rank or any(v < 1 for v in found):
+        raise ValueError(
+            f"The `{what}` argument must be an integer > 0 or a tuple of {rank} of them. Received: {value}"
+        )
+    return found
+
+
+class _Conv(Layer):
+    """What convolutions share.
+
+    Parameters
+    ----------
+    filters : int
+        Channels of the output.
+    kernel_size, strides, dilation_rate : int or tuple of int
+    padding : str
+        "valid", "same", and "causal" with one axis.
+    data_format : str, optional
+        "channels_last" or "channels_first".
+    activation : str or callable, optional
+    use_bias : bool
+    kernel_initializer, bias_initializer : str or callable
+    kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
+    **common
+        As for `Layer`.
+    """
+
+    rank = 2
+    kernel_name = "kernel"
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        if not isinstance(filters, (int, np.integer)) or filters < 1:
+            raise ValueError(f"Invalid value for argument `filters`. Expected a positive integer, got {filters}")
+        self.filters = int(filters)
+        self.kernel_size = sizes(kernel_size, self.rank, "kernel_size")
+        self.strides = sizes(strides, self.rank, "strides")
+        self.dilation_rate = sizes(dilation_rate, self.rank, "dilation_rate")
+        self.padding = padding.lower()
+        if self.padding not in ("valid", "same", *(("causal",) if self.rank == 1 else ())):
+            raise ValueError(f"The `padding` argument must be one of 'valid' and 'same'. Received: {padding!r}")
+        self.data_format = data_format or "channels_last"
+        self.activation = activations.get(activation)
+        self.use_bias = bool(use_bias)
+        self._kernel_options = {
+            "initializer": kernel_initializer, "regularizer": kernel_regularizer, "constraint": kernel_constraint,
+        }  # fmt: skip
+        self._bias_options = {
+            "initializer": bias_initializer, "regularizer": bias_regularizer, "constraint": bias_constraint,
+        }  # fmt: skip
+
+    @property
+    def _format(self) -> str:
+        return (_FIRST if self.data_format == "channels_first" else _LAST)[self.rank]
+
+    def _channels(self, input_shape: Any) -> int:
+        return int(input_shape[1 if self.data_format == "channels_first" else -1])
+
+    def _kernel_shape(self, channels: int) -> tuple[int, ...]:
+        return (*self.kernel_size, channels, self.filters)
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) != self.rank + 2:
+            raise ValueError(
+                f'Input 0 of layer "{self.name}" is incompatible with the layer: expected ndim={self.rank + 2}, found '
+                f"ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}"
+            )
+        shape = self._kernel_shape(self._channels(input_shape))
+        self.kernel = self.add_weight(shape=shape, name="kernel", **self._kernel_options)
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        y = self.convolve(floats_for(self, inputs))
+        if self.bias is not None:
+            first = self.data_format == "channels_first"
+            y = y + (gtape.reshape(self.bias, [-1, *[1] * self.rank]) if first else self.bias)
+        return self.activation(y)
+
+    def convolve(self, x: Any) -> Any:
+        """The convolution alone."""
+        raise NotImplementedError
+
+
+class Conv1D(_Conv):
+    """A convolution over one axis, such as time.
+
+    Parameters
+    ----------
+    filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **common
+        As for `Conv2D`; "causal" padding looks only back.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Conv1D(4, 3, padding="causal")(tf.zeros([2, 8, 1])).shape
+    TensorShape([2, 8, 4])
+    """
+
+    rank = 1
+
+    def convolve(self, x: Any) -> Any:
+        padding = self.padding
+        if padding == "causal":
+            before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+            pads = [[0, 0], [before, 0], [0, 0]]
+            x = gtape.pad(x, pads if self.data_format == "channels_last" else [pads[0], pads[2], pads[1]])
+            padding = "valid"
+        return gtape.nn.conv1d(
+            x, self.kernel, stride=self.strides[0], padding=padding.upper(), data_format=self._format,
+            dilations=self.dilation_rate[0],
+        )  # fmt: skip
+
+
+class Conv2D(_Conv):
+    """A convolution over images.
+
+    Parameters
+    ----------
+    filters : int
+        Channels of the output.
+    kernel_size, strides, dilation_rate : int or tuple of int
+    padding : str
+        "valid" or "same".
+    data_format : str, optional
+        "channels_last" or "channels_first".
+    activation : str or callable, optional
+    use_bias : bool
+    kernel_initializer, bias_initializer : str or callable
+    kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        For sizes that are not positive, another padding, or an input without four axes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> layer = tf.keras.layers.Conv2D(4, 3, strides=2, padding="same", activation="relu")
+    >>> layer(tf.zeros([2, 8, 8, 3])).shape, layer.kernel.shape
+    (TensorShape([2, 4, 4, 4]), TensorShape([3, 3, 3, 4]))
+    """
+
+    def convolve(self, x: Any) -> Any:
+        return gtape.nn.conv2d(
+            x, self.kernel, strides=list(self.strides), padding=self.padding.upper(), data_format=self._format,
+            dilations=list(self.dilation_rate),
+        )  # fmt: skip
+
+
+class Conv3D(_Conv):
+    """A convolution over volumes; arguments as for `Conv2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Conv3D(2, 2)(tf.zeros([1, 3, 3, 3, 1])).shape
+    TensorShape([1, 2, 2, 2, 2])
+    """
+
+    rank = 3
+
+    def convolve(self, x: Any) -> Any:
+        return gtape.nn.conv3d(
+            x, self.kernel, strides=[1, *self.strides, 1], padding=self.padding.upper(), data_format=self._format,
+            dilations=[1, *self.dilation_rate, 1],
+        )  # fmt: skip
+
+
+class DepthwiseConv2D(_Conv):
+    """A convolution of each channel by itself.
+
+    Parameters
+    ----------
+    kernel_size, strides, padding, **options
+        As for `Conv2D`.
+    depth_multiplier : int
+        Outputs for each channel.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.DepthwiseConv2D(3, depth_multiplier=2)(tf.zeros([1, 5, 5, 3])).shape
+    TensorShape([1, 3, 3, 6])
+    """
+
+    def __init__(
+        self, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1, **options: Any
+    ) -> None:
+        self.depth_multiplier = int(depth_multiplier)
+        for what in ("initializer", "regularizer", "constraint"):
+            if f"depthwise_{what}" in options:
+                options[f"kernel_{what}"] = options.pop(f"depthwise_{what}")
+        super().__init__(1, kernel_size, strides, padding, **options)
+
+    def _kernel_shape(self, channels: int) -> tuple[int, ...]:
+        self.filters = channels * self.depth_multiplier
+        return (*self.kernel_size, channels, self.depth_multiplier)
+
+    def convolve(self, x: Any) -> Any:
+        strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
+        return gtape.nn.depthwise_conv2d(
+            x, self.kernel, strides=strides, padding=self.padding.upper(), data_format=self._format,
+            dilations=list(self.dilation_rate),
+        )  # fmt: skip
+
+
+class SeparableConv2D(_Conv):
+    """A convolution of each channel by itself, then a mixing of the channels.
+
+    Parameters
+    ----------
+    filters, kernel_size, strides, padding, **options
+        As for `Conv2D`.
+    depth_multiplier : int
+        Outputs for each channel in between.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.SeparableConv2D(4, 3)(tf.zeros([1, 5, 5, 3])).shape
+    TensorShape([1, 3, 3, 4])
+    """
+
+    def __init__(
+        self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        self.depth_multiplier = int(depth_multiplier)
+        super().__init__(filters, kernel_size, strides, padding, **options)
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels(input_shape)
+        middle = channels * self.depth_multiplier
+        self.depthwise_kernel = self.add_weight(
+            shape=(*self.kernel_size, channels, self.depth_multiplier), name="depthwise_kernel", **self._kernel_options
+        )
+        self.pointwise_kernel = self.add_weight(
+            shape=(1, 1, middle, self.filters), name="pointwise_kernel", **self._kernel_options
+        )
+        self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options) if self.use_bias else None
+        self.built = True
+
+    def convolve(self, x: Any) -> Any:
+        strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
+        return gtape.nn.separable_conv2d(
+            x, self.depthwise_kernel, self.pointwise_kernel, strides=strides, padding=self.padding.upper(),
+            data_format=self._format, dilations=list(self.dilation_rate),
+        )  # fmt: skip
+
+
+class _Transposed(_Conv):
+    """What transposed convolutions share: the output is larger than the input by the strides."""
+
+    def __init__(
+        self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", output_padding: Any = None,
+        data_format: str | None = None, dilation_rate: Any = 1, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, **options)
+        self.output_padding = output_padding
+        if output_padding is not None:
+            given = output_padding if isinstance(output_padding, (tuple, list)) else [output_padding] * self.rank
+            self.output_padding = tuple(int(p) for p in given)
+
+    def _kernel_shape(self, channels: int) -> tuple[int, ...]:
+        return (*self.kernel_size, self.filters, channels)
+
+    def _output_shape(self, x: Any) -> list[int]:
+        shape = x.shape.as_list()
+        first = self.data_format == "channels_first"
+        space = shape[2:] if first else shape[1:-1]
+        made = [self._length(n, i) for i, n in enumerate(space)]
+        return [shape[0], self.filters, *made] if first else [shape[0], *made, self.filters]
+
+    def _length(self, n: int, i: int) -> int:
+        stride, size = self.strides[i], (self.kernel_size[i] - 1) * self.dilation_rate[i] + 1
+        if self.output_padding is None:
+            return n * stride + (max(size - stride, 0) if self.padding == "valid" else 0)
+        taken = 2 * (size // 2) if self.padding == "same" else 0
+        return int((n - 1) * stride + size - taken + self.output_padding[i])
+
+
+class Conv1DTranspose(_Transposed):
+    """The transpose of `Conv1D`; arguments as for `Conv2DTranspose`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Conv1DTranspose(4, 3, strides=2, padding="same")(tf.zeros([2, 5, 1])).shape
+    TensorShape([2, 10, 4])
+    """
+
+    rank = 1
+
+    def convolve(self, x: Any) -> Any:
+        return gtape.nn.conv1d_transpose(
+            x, self.kernel, output_shape=self._output_shape(x), strides=self.strides[0], padding=self.padding.upper(),
+            data_format=self._format, dilations=self.dilation_rate[0],
+        )  # fmt: skip
+
+
+class Conv2DTranspose(_Transposed):
+    """The transpose of `Conv2D`, which makes images larger: what generators are built of.
+
+    Parameters
+    ----------
+    filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options
+        As for `Conv2D`.
+    output_padding : int or tuple of int, optional
+        Rows and columns to add, where several sizes of the output would fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Conv2DTranspose(4, 5, strides=2, padding="same")(tf.zeros([2, 7, 7, 3])).shape
+    TensorShape([2, 14, 14, 4])
+    """
+
+    def convolve(self, x: Any) -> Any:
+        return gtape.nn.conv2d_transpose(
+            x, self.kernel, output_shape=self._output_shape(x), strides=list(self.strides),
+            padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),
+        )  # fmt: skip
+
+
+class UpSampling2D(Layer):
+    """Each row and column several times.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.UpSampling2D((2, 3))(tf.zeros([1, 2, 2, 1])).shape
+    TensorShape([1, 4, 6, 1])
+    """
+
+    def __init__(self, size: Any = (2, 2), data_format: str | None = None, **common: Any) -> None:
+        super().__init__(**common)
+        self.size = sizes(size, 2, "size")
+        self.data_format = data_format or "channels_last"
+
+    def call(self, inputs: Any) -> Any:
+        first = 2 if self.data_format == "channels_first" else 1
+        y = gtape.repeat(inputs, self.size[0], axis=first)
+        return gtape.repeat(y, self.size[1], axis=first + 1)
+
+
+class ZeroPadding2D(Layer):
+    """Zeros around images.
+
+    Parameters
+    ----------
+    padding : int, (rows, columns), or ((top, bottom), (left, right))
+    data_format : str, optional
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.ZeroPadding2D(1)(tf.zeros([1, 2, 2, 1])).shape
+    TensorShape([1, 4, 4, 1])
+    """
+
+    def __init__(self, padding: Any = (1, 1), data_format: str | None = None, **common: Any) -> None:
+        super().__init__(**common)
+        pairs = padding if isinstance(padding, (tuple, list)) else (padding, padding)
+        self.padding = tuple(tuple(p) if isinstance(p, (tuple, list)) else (p, p) for p in pairs)
+        self.data_format = data_format or "channels_last"
+
+    def call(self, inputs: Any) -> Any:
+        pads = [list(p) for p in self.padding]
+        first = self.data_format == "channels_first"
+        return gtape.pad(inputs, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])

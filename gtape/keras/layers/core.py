@@ -1,0 +1,451 @@
+"""Layers of every model: Dense, Embedding, activations, Lambda, and those that only change shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape.keras import activations
+from gtape.keras.layers.layer import Layer
+from gtape.tensor import Tensor, convert_to_tensor
+
+__all__ = [
+    "ELU", "Activation", "Dense", "Embedding", "Flatten", "Identity", "InputLayer", "Lambda", "LeakyReLU", "PReLU",
+    "Permute", "ReLU", "RepeatVector", "Rescaling", "Reshape", "Softmax",
+]  # fmt: skip
+
+
+class InputLayer(Layer):
+    """The input of a `Sequential` model: it says what shape comes in.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Without the batch.
+    batch_size : int, optional
+    dtype : dtype, optional
+    batch_shape : tuple, optional
+        `shape` with the batch.
+    name : str, optional
+    """
+
+    def __init__(
+        self,
+        shape: Any = None,
+        batch_size: int | None = None,
+        dtype: Any = None,
+        batch_shape: Any = None,
+        name: str | None = None,
+        input_shape: Any = None,
+    ) -> None:
+        super().__init__(name=name)
+        shape = input_shape if shape is None else shape
+        self.batch_shape = tuple(batch_shape) if batch_shape is not None else (batch_size, *shape)
+        self._first_shape = self.batch_shape
+        self._input_dtype = dtype
+        self._autocast = dtype is None
+
+    def call(self, x: Any) -> Any:
+        return x
+
+
+class Dense(Layer):
+    """``activation(x @ kernel + bias)``.
+
+    Parameters
+    ----------
+    units : int
+        Size of the output.
+    activation : str or callable, optional
+    use_bias : bool
+    kernel_initializer, bias_initializer : str or callable
+    kernel_regularizer, bias_regularizer : str or callable, optional
+    kernel_constraint, bias_constraint : str or callable, optional
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        If `units` is not a positive integer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> layer = tf.keras.layers.Dense(2, activation="relu", kernel_initializer="ones")
+    >>> layer(tf.constant([[1.0, 2.0]])).numpy()
+    array([[3., 3.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **common)
+        if not isinstance(units, (int, np.integer)) or units <= 0:
+            raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: {units}")
+        self.units, self.use_bias = int(units), bool(use_bias)
+        self.activation = activations.get(activation)
+        self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
+        self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
+        self.kernel_constraint, self.bias_constraint = kernel_constraint, bias_constraint
+
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], self.units), initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel",
+        )  # fmt: skip
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                shape=(self.units,), initializer=self.bias_initializer, regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint, name="bias",
+            )  # fmt: skip
+        self.built = True
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        x = floats_for(self, inputs)
+        size = self.kernel._aval.shape[0]
+        if not x._aval.shape or x._aval.shape[-1] != size:
+            raise ValueError(
+                f'Input 0 of layer "{self.name}" is incompatible with the layer: expected axis -1 of input shape to '
+                f"have value {size}, but received input with shape {x.shape}"
+            )
+        y = gtape.matmul(x, self.kernel) if x.ndim == 2 else gtape.tensordot(x, self.kernel, [[x.ndim - 1], [0]])
+        return self.activation(y if self.bias is None else y + self.bias)
+
+
+def floats_for(layer: Layer, x: Any) -> Tensor:
+    """A tensor of the layer's float type; integers are cast."""
+    t: Tensor = convert_to_tensor(x)
+    return t if t._aval.dtype.kind in "fVc" else gtape.cast(t, layer.dtype)
+
+
+class Embedding(Layer):
+    """Rows of a table, by number; its gradient is an IndexedSlices, so that optimizers touch few rows.
+
+    Parameters
+    ----------
+    input_dim, output_dim : int
+        How many rows, and how long they are.
+    embeddings_initializer : str or callable
+    embeddings_regularizer, embeddings_constraint : str or callable, optional
+    mask_zero : bool
+        Keras has it; masks are not propagated here, so it must be False.
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        For `mask_zero`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> layer = tf.keras.layers.Embedding(10, 3)
+    >>> layer(tf.constant([[1, 2], [2, 2]])).shape
+    TensorShape([2, 2, 3])
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        **common: Any,
+    ) -> None:
+        common.pop("input_length", None)
+        super().__init__(**common)
+        if mask_zero:
+            raise ValueError("Embedding: masks are not propagated, so `mask_zero` must be False; mask the loss instead")
+        self.input_dim, self.output_dim = int(input_dim), int(output_dim)
+        self.embeddings_initializer = embeddings_initializer
+        self.embeddings_regularizer, self.embeddings_constraint = embeddings_regularizer, embeddings_constraint
+
+    def build(self, input_shape: Any = None) -> None:
+        self.embeddings = self.add_weight(
+            shape=(self.input_dim, self.output_dim), initializer=self.embeddings_initializer,
+            regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint, name="embeddings",
+        )  # fmt: skip
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        ids = convert_to_tensor(inputs)
+        return gtape.nn.embedding_lookup(self.embeddings, gtape.cast(ids, "int32") if ids.dtype.is_floating else ids)
+
+
+class Flatten(Layer):
+    """Each sample as one vector.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Flatten()(tf.zeros([5, 2, 3])).shape
+    TensorShape([5, 6])
+    """
+
+    def __init__(self, data_format: str | None = None, **common: Any) -> None:
+        super().__init__(**common)
+        self.data_format = data_format or "channels_last"
+
+    def call(self, inputs: Any) -> Any:
+        x = convert_to_tensor(inputs)
+        if self.data_format == "channels_first" and x.ndim > 2:
+            x = gtape.transpose(x, [0, *range(2, x.ndim), 1])
+        return gtape.reshape(x, [x.shape[0] if x.ndim else 1, int(np.prod(x.shape.as_list()[1:]))])
+
+
+class Reshape(Layer):
+    """Each sample with another shape; one size may be -1.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Reshape((3, -1))(tf.zeros([5, 6])).shape
+    TensorShape([5, 3, 2])
+    """
+
+    def __init__(self, target_shape: Any, **common: Any) -> None:
+        super().__init__(**common)
+        self.target_shape = tuple(int(d) for d in target_shape)
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.reshape(inputs, [inputs.shape[0], *self.target_shape])
+
+
+class Permute(Layer):
+    """The axes of each sample in another order, counted from 1.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Permute((2, 1))(tf.zeros([5, 2, 3])).shape
+    TensorShape([5, 3, 2])
+    """
+
+    def __init__(self, dims: Any, **common: Any) -> None:
+        super().__init__(**common)
+        self.dims = tuple(dims)
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            raise ValueError(f"Invalid permutation argument `dims` for Permute Layer: {dims}; axes count from 1")
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.transpose(inputs, [0, *self.dims])
+
+
+class RepeatVector(Layer):
+    """Each sample n times, along a new axis.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.RepeatVector(4)(tf.zeros([5, 2])).shape
+    TensorShape([5, 4, 2])
+    """
+
+    def __init__(self, n: int, **common: Any) -> None:
+        super().__init__(**common)
+        self.n = int(n)
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.repeat(gtape.expand_dims(inputs, 1), self.n, axis=1)
+
+
+class Rescaling(Layer):
+    """``inputs * scale + offset``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Rescaling(1.0 / 255)(tf.constant([0, 255])).numpy()
+    array([0., 1.], dtype=float32)
+    """
+
+    def __init__(self, scale: Any, offset: Any = 0.0, **common: Any) -> None:
+        super().__init__(**common)
+        self.scale, self.offset = scale, offset
+
+    def call(self, inputs: Any) -> Any:
+        return floats_for(self, inputs) * self.scale + self.offset
+
+
+class Identity(Layer):
+    """The input as it is."""
+
+    def call(self, inputs: Any) -> Any:
+        return inputs
+
+
+class Lambda(Layer):
+    """A function as a layer; variables that it uses do not belong to the layer.
+
+    Parameters
+    ----------
+    function : callable
+    output_shape, mask
+        Keras has them; they change nothing.
+    arguments : dict, optional
+        Keyword arguments for the function.
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Lambda(lambda x: x * x)(tf.constant([3.0])).numpy()
+    array([9.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        output_shape: Any = None,
+        mask: Any = None,
+        arguments: dict[str, Any] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.function, self.arguments = function, dict(arguments or {})
+
+    def call(self, inputs: Any) -> Any:
+        return self.function(inputs, **self.arguments)
+
+
+class Activation(Layer):
+    """An activation function as a layer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Activation("relu")(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 2.], dtype=float32)
+    """
+
+    def __init__(self, activation: Any, **common: Any) -> None:
+        super().__init__(**common)
+        self.activation = activations.get(activation)
+
+    def call(self, inputs: Any) -> Any:
+        return self.activation(inputs)
+
+
+class ReLU(Layer):
+    """`gtape.keras.activations.relu` as a layer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.ReLU(max_value=1.0)(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0, **common: Any
+    ) -> None:
+        super().__init__(**common)
+        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
+
+    def call(self, inputs: Any) -> Any:
+        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
+
+
+class LeakyReLU(Layer):
+    """x above 0, ``negative_slope * x`` below; the slope is 0.3 unless given (`alpha` is its older name).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.LeakyReLU(0.5)(tf.constant([-1.0, 2.0])).numpy()
+    array([-0.5,  2. ], dtype=float32)
+    """
+
+    def __init__(self, negative_slope: float = 0.3, **common: Any) -> None:
+        negative_slope = common.pop("alpha", negative_slope)
+        super().__init__(**common)
+        self.negative_slope = negative_slope
+
+    def call(self, inputs: Any) -> Any:
+        return activations.leaky_relu(inputs, self.negative_slope)
+
+
+class ELU(Layer):
+    """x above 0, ``alpha * (exp(x) - 1)`` below."""
+
+    def __init__(self, alpha: float = 1.0, **common: Any) -> None:
+        super().__init__(**common)
+        self.alpha = alpha
+
+    def call(self, inputs: Any) -> Any:
+        return activations.elu(inputs, self.alpha)
+
+
+class PReLU(Layer):
+    """x above 0, ``alpha * x`` below, alpha being learned for each entry.
+
+    Parameters
+    ----------
+    alpha_initializer, alpha_regularizer, alpha_constraint : str or callable
+    shared_axes : sequence of int, optional
+        Axes, counted from 1, along which entries share their alpha.
+    **common
+        As for `Layer`.
+    """
+
+    def __init__(
+        self,
+        alpha_initializer: Any = "zeros",
+        alpha_regularizer: Any = None,
+        alpha_constraint: Any = None,
+        shared_axes: Any = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.alpha_initializer, self.alpha_regularizer = alpha_initializer, alpha_regularizer
+        self.alpha_constraint = alpha_constraint
+        self.shared_axes = () if shared_axes is None else tuple(np.atleast_1d(shared_axes).tolist())
+
+    def build(self, input_shape: Any) -> None:
+        shape = [1 if i in self.shared_axes else d for i, d in enumerate(input_shape)][1:]
+        self.alpha = self.add_weight(
+            shape=shape, initializer=self.alpha_initializer, regularizer=self.alpha_regularizer,
+            constraint=self.alpha_constraint, name="alpha",
+        )  # fmt: skip
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.nn.relu(inputs) - self.alpha * gtape.nn.relu(-inputs)
+
+
+class Softmax(Layer):
+    """`gtape.nn.softmax` as a layer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Softmax()(tf.constant([[0.0, 0.0]])).numpy()
+    array([[0.5, 0.5]], dtype=float32)
+    """
+
+    def __init__(self, axis: int = -1, **common: Any) -> None:
+        super().__init__(**common)
+        self.axis = axis
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.nn.softmax(inputs, axis=self.axis)

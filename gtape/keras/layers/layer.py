@@ -1,0 +1,445 @@
+"""Layer: a function with variables, which are made when the shape of its first input is known."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+import gtape
+from gtape import nest
+from gtape.keras import constraints, initializers, regularizers
+from gtape.keras.backend import float_dtype, floatx, unique_name
+from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
+from gtape.module import Module
+from gtape.tensor import Tensor, convert_to_tensor
+from gtape.variable import Variable
+
+__all__ = ["Layer"]
+
+
+class _Call(NamedTuple):
+    """What nested layers know about the call they are part of: the training flag, and who added losses."""
+
+    training: Any
+    added: list[Any]
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("gtape_keras_call", default=None)
+
+
+class _Signature(NamedTuple):
+    names: tuple[str, ...]
+    takes_training: bool
+    training: Any
+
+
+_SIGNATURES: dict[Any, _Signature] = {}
+
+
+# Attributes that hold variables or layers without being theirs.
+_NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph"})
+
+
+def _signature(call: Any) -> _Signature:
+    found = _SIGNATURES.get(call)
+    if found is None:
+        parameters = dict(list(inspect.signature(call).parameters.items())[1:])
+        flag = parameters.get("training")
+        default = None if flag is None or flag.default is inspect.Parameter.empty else flag.default
+        found = _SIGNATURES[call] = _Signature(tuple(parameters), flag is not None, default)
+    return found
+
+
+def _shape(x: Any) -> Any:
+    return tuple(x.shape) if hasattr(x, "shape") else None
+
+
+class Layer(Module):
+    """Base class: a layer of your own makes variables in `__init__` or `build`, and computes in `call`.
+
+    The first call makes the variables: `build` gets the shape of the first input. Inputs are turned into tensors, and
+    floats into the layer's dtype. A `training` argument of `call` is filled from the caller, from the layer around, or
+    from its default, in this order.
+
+    Parameters
+    ----------
+    activity_regularizer : callable or str, optional
+        A penalty on the output; it appears in `losses`.
+    trainable : bool
+        Whether the layer's variables are among the trainable ones. May be set later; it is then set for all layers
+        inside too.
+    dtype : dtype, optional
+        Float type of variables and inputs; float32 unless set_floatx said otherwise.
+    name : str, optional
+
+    Raises
+    ------
+    TypeError
+        For options that are not known.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Scale(tf.keras.layers.Layer):
+    ...     def build(self, input_shape):
+    ...         self.factor = self.add_weight(shape=[input_shape[-1]], initializer="ones", name="factor")
+    ...     def call(self, x):
+    ...         return x * self.factor
+    >>> layer = Scale()
+    >>> layer(tf.constant([[1.0, 2.0]])).numpy()
+    array([[1., 2.]], dtype=float32)
+    >>> [v.shape for v in layer.trainable_variables]
+    [TensorShape([2])]
+    """
+
+    def __init__(
+        self,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: str | None = None,
+        **shapes: Any,
+    ) -> None:
+        if name is not None and (not isinstance(name, str) or not name or "/" in name):
+            raise ValueError(f"Argument `name` must be a string without `/`. Received: name={name!r}")
+        self._name = name or unique_name(_snake(type(self).__name__))
+        self._trainable = bool(trainable)
+        self._dtype = float_dtype(dtype)
+        self._autocast = bool(autocast)
+        self.built = False
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self._made: list[Variable] = []
+        self._penalties: list[tuple[Variable, Callable[..., Any]]] = []
+        self._losses: list[Any] = []
+        self._added: list[Any] = []
+        self._first_shape: Any = None
+        if "batch_input_shape" in shapes or "batch_shape" in shapes:
+            self._first_shape = tuple(shapes.pop("batch_input_shape", None) or shapes.pop("batch_shape"))
+        elif "input_shape" in shapes:
+            self._first_shape = (None, *shapes.pop("input_shape"))
+        elif "input_dim" in shapes:
+            self._first_shape = (None, shapes.pop("input_dim"))
+        if shapes:
+            raise TypeError(f"Unrecognized keyword arguments passed to {type(self).__name__}: {sorted(shapes)}")
+
+    # -------------------------------------------------------------------------------------- what it holds
+
+    def _inside(self) -> tuple[list[Variable], list[Module]]:
+        """The layer's own variables in the order of their creation, and the layers inside in that of the attributes."""
+        own = {v._uid: v for v in self.__dict__.get("_made", ())}
+        modules: dict[int, Module] = {}
+        for key, value in vars(self).items():
+            if key in _NOT_TRACKED:
+                continue
+            for leaf in nest.flatten(value) if isinstance(value, (list, tuple, dict)) else (value,):
+                if isinstance(leaf, Variable):
+                    own[leaf._uid] = leaf
+                elif isinstance(leaf, Module):
+                    modules.setdefault(id(leaf), leaf)
+        return [own[uid] for uid in sorted(own)], list(modules.values())
+
+    def _leaves(self, wanted: Callable[[Any], bool], seen: set[int]) -> Iterator[Any]:
+        own, modules = self._inside()
+        fresh = [v for v in sorted(own, key=lambda v: not v.trainable) if id(v) not in seen]
+        seen.update(id(v) for v in fresh)
+        yield from filter(wanted, fresh)
+        inside = [m for m in modules if id(m) not in seen]
+        seen.update(id(m) for m in inside)
+        for module in inside:
+            if wanted(module):
+                yield module
+            yield from module._leaves(wanted, seen)
+
+    @property
+    def variables(self) -> list[Variable]:  # type: ignore[override]
+        """All variables, each once: the layer's own, trainable ones first, then those of the layers inside."""
+        return list(self._leaves(lambda x: isinstance(x, Variable), {id(self)}))
+
+    @property
+    def trainable_variables(self) -> list[Variable]:  # type: ignore[override]
+        """The trainable ones, without those of frozen layers."""
+        frozen: set[int] = set()
+        for layer in (self, *self._leaves(lambda x: isinstance(x, Layer), {id(self)})):
+            if not layer.trainable:
+                frozen.update(id(v) for v in layer._inside()[0])
+        return [v for v in self.variables if v.trainable and id(v) not in frozen]
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:  # type: ignore[override]
+        """The others."""
+        trainable = {id(v) for v in self.trainable_variables}
+        return [v for v in self.variables if id(v) not in trainable]
+
+    weights = variables
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the layer's variables are among the trainable ones."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._trainable = bool(value)
+        for module in self._inside()[1]:
+            if isinstance(module, Layer):
+                module.trainable = value
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._name
+
+    @property
+    def dtype(self) -> str:
+        """The name of the float type of variables and inputs."""
+        return self._dtype.name
+
+    compute_dtype = variable_dtype = dtype
+
+    def get_weights(self) -> list[Any]:
+        """The values of all variables, as arrays."""
+        return [v.numpy() for v in self.variables]
+
+    def set_weights(self, weights: Any) -> None:
+        """Give all variables values, in the order of `get_weights`.
+
+        Raises
+        ------
+        ValueError
+            If their number or a shape differs.
+        """
+        variables, values = self.variables, [np.asarray(w) for w in weights]
+        if len(variables) != len(values):
+            raise ValueError(
+                f"You called `set_weights(weights)` on layer '{self.name}' with a weight list of length {len(values)}, "
+                f"but the layer was expecting {len(variables)} weights."
+            )
+        for v, value in zip(variables, values, strict=True):
+            if v.shape != value.shape:
+                raise ValueError(f"Layer {self.name} weight shape {v.shape} is not compatible with {value.shape}")
+        for v, value in zip(variables, values, strict=True):
+            v.assign(value.astype(v.dtype.as_numpy_dtype))
+
+    def count_params(self) -> int:
+        """How many numbers all variables have together."""
+        return sum(v._aval.size for v in self.variables)
+
+    # -------------------------------------------------------------------------------------- building
+
+    def add_weight(
+        self,
+        shape: Any = None,
+        initializer: Any = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        autocast: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+        aggregation: Any = None,
+        name: str | None = None,
+        **ignored: Any,
+    ) -> Variable:
+        """Make a variable that belongs to this layer.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            A scalar by default.
+        initializer : str or callable, optional
+            By default "glorot_uniform" for floats, zeros for others.
+        dtype : dtype, optional
+            The layer's by default.
+        trainable : bool
+        regularizer : str or callable, optional
+            A penalty; it appears in `losses`.
+        constraint : str or callable, optional
+            Applied after each step of an optimizer.
+        name : str, optional
+        autocast, aggregation
+            Keras has them; they change nothing.
+
+        Returns
+        -------
+        Variable
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> layer = tf.keras.layers.Layer(name="mine")
+        >>> layer.add_weight(shape=[2], initializer="zeros", name="bias").name
+        'mine/bias:0'
+        """
+        wanted = self._dtype if dtype is None else gtape.as_dtype(dtype).dtype
+        if initializer is None:
+            initializer = "glorot_uniform" if wanted.kind in "fV" else "zeros"
+        values = initializers.get(initializer)(tuple(int(d) for d in shape or ()), dtype=wanted.name)
+        v = Variable(
+            convert_to_tensor(values), trainable=trainable, name=f"{self._name}/{name or 'variable'}",
+            constraint=constraints.get(constraint),
+        )  # fmt: skip
+        self._made.append(v)
+        if regularizer is not None:
+            penalty = regularizers.get(regularizer)
+            assert penalty is not None
+            self._penalties.append((v, penalty))
+        return v
+
+    def build(self, input_shape: Any) -> None:
+        """Make variables for inputs of this shape; the base class has none to make.
+
+        Parameters
+        ----------
+        input_shape : tuple, or structure of tuples
+            The shape of the first argument of `call`. A `build` with several parameters ``a_shape``, ``b_shape``
+            gets the shapes of the arguments ``a`` and ``b``.
+        """
+        self.built = True
+
+    def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        wanted = list(inspect.signature(self.build).parameters)
+        shapes = {name: _shapes(x) for name, x in given.items()}
+        first = next(iter(given)) if given else None
+        if len(wanted) > 1 and all(w.removesuffix("_shape") in shapes for w in wanted):
+            self.build(**{w: shapes[w.removesuffix("_shape")] for w in wanted})
+        elif wanted:
+            self.build(shapes[first] if first is not None else None)
+        else:
+            self.build()  # type: ignore[call-arg]
+        self.built = True
+
+    # -------------------------------------------------------------------------------------- calling
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output."""
+        raise NotImplementedError(f"Layer {type(self).__name__} does not have a `call()` method implemented.")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output, after making the variables if this is the first call.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            What `call` takes. Arrays become tensors; floats get the layer's dtype.
+        training : bool, optional
+            Passed to `call` if it takes it, and to the layers inside.
+        """
+        if "_made" not in self.__dict__:
+            raise RuntimeError(
+                f"In layer '{type(self).__name__}', you forgot to call `super().__init__()` as the first statement in "
+                "the `__init__()` method."
+            )
+        if is_symbolic((args, kwargs)):
+            return symbolic_call(self, args, kwargs)
+        names, takes_training, default = _signature(type(self).call)
+        args = tuple([self._input(x) for x in args])
+        kwargs = {k: self._input(x) for k, x in kwargs.items()}
+        around = _CALL.get()
+        position = names.index("training") if takes_training and "training" in names else len(args)
+        if position < len(args):
+            training = args[position]
+        else:
+            training = kwargs.pop("training", None)
+            if training is None and around is not None:
+                training = around.training
+            if training is None:
+                training = default
+            if takes_training and training is not None:
+                kwargs["training"] = training
+        if not self.built:
+            self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
+        if around is None:  # penalties are those of the last call of the outermost layer
+            for layer in self._added:
+                layer._losses.clear()
+            self._added = []
+        token = _CALL.set(_Call(training, self._added if around is None else around.added))
+        try:
+            y = self.call(*args, **kwargs)
+            if self.activity_regularizer is not None:
+                rows = max(int(nest.flatten(y)[0].shape[0] or 1), 1)
+                self.add_loss(sum(self.activity_regularizer(part) for part in nest.flatten(y)) / rows)
+        finally:
+            _CALL.reset(token)
+        return y
+
+    def _input(self, x: Any) -> Any:
+        if isinstance(x, (Tensor, Variable)):
+            known = x._aval.dtype
+            if known == self._dtype or known.kind not in "fV" or not self._autocast:
+                return x
+            return gtape.cast(x, self._dtype)
+        if isinstance(x, (np.ndarray, np.generic)):
+            return self._input(convert_to_tensor(x))
+        if isinstance(x, (list, tuple, dict)):
+            leaves = nest.flatten(x)
+            if leaves and isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in leaves):
+                return self._input(convert_to_tensor(x))  # rows of numbers are one input, not many
+            return nest.map_structure(self._input, x)
+        return x
+
+    # -------------------------------------------------------------------------------------- penalties
+
+    def add_loss(self, loss: Any) -> None:
+        """Add a penalty that was computed during `call`; it appears in `losses` until the next call."""
+        self._losses.extend(nest.flatten(loss))
+        context = _CALL.get()
+        (self._added if context is None else context.added).append(self)
+
+    @property
+    def losses(self) -> list[Any]:
+        """The penalties: what `add_loss` got in the last call, then those of the trainable weights, as they are now."""
+        layers = [self, *self._leaves(lambda x: isinstance(x, Layer), {id(self)})]
+        trainable = {id(v) for v in self.trainable_variables}
+        found = [loss for layer in layers for loss in layer._losses]
+        return found + [f(v) for layer in layers for v, f in layer._penalties if id(v) in trainable]
+
+    # -------------------------------------------------------------------------------------- shapes, settings
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
+        """The shape of the output for an input of this shape, None standing for an open size."""
+        shape: tuple[int | None, ...] = self(KerasTensor(tuple(input_shape), floatx())).shape
+        return shape
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made.__dict__["_settings"] = (args, kwargs)
+        return made
+
+    def get_config(self) -> dict[str, Any]:
+        """What the constructor was called with, by name."""
+        args, kwargs = self.__dict__["_settings"]
+        signature = inspect.signature(type(self).__init__)
+        given = signature.bind(self, *args, **kwargs).arguments
+        given.pop(next(iter(given)))
+        common = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        rest = [n for n, p in signature.parameters.items() if p.kind is inspect.Parameter.VAR_KEYWORD]
+        if not rest:
+            return {k: v for k, v in common.items() if k in signature.parameters} | given
+        return common | given.pop(rest[0], {}) | given
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """A layer with these settings and variables of its own."""
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.__dict__.get('built', False)}>"
+
+
+def _shapes(x: Any) -> Any:
+    return nest.map_structure(_shape, x) if isinstance(x, (list, tuple, dict)) else _shape(x)
+
+
+def _snake(name: str) -> str:
+    # Keras's spelling: Conv2D becomes conv2d, BatchNormalization batch_normalization.
+    name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", re.sub(r"\W+", "", name))
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()

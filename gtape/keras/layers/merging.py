@@ -1,0 +1,129 @@
+"""Layers that make one tensor of several."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import gtape
+from gtape.keras.layers.layer import Layer
+
+__all__ = [
+    "Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract", "add", "average", "concatenate",
+    "maximum", "minimum", "multiply", "subtract",
+]  # fmt: skip
+
+
+class _Merge(Layer):
+    def call(self, inputs: Any) -> Any:
+        inputs = list(inputs)
+        if not inputs:
+            raise ValueError(f"A {type(self).__name__} layer should be called on a list of at least 1 input")
+        return self.merge(inputs)
+
+    def merge(self, inputs: list[Any]) -> Any:
+        raise NotImplementedError
+
+
+class Add(_Merge):
+    """The sum of its inputs.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Add()([tf.constant([1.0]), tf.constant([2.0])]).numpy()
+    array([3.], dtype=float32)
+    """
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return reduce(lambda a, b: a + b, inputs)
+
+
+class Subtract(_Merge):
+    """The first input minus the second."""
+
+    def merge(self, inputs: list[Any]) -> Any:
+        if len(inputs) != 2:
+            raise ValueError(f"A `Subtract` layer should be called on exactly 2 inputs, not {len(inputs)}")
+        return inputs[0] - inputs[1]
+
+
+class Multiply(_Merge):
+    """The product of its inputs."""
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return reduce(lambda a, b: a * b, inputs)
+
+
+class Average(_Merge):
+    """The mean of its inputs."""
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return reduce(lambda a, b: a + b, inputs) / len(inputs)
+
+
+class Maximum(_Merge):
+    """The greatest of its inputs, entry by entry."""
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return reduce(gtape.maximum, inputs)
+
+
+class Minimum(_Merge):
+    """The least of its inputs, entry by entry."""
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return reduce(gtape.minimum, inputs)
+
+
+class Concatenate(_Merge):
+    """Its inputs behind each other.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Concatenate()([tf.zeros([5, 2]), tf.zeros([5, 3])]).shape
+    TensorShape([5, 5])
+    """
+
+    def __init__(self, axis: int = -1, **common: Any) -> None:
+        super().__init__(**common)
+        self.axis = axis
+
+    def merge(self, inputs: list[Any]) -> Any:
+        return gtape.concat(inputs, axis=self.axis)
+
+
+def add(inputs: Any, **common: Any) -> Any:
+    """`Add` as a function."""
+    return Add(**common)(inputs)
+
+
+def subtract(inputs: Any, **common: Any) -> Any:
+    """`Subtract` as a function."""
+    return Subtract(**common)(inputs)
+
+
+def multiply(inputs: Any, **common: Any) -> Any:
+    """`Multiply` as a function."""
+    return Multiply(**common)(inputs)
+
+
+def average(inputs: Any, **common: Any) -> Any:
+    """`Average` as a function."""
+    return Average(**common)(inputs)
+
+
+def maximum(inputs: Any, **common: Any) -> Any:
+    """`Maximum` as a function."""
+    return Maximum(**common)(inputs)
+
+
+def minimum(inputs: Any, **common: Any) -> Any:
+    """`Minimum` as a function."""
+    return Minimum(**common)(inputs)
+
+
+def concatenate(inputs: Any, axis: int = -1, **common: Any) -> Any:
+    """`Concatenate` as a function."""
+    return Concatenate(axis, **common)(inputs)

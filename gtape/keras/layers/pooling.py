@@ -1,0 +1,147 @@
+"""Layers that keep the greatest entry, or the mean, of each window or of everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gtape
+from gtape.keras.layers.convolution import _FIRST, _LAST, sizes
+from gtape.keras.layers.layer import Layer
+
+__all__ = [
+    "AveragePooling1D", "AveragePooling2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D", "MaxPooling1D", "MaxPooling2D",
+]  # fmt: skip
+
+
+class _Pooling(Layer):
+    rank = 2
+    op = "max"
+
+    def __init__(
+        self,
+        pool_size: Any = 2,
+        strides: Any = None,
+        padding: str = "valid",
+        data_format: str | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.pool_size = sizes(pool_size, self.rank, "pool_size")
+        self.strides = self.pool_size if strides is None else sizes(strides, self.rank, "strides")
+        self.padding = padding.lower()
+        if self.padding not in ("valid", "same"):
+            raise ValueError(f"The `padding` argument must be one of 'valid' and 'same'. Received: {padding!r}")
+        self.data_format = data_format or "channels_last"
+
+    def call(self, inputs: Any) -> Any:
+        function = getattr(gtape.nn, f"{self.op}_pool{self.rank}d")
+        layout = (_FIRST if self.data_format == "channels_first" else _LAST)[self.rank]
+        return function(inputs, list(self.pool_size), list(self.strides), self.padding.upper(), data_format=layout)
+
+
+class MaxPooling2D(_Pooling):
+    """The greatest entry of each window; where several are equal, the gradient goes to the first.
+
+    Parameters
+    ----------
+    pool_size : int or tuple of int
+        Size of the windows.
+    strides : int or tuple of int, optional
+        By default `pool_size`, so that windows do not overlap.
+    padding : str
+        "valid" or "same".
+    data_format : str, optional
+        "channels_last" or "channels_first".
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        For sizes that are not positive, or another padding.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.MaxPooling2D()(tf.constant([[[[1.0], [2.0]], [[3.0], [4.0]]]])).numpy().ravel()
+    array([4.], dtype=float32)
+    """
+
+
+class MaxPooling1D(_Pooling):
+    """The greatest entry of each window along one axis; arguments as for `MaxPooling2D`."""
+
+    rank = 1
+
+
+class AveragePooling2D(_Pooling):
+    """The mean of each window; arguments as for `MaxPooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.AveragePooling2D()(tf.constant([[[[1.0], [2.0]], [[3.0], [4.0]]]])).numpy().ravel()
+    array([2.5], dtype=float32)
+    """
+
+    op = "avg"
+
+
+class AveragePooling1D(_Pooling):
+    """The mean of each window along one axis; arguments as for `MaxPooling2D`."""
+
+    rank = 1
+    op = "avg"
+
+
+class _Global(Layer):
+    rank = 2
+    op = "reduce_mean"
+
+    def __init__(self, data_format: str | None = None, keepdims: bool = False, **common: Any) -> None:
+        super().__init__(**common)
+        self.data_format, self.keepdims = data_format or "channels_last", bool(keepdims)
+
+    def call(self, inputs: Any) -> Any:
+        first = 2 if self.data_format == "channels_first" else 1
+        return getattr(gtape, self.op)(inputs, axis=list(range(first, first + self.rank)), keepdims=self.keepdims)
+
+
+class GlobalAveragePooling2D(_Global):
+    """The mean of each channel.
+
+    Parameters
+    ----------
+    data_format : str, optional
+        "channels_last" or "channels_first".
+    keepdims : bool
+        Keep the axes, with size 1.
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GlobalAveragePooling2D()(tf.ones([2, 4, 4, 3])).shape
+    TensorShape([2, 3])
+    """
+
+
+class GlobalAveragePooling1D(_Global):
+    """The mean over one axis; arguments as for `GlobalAveragePooling2D`."""
+
+    rank = 1
+
+
+class GlobalMaxPooling2D(_Global):
+    """The greatest entry of each channel; equal ones share the gradient. Arguments as for `GlobalAveragePooling2D`."""
+
+    op = "reduce_max"
+
+
+class GlobalMaxPooling1D(_Global):
+    """The greatest entry over one axis; arguments as for `GlobalAveragePooling2D`."""
+
+    rank = 1
+    op = "reduce_max"

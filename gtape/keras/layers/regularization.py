@@ -1,0 +1,111 @@
+"""Layers that add noise in training and do nothing otherwise. Masks and noise are constants of the recorded program."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape.keras.layers.layer import Layer
+from gtape.tensor import wrap
+
+__all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
+
+
+class _Noise(Layer):
+    def __init__(self, seed: int | None = None, **common: Any) -> None:
+        super().__init__(**common)
+        self.seed = seed
+        # From Python's `random`, which gtape.keras.utils.set_random_seed sets.
+        self._generator = np.random.default_rng(random.randrange(2**31) if seed is None else int(seed))
+
+    def normal(self, like: Any, mean: float, stddev: float) -> Any:
+        return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._aval.dtype))
+
+
+class Dropout(_Noise):
+    """In training, set entries to 0 at random and scale the others, so that the expected value stays.
+
+    Parameters
+    ----------
+    rate : float
+        Probability that an entry is dropped, in [0, 1].
+    noise_shape : tuple of int or None, optional
+        Shape of the mask: where it is 1, entries share their fate.
+    seed : int, optional
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        For a rate outside [0, 1].
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> layer = tf.keras.layers.Dropout(0.5, seed=0)
+    >>> layer(tf.ones([3])).numpy()
+    array([1., 1., 1.], dtype=float32)
+    >>> sorted(set(layer(tf.ones([100]), training=True).numpy().tolist()))
+    [0.0, 2.0]
+    """
+
+    def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **common: Any) -> None:
+        super().__init__(seed=seed, **common)
+        if not 0 <= rate <= 1:
+            raise ValueError(f"Invalid value received for argument `rate`. Expected a float in [0, 1], got {rate}")
+        self.rate, self.noise_shape = rate, noise_shape
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or self.rate == 0:
+            return inputs
+        if self.rate == 1:
+            return gtape.zeros_like(inputs)
+        seed = int(self._generator.integers(2**31))
+        return gtape.nn.dropout(inputs, rate=self.rate, noise_shape=self.noise_shape, seed=seed)
+
+
+class GaussianNoise(_Noise):
+    """In training, add normal noise.
+
+    Parameters
+    ----------
+    stddev : float
+    seed : int, optional
+    **common
+        As for `Layer`.
+    """
+
+    def __init__(self, stddev: float, seed: int | None = None, **common: Any) -> None:
+        super().__init__(seed=seed, **common)
+        self.stddev = stddev
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        return inputs + self.normal(inputs, 0.0, self.stddev) if training and self.stddev else inputs
+
+
+class GaussianDropout(_Noise):
+    """In training, multiply by normal noise with mean 1 and variance ``rate / (1 - rate)``.
+
+    Parameters
+    ----------
+    rate : float
+        In [0, 1).
+    seed : int, optional
+    **common
+        As for `Layer`.
+    """
+
+    def __init__(self, rate: float, seed: int | None = None, **common: Any) -> None:
+        super().__init__(seed=seed, **common)
+        if not 0 <= rate < 1:
+            raise ValueError(f"Invalid value received for argument `rate`. Expected a float in [0, 1), got {rate}")
+        self.rate = rate
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or not self.rate:
+            return inputs
+        return inputs * self.normal(inputs, 1.0, float(np.sqrt(self.rate / (1.0 - self.rate))))

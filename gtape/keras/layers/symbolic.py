@@ -1,0 +1,250 @@
+"""Models as graphs of layers: a KerasTensor stands for a value to come, and remembers the layer that will make it.
+
+Shapes are found by running a layer once on zeros, an open size being 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape import nest
+from gtape.keras.backend import float_dtype, unique_name
+from gtape.tensor import wrap
+
+__all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
+
+
+class KerasTensor:
+    """A value that a model will have when it is called.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        None where the size is open, as that of the batch.
+    dtype : str
+    made : (layer, args, kwargs, position), optional
+        Where it comes from; None for an input.
+    """
+
+    __hash__ = object.__hash__
+
+    def __init__(self, shape: Any, dtype: Any = "float32", made: Any = None, name: str | None = None) -> None:
+        self.shape = tuple(None if d is None else int(d) for d in shape)
+        self.dtype = str(dtype)
+        self.made = made
+        self.name = name or unique_name("keras_tensor")
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def zeros(self) -> Any:
+        """A tensor of this shape and dtype, an open size being 1."""
+        return wrap(np.zeros([1 if d is None else d for d in self.shape], self.dtype))
+
+    def __repr__(self) -> str:
+        return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={self.name}>"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ValueError(
+            "A KerasTensor is symbolic: it has a shape and a dtype but no value yet. Ops take tensors; to use one in a "
+            "model of layers, wrap it: gtape.keras.layers.Lambda(function)(x)"
+        )
+
+    def _with(self, op: Any, *others: Any) -> Any:
+        from gtape.keras.layers.core import Lambda
+
+        symbolic = [x for x in others if isinstance(x, KerasTensor)]
+        if symbolic:
+            return Lambda(lambda pair: op(*pair))([self, *symbolic])
+        return Lambda(lambda x: op(x, *others))(self)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(lambda a, b: a + b, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with(lambda a, b: b + a, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(lambda a, b: a - b, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(lambda a, b: b - a, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(lambda a, b: a * b, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with(lambda a, b: b * a, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with(lambda a, b: a / b, other)
+
+    def __neg__(self) -> Any:
+        return self._with(lambda a: -a)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._with(lambda a: a[key])
+
+
+def Input(
+    shape: Any = None,
+    batch_size: int | None = None,
+    dtype: Any = None,
+    sparse: Any = None,
+    batch_shape: Any = None,
+    name: str | None = None,
+    tensor: Any = None,
+) -> KerasTensor:
+    """An input of a model.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Without the batch.
+    batch_size : int, optional
+    dtype : dtype, optional
+        float32 unless set_floatx said otherwise.
+    batch_shape : tuple, optional
+        `shape` with the batch.
+    name : str, optional
+    sparse, tensor
+        Keras has them; they change nothing.
+
+    Returns
+    -------
+    KerasTensor
+
+    Raises
+    ------
+    ValueError
+        Without a shape, or with two.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.keras.Input(shape=(3,))
+    >>> model = tf.keras.Model(x, tf.keras.layers.Dense(2)(x))
+    >>> model.output_shape
+    (None, 2)
+    """
+    if (shape is None) == (batch_shape is None):
+        raise ValueError("Input: pass either `shape`, without the batch, or `batch_shape`")
+    if batch_shape is None:
+        batch_shape = (batch_size, *((shape,) if isinstance(shape, int) else shape))
+    return KerasTensor(batch_shape, _name_of(dtype), name=name or unique_name("input_layer"))
+
+
+def _name_of(dtype: Any) -> str:
+    return float_dtype().name if dtype is None else str(gtape.as_dtype(dtype).name)
+
+
+def is_symbolic(arguments: Any) -> bool:
+    """Whether any of the arguments is a KerasTensor."""
+    return any(
+        isinstance(x, KerasTensor)
+        or (isinstance(x, (list, tuple, dict)) and any(isinstance(y, KerasTensor) for y in nest.flatten(x)))
+        for x in (*arguments[0], *arguments[1].values())
+    )
+
+
+def _replaced(arguments: Any, by: Any) -> Any:
+    """The arguments with each KerasTensor replaced."""
+
+    def one(x: Any) -> Any:
+        if isinstance(x, (list, tuple, dict)):
+            return nest.map_structure(lambda y: by(y) if isinstance(y, KerasTensor) else y, x)
+        return by(x) if isinstance(x, KerasTensor) else x
+
+    args, kwargs = arguments
+    return tuple([one(x) for x in args]), {k: one(x) for k, x in kwargs.items()}
+
+
+def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a layer returns for a KerasTensor: the layer is built, and the result knows where it comes from."""
+    inputs = [x for x in nest.flatten([list(args), list(kwargs.values())]) if isinstance(x, KerasTensor)]
+    trial_args, trial_kwargs = _replaced((args, kwargs), KerasTensor.zeros)
+    result = layer(*trial_args, **trial_kwargs)
+    open_batch = any(x.shape and x.shape[0] is None for x in inputs)
+    flat = nest.flatten(result)
+    outputs = []
+    for i, y in enumerate(flat):
+        shape = list(y.shape)
+        if open_batch and shape and shape[0] == 1:
+            shape[0] = None
+        outputs.append(KerasTensor(shape, y.dtype.name, (layer, args, kwargs, i)))
+    return nest.pack_sequence_as(result, outputs) if nest.is_nested(result) else outputs[0]
+
+
+class Graph:
+    """The layers between inputs and outputs, in an order in which they can run.
+
+    Parameters
+    ----------
+    inputs, outputs : structure of KerasTensor
+
+    Raises
+    ------
+    ValueError
+        If an output depends on an input that is not listed.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        for x in (*nest.flatten(inputs), *nest.flatten(outputs)):
+            if not isinstance(x, KerasTensor):
+                raise ValueError(f"a model's inputs and outputs come from gtape.keras.Input and layers, not {x!r}")
+        known = {id(x) for x in nest.flatten(inputs)}
+        self.steps: list[KerasTensor] = []
+        self.layers: list[Any] = []
+        todo = list(reversed(nest.flatten(outputs)))
+        while todo:  # depth first, without recursion: chains may be long
+            x = todo[-1]
+            if id(x) in known:
+                todo.pop()
+                continue
+            if x.made is None:
+                raise ValueError(f"the outputs depend on {x!r}, which is not among the model's inputs")
+            missing = [y for y in _parents(x) if id(y) not in known]
+            if missing:
+                todo.extend(reversed(missing))
+                continue
+            todo.pop()
+            known.add(id(x))
+            self.steps.append(x)
+            if all(x.made[0] is not layer for layer in self.layers):
+                self.layers.append(x.made[0])
+
+    def run(self, values: Any, instead: dict[int, Any] | None = None) -> Any:
+        """The outputs for inputs of the same structure; `instead` has other layers, by the identity of the original."""
+        wanted, given = nest.flatten(self.inputs), self._given(values)
+        if len(wanted) != len(given):
+            raise ValueError(f"this model has {len(wanted)} inputs, and was called with {len(given)}")
+        have = {id(x): v for x, v in zip(wanted, given, strict=True)}
+        done: dict[tuple[int, int, int], list[Any]] = {}
+        for x in self.steps:
+            layer, args, kwargs, i = x.made
+            key = (id(layer), id(args), id(kwargs))
+            if key not in done:  # several outputs of one call
+                actual_args, actual_kwargs = _replaced((args, kwargs), lambda y: have[id(y)])
+                chosen = layer if instead is None else instead.get(id(layer), layer)
+                done[key] = nest.flatten(chosen(*actual_args, **actual_kwargs))
+            have[id(x)] = done[key][i]
+        if nest.is_nested(self.outputs):
+            return nest.pack_sequence_as(self.outputs, [have[id(y)] for y in nest.flatten(self.outputs)])
+        return have[id(self.outputs)]
+
+    def _given(self, values: Any) -> list[Any]:
+        # Inputs in a list may be passed as a dict by their names.
+        if isinstance(values, dict) and not isinstance(self.inputs, dict):
+            return [values[x.name] for x in nest.flatten(self.inputs)]
+        return nest.flatten(values)
+
+
+def _parents(x: KerasTensor) -> list[KerasTensor]:
+    _, args, kwargs, _ = x.made
+    return [y for y in nest.flatten([list(args), list(kwargs.values())]) if isinstance(y, KerasTensor)]

@@ -1,0 +1,382 @@
+"""Losses as functions: labels and predictions in, one number for each sample out.
+
+Labels take the predictions' dtype. Where a formula needs the logarithm of a probability, probabilities are first
+clipped to [epsilon, 1 - epsilon] with `gtape.keras.backend.epsilon`; the forms with `from_logits=True` need no such
+clipping and have exact tails, so prefer them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape.keras.backend import epsilon, float_dtype
+from gtape.tensor import Tensor, convert_to_tensor
+
+__all__ = [
+    "binary_crossentropy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "hinge", "huber",
+    "kl_divergence", "log_cosh", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
+    "mean_squared_logarithmic_error", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
+]  # fmt: skip
+
+
+def floats(x: Any, dtype: Any = None) -> Tensor:
+    """A tensor of floats: of `dtype`, or else its own float type or that of `floatx`."""
+    t: Tensor = convert_to_tensor(x)
+    wanted = float_dtype(dtype) if dtype is not None or t._aval.dtype.kind not in "fV" else t._aval.dtype
+    return t if t._aval.dtype == wanted else gtape.cast(t, wanted)
+
+
+def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with the same number of axes, where one has a last axis of size 1 that the other lacks."""
+    a, b = y_true._aval.shape, y_pred._aval.shape
+    if len(a) == len(b) + 1 and a[-1] == 1:
+        return (y_true, gtape.expand_dims(y_pred, -1)) if len(b) == 1 else (gtape.squeeze(y_true, -1), y_pred)
+    if len(b) == len(a) + 1 and b[-1] == 1:
+        return (gtape.expand_dims(y_true, -1), y_pred) if len(a) == 1 else (y_true, gtape.squeeze(y_pred, -1))
+    return y_true, y_pred
+
+
+def _both(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+    y_pred = floats(y_pred)
+    return same_rank(floats(y_true, y_pred.dtype), y_pred)
+
+
+def _mean(x: Any, axis: Any = -1) -> Tensor:
+    return gtape.reduce_mean(x, axis=axis)  # type: ignore[no-any-return]
+
+
+def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean((y_true - y_pred) ** 2)`` over the last axis.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.mean_squared_error([[0.0, 1.0]], [[2.0, 1.0]]).numpy()
+    array([2.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return _mean(gtape.math.squared_difference(y_true, y_pred))
+
+
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean(|y_true - y_pred|)`` over the last axis; the gradient is 0 where both agree.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.mean_absolute_error([[0.0, 1.0]], [[2.0, 1.0]]).numpy()
+    array([1.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return _mean(gtape.abs(y_true - y_pred))
+
+
+def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
+    """``100 * mean(|(y_true - y_pred) / y_true|)`` over the last axis; labels below epsilon count as epsilon.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).numpy()
+    array([25.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return 100.0 * _mean(gtape.abs((y_true - y_pred) / gtape.maximum(gtape.abs(y_true), epsilon())))
+
+
+def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean((log(y_true + 1) - log(y_pred + 1)) ** 2)`` over the last axis; values below epsilon count as epsilon.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.mean_squared_logarithmic_error([[1.0]], [[1.0]]).numpy()
+    array([0.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    logs = [gtape.math.log1p(gtape.maximum(y, epsilon())) for y in (y_true, y_pred)]
+    return _mean(gtape.math.squared_difference(*logs))
+
+
+def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
+    """Quadratic for errors up to `delta`, linear beyond; mean over the last axis.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+    delta : float
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.huber([[0.0, 0.0]], [[0.5, 3.0]]).numpy()
+    array([1.3125], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    error = y_pred - y_true
+    size = gtape.abs(error)
+    return _mean(gtape.where(size <= delta, 0.5 * gtape.square(error), delta * size - 0.5 * delta * delta))
+
+
+def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
+    """``log(cosh(y_pred - y_true))``, mean over the last axis.
+
+    Neither the value nor its derivatives lose digits near 0: there the formula is ``log1p(2 * sinh(x / 2) ** 2)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.log_cosh([[0.0]], [[1e-10]]).numpy()
+    array([5.e-21], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    x = y_pred - y_true
+    size = gtape.abs(x)
+    near = gtape.math.log1p(2.0 * gtape.square(gtape.sinh(0.5 * gtape.clip_by_value(x, -1.0, 1.0))))
+    far = size + gtape.nn.softplus(-2.0 * size) - math.log(2.0)
+    return _mean(gtape.where(size < 1.0, near, far))
+
+
+def _signs(y_true: Any) -> Any:
+    """Labels 0 and 1 as -1 and 1; others as they are."""
+    values = np.asarray(y_true._value)
+    return 2.0 * y_true - 1.0 if ((values == 0) | (values == 1)).all() else y_true
+
+
+def hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.hinge([[-1.0, 1.0]], [[0.5, 2.0]]).numpy()
+    array([0.75], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return _mean(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
+
+
+def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.squared_hinge([[-1.0, 1.0]], [[0.5, 2.0]]).numpy()
+    array([1.125], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return _mean(gtape.square(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
+
+
+def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """``max(wrong - right + 1, 0)``, with the score of the right class and the best score of the others.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.categorical_hinge([[0.0, 1.0]], [[0.75, 0.5]]).numpy()
+    array([1.25], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    right = gtape.reduce_sum(y_true * y_pred, axis=-1)
+    wrong = gtape.reduce_max((1.0 - y_true) * y_pred, axis=-1)
+    return gtape.maximum(wrong - right + 1.0, 0.0)  # type: ignore[no-any-return]
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+    """``sum(y_true * log(y_true / y_pred))`` over the last axis, both clipped to [epsilon, 1].
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]).numpy()
+    array([0.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    p, q = (gtape.clip_by_value(y, epsilon(), 1.0) for y in (y_true, y_pred))
+    return gtape.reduce_sum(p * gtape.math.log(p / q), axis=-1)  # type: ignore[no-any-return]
+
+
+def poisson(y_true: Any, y_pred: Any) -> Tensor:
+    """``mean(y_pred - y_true * log(y_pred + epsilon))`` over the last axis.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.poisson([[0.0, 0.0]], [[1.0, 3.0]]).numpy()
+    array([2.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    return _mean(y_pred - y_true * gtape.math.log(y_pred + epsilon()))
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
+    """Minus the cosine of the angle between labels and predictions, so that -1 is the best value.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.cosine_similarity([[3.0, 0.0]], [[2.0, 0.0]]).numpy()
+    array([-1.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    a, b = (gtape.nn.l2_normalize(y, axis=axis, epsilon=epsilon() ** 2) for y in (y_true, y_pred))
+    return -gtape.reduce_sum(a * b, axis=axis)  # type: ignore[no-any-return]
+
+
+def _inside(p: Any) -> Any:
+    """Probabilities clipped to where their logarithms are finite."""
+    return gtape.clip_by_value(p, epsilon(), 1.0 - epsilon())
+
+
+def binary_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> Tensor:
+    """Cross-entropy between labels 0 and 1 and probabilities, mean over an axis.
+
+    Parameters
+    ----------
+    y_true : tensor
+        Labels, or probabilities.
+    y_pred : tensor of the same shape
+        Probabilities, or logits.
+    from_logits : bool
+        Whether `y_pred` are logits.
+    label_smoothing : float
+        Labels move so far towards 1/2, from 0 to 1.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.binary_crossentropy([[1.0, 0.0]], [[1000.0, 1000.0]], from_logits=True).numpy()
+    array([500.], dtype=float32)
+    """
+    y_true, y_pred = _both(y_true, y_pred)
+    if label_smoothing:
+        y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    if from_logits:
+        return _mean(gtape.nn.sigmoid_cross_entropy_with_logits(labels=y_true, logits=y_pred), axis)
+    p = _inside(y_pred)
+    return _mean(-(y_true * gtape.math.log(p) + (1.0 - y_true) * gtape.math.log1p(-p)), axis)
+
+
+def categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> Tensor:
+    """Cross-entropy between distributions over classes.
+
+    Parameters
+    ----------
+    y_true : tensor
+        A distribution for each sample, often one-hot.
+    y_pred : tensor of the same shape
+        Probabilities, which are divided by their sum, or logits.
+    from_logits : bool
+        Whether `y_pred` are logits.
+    label_smoothing : float
+        Labels move so far towards the uniform distribution, from 0 to 1.
+    axis : int
+        Where the classes are.
+
+    Returns
+    -------
+    Tensor
+        Without `axis`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.categorical_crossentropy([[0.0, 1.0]], [[1000.0, 0.0]], from_logits=True).numpy()
+    array([1000.], dtype=float32)
+    """
+    y_pred = floats(y_pred)
+    y_true = floats(y_true, y_pred.dtype)
+    if y_true._aval.shape != y_pred._aval.shape:
+        raise ValueError(
+            f"Arguments `target` and `output` must have the same shape. Received: target.shape={y_true.shape}, "
+            f"output.shape={y_pred.shape}; for class numbers there is sparse_categorical_crossentropy"
+        )
+    if label_smoothing:
+        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / y_pred._aval.shape[axis]
+    if from_logits:
+        return gtape.nn.softmax_cross_entropy_with_logits(labels=y_true, logits=y_pred, axis=axis)  # type: ignore[no-any-return]
+    p = _inside(y_pred / gtape.reduce_sum(y_pred, axis=axis, keepdims=True))
+    return -gtape.reduce_sum(y_true * gtape.math.log(p), axis=axis)  # type: ignore[no-any-return]
+
+
+def sparse_categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1
+) -> Tensor:
+    """Cross-entropy between class numbers and distributions over classes.
+
+    Parameters
+    ----------
+    y_true : integer tensor, shape [...] or [..., 1]
+    y_pred : tensor, shape [..., classes]
+        Probabilities, which are divided by their sum, or logits.
+    from_logits : bool
+        Whether `y_pred` are logits.
+    ignore_class : int, optional
+        Samples with this label have the loss 0.
+    axis : int
+        Where the classes are.
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+    gtape.errors.InvalidArgumentError
+        For a label that is no class.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.losses.sparse_categorical_crossentropy([1], [[0.0, 1000.0]], from_logits=True).numpy()
+    array([0.], dtype=float32)
+    """
+    logits = floats(y_pred)
+    labels = gtape.cast(y_true, gtape.int64)
+    n = len(logits._aval.shape)
+    if len(labels._aval.shape) == n and labels._aval.shape[axis] == 1:
+        labels = gtape.squeeze(labels, axis)
+    if not from_logits:
+        logits = gtape.math.log(_inside(logits))
+    if axis not in (-1, n - 1):
+        logits = gtape.transpose(logits, [i for i in range(n) if i != axis % n] + [axis % n])
+    if ignore_class is None:
+        return gtape.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)  # type: ignore[no-any-return]
+    valid = labels != ignore_class
+    labels = gtape.where(valid, labels, gtape.zeros_like(labels))
+    losses = gtape.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return gtape.where(valid, losses, gtape.zeros_like(losses))  # type: ignore[no-any-return]

@@ -1,0 +1,285 @@
+"""Models: layers made of layers. Training loops are written with a tape; there is no `compile` and no `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gtape import nest
+from gtape.keras.layers.core import InputLayer
+from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.symbolic import Graph, KerasTensor
+
+__all__ = ["Functional", "Model", "Sequential", "clone_model"]
+
+
+class Model(Layer):
+    """A layer made of layers: a subclass with `call`, or everything between given inputs and outputs.
+
+    Parameters
+    ----------
+    inputs, outputs : KerasTensor or structure of these, optional
+        What `gtape.keras.Input` and layers called on it gave.
+    **common
+        As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        If an output depends on an input that is not given.
+
+    Examples
+    --------
+    A subclass:
+
+    >>> import gtape as tf
+    >>> class Classifier(tf.keras.Model):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = tf.keras.layers.Dense(4, activation="relu")
+    ...         self.drop = tf.keras.layers.Dropout(0.5)
+    ...         self.scores = tf.keras.layers.Dense(2)
+    ...     def call(self, x, training=False):
+    ...         return self.scores(self.drop(self.hidden(x), training=training))
+    >>> model = Classifier()
+    >>> model(tf.zeros([3, 5])).shape, len(model.trainable_variables)
+    (TensorShape([3, 2]), 4)
+
+    From inputs to outputs:
+
+    >>> x = tf.keras.Input(shape=(5,))
+    >>> y = tf.keras.layers.Dense(2)(tf.keras.layers.Dense(4, activation="relu")(x))
+    >>> tf.keras.Model(inputs=x, outputs=y)(tf.zeros([3, 5])).shape
+    TensorShape([3, 2])
+    """
+
+    def __init__(self, inputs: Any = None, outputs: Any = None, **common: Any) -> None:
+        super().__init__(**common)
+        self._graph: Graph | None = None
+        if (inputs is None) != (outputs is None):
+            raise ValueError("a model from a graph needs both `inputs` and `outputs`")
+        if inputs is not None:
+            self._set_graph(Graph(inputs, outputs))
+
+    def _set_graph(self, graph: Graph) -> None:
+        self._graph = graph
+        self._graph_layers = graph.layers
+        self._first_shape = _structure_of_shapes(graph.inputs)
+        self.built = True
+        # Inputs keep their dtypes: each layer of the graph converts what it gets.
+        self._autocast = False
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers inside, without those inside them."""
+        return [m for m in self._inside()[1] if isinstance(m, Layer) and not isinstance(m, InputLayer)]
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """A layer by its name or its place.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        if index is not None and -len(self.layers) <= index < len(self.layers):
+            return self.layers[index]
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        wanted = name if index is None else index
+        raise ValueError(f"No such layer: {wanted}. There are {[x.name for x in self.layers]}")
+
+    @property
+    def inputs(self) -> list[KerasTensor]:
+        """The inputs of the graph."""
+        return nest.flatten(self._need_graph().inputs)
+
+    @property
+    def outputs(self) -> list[KerasTensor]:
+        """The outputs of the graph."""
+        return nest.flatten(self._need_graph().outputs)
+
+    @property
+    def input(self) -> Any:
+        """The input of the graph, as it was given."""
+        return self._need_graph().inputs
+
+    @property
+    def output(self) -> Any:
+        """The output of the graph, as it was given."""
+        return self._need_graph().outputs
+
+    @property
+    def input_shape(self) -> Any:
+        """The shape of the input, None standing for an open size."""
+        return _structure_of_shapes(self.input)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output, None standing for an open size."""
+        return _structure_of_shapes(self.output)
+
+    def _need_graph(self) -> Graph:
+        if self._graph is None:
+            raise AttributeError(f"{self.name} is no graph of layers, so its inputs and outputs are not known")
+        return self._graph
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if self._graph is None:
+            raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
+        return self._graph.run(inputs)
+
+    def predict(self, x: Any, batch_size: Any = None, verbose: Any = "auto", steps: Any = None) -> Any:
+        """The output as an array, computed outside training; the other arguments change nothing."""
+        y = self(x, training=False)
+        return nest.map_structure(lambda t: t.numpy(), y) if nest.is_nested(y) else y.numpy()
+
+
+Functional = Model
+
+
+def _structure_of_shapes(x: Any) -> Any:
+    return nest.map_structure(lambda t: t.shape, x) if nest.is_nested(x) else x.shape
+
+
+class Sequential(Model):
+    """Layers one after the other.
+
+    Parameters
+    ----------
+    layers : sequence of Layer, optional
+        An Input first, or `input_shape` in the first layer, makes the variables at once; otherwise the first call does.
+    trainable : bool
+    name : str, optional
+
+    Raises
+    ------
+    ValueError
+        For something that is no layer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> model = tf.keras.Sequential([
+    ...     tf.keras.Input(shape=(4,)),
+    ...     tf.keras.layers.Dense(3, activation="tanh"),
+    ...     tf.keras.layers.Dense(1),
+    ... ])
+    >>> [v.name.split("/")[-1] for v in model.trainable_variables]
+    ['kernel:0', 'bias:0', 'kernel:0', 'bias:0']
+    >>> model(tf.zeros([2, 4])).shape
+    TensorShape([2, 1])
+    """
+
+    def __init__(self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None) -> None:
+        super().__init__(trainable=trainable, name=name)
+        # Each layer converts what it gets: the first may want integers.
+        self._autocast = False
+        self._sequence: list[Layer] = []
+        self._called_with: Any = None
+        for layer in layers or ():
+            self._append(layer)
+        self._start()
+
+    def add(self, layer: Any, rebuild: bool = True) -> None:
+        """Put a layer at the end."""
+        self._append(layer)
+        self._start()
+
+    def pop(self, rebuild: bool = True) -> Layer:
+        """Take the last layer away, and return it."""
+        taken = self._sequence.pop()
+        self._graph = None
+        self._start()
+        return taken
+
+    def _append(self, layer: Any) -> None:
+        if isinstance(layer, KerasTensor):
+            layer = InputLayer(batch_shape=layer.shape, dtype=layer.dtype, name=layer.name)
+        if not isinstance(layer, Layer):
+            raise ValueError(
+                f"Only instances of `keras.Layer` can be added to a Sequential model, not {layer!r}; for a function "
+                "there is gtape.keras.layers.Lambda"
+            )
+        self._sequence.append(layer)
+
+    def _start(self) -> None:
+        """Make the variables, if the shape of the input is known."""
+        if self._sequence and self._sequence[0]._first_shape is not None:
+            self.build(self._sequence[0]._first_shape)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers, without an input."""
+        return [layer for layer in self._sequence if not isinstance(layer, InputLayer)]
+
+    def build(self, input_shape: Any = None) -> None:
+        """Make the variables for inputs of this shape, the batch included."""
+        if input_shape is None or not self._sequence:
+            return
+        first = self._sequence[0]
+        dtype = getattr(first, "_input_dtype", None) or "float32"
+        start = KerasTensor(tuple(input_shape), dtype)
+        x: Any = start
+        for layer in self._sequence:
+            x = layer(x)
+        self._graph = Graph(start, x)
+        self.built = True
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        x = inputs
+        for layer in self._sequence:
+            x = layer(x)
+        return x
+
+    def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # The layers are built as they are called, so nothing has to be run on zeros; the graph can wait.
+        shape = tuple(getattr(args[0], "shape", ())) if args else ()
+        self._called_with = (None, *shape[1:]) if shape else None
+        self.built = True
+
+    def _need_graph(self) -> Graph:
+        if self._graph is None and self._called_with is not None:
+            self.build(self._called_with)
+        return super()._need_graph()
+
+
+def clone_model(model: Model) -> Any:
+    """The same layers with fresh variables.
+
+    Parameters
+    ----------
+    model : Sequential or a model from inputs to outputs
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ValueError
+        For a subclass with `call` of its own.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+    >>> copy = tf.keras.models.clone_model(model)
+    >>> copy.set_weights(model.get_weights())
+    >>> bool((copy(tf.ones([1, 2])).numpy() == model(tf.ones([1, 2])).numpy()).all())
+    True
+    """
+
+    def fresh(layer: Any) -> Any:
+        return clone_model(layer) if isinstance(layer, Model) else type(layer).from_config(layer.get_config())
+
+    if isinstance(model, Sequential):
+        return Sequential([fresh(layer) for layer in model._sequence], trainable=model.trainable)
+    graph = model._graph
+    if graph is None:
+        raise ValueError("Expected `model` argument to be a Sequential model or a graph; make another instance instead")
+    made = {id(layer): fresh(layer) for layer in graph.layers}
+    starts = [KerasTensor(x.shape, x.dtype, name=x.name) for x in nest.flatten(graph.inputs)]
+    inputs = nest.pack_sequence_as(graph.inputs, starts) if nest.is_nested(graph.inputs) else starts[0]
+    return Model(inputs, graph.run(inputs, made))

@@ -1,0 +1,112 @@
+"""Penalties on weights, for the losses of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gtape
+from gtape.keras.lookup import by_name
+from gtape.tensor import Tensor
+
+__all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
+
+
+class Regularizer:
+    """Base class: a function of a weight that returns a scalar."""
+
+    options: tuple[str, ...] = ()
+
+    def __call__(self, x: Any) -> Any:
+        """The penalty of one weight."""
+        return 0.0
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {k: getattr(self, k) for k in self.options}
+
+
+class L1L2(Regularizer):
+    """``l1 * sum(|x|) + l2 * sum(x ** 2)``.
+
+    Parameters
+    ----------
+    l1, l2 : float
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.regularizers.L1L2(l1=1.0, l2=0.5)(tf.constant([2.0, -2.0])))
+    8.0
+    """
+
+    options: tuple[str, ...] = ("l1", "l2")
+
+    def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
+        self.l1, self.l2 = float(l1 or 0.0), float(l2 or 0.0)
+
+    def __call__(self, x: Any) -> Tensor:
+        """The penalty of one weight, a scalar."""
+        parts = []
+        if self.l1:
+            parts.append(self.l1 * gtape.reduce_sum(gtape.abs(x)))
+        if self.l2:
+            parts.append(self.l2 * gtape.reduce_sum(gtape.square(x)))
+        return sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)  # type: ignore[no-any-return]
+
+
+class L1(L1L2):
+    """``l1 * sum(|x|)``; its gradient at 0 is 0.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.regularizers.L1(0.5)(tf.constant([2.0, -2.0])))
+    2.0
+    """
+
+    options = ("l1",)
+
+    def __init__(self, l1: float = 0.01) -> None:
+        super().__init__(l1=l1)
+
+
+class L2(L1L2):
+    """``l2 * sum(x ** 2)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.regularizers.L2(0.5)(tf.constant([2.0, -2.0])))
+    4.0
+    """
+
+    options = ("l2",)
+
+    def __init__(self, l2: float = 0.01) -> None:
+        super().__init__(l2=l2)
+
+
+def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
+    """`L1L2` with defaults that do something."""
+    return L1L2(l1=l1, l2=l2)
+
+
+l1 = L1
+l2 = L2
+
+_KNOWN: dict[str, Any] = {"l1": L1, "L1": L1, "l2": L2, "L2": L2, "l1_l2": l1_l2, "L1L2": L1L2}
+
+
+def get(identifier: Any) -> Callable[..., Any] | None:
+    """A regularizer by its name, a function, which is returned, or None.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    """
+    if identifier is None:
+        return None
+    found = by_name(identifier, _KNOWN, "regularizer", make=True)
+    return found() if found is l1_l2 else found

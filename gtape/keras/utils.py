@@ -1,0 +1,90 @@
+"""Helpers of training scripts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from gtape.tensor import Tensor, convert_to_tensor, wrap
+
+__all__ = ["normalize", "set_random_seed", "to_categorical"]
+
+
+def set_random_seed(seed: int) -> None:
+    """Make a run repeatable: seeds Python's `random`, NumPy's old generator and `gtape.random`.
+
+    Layers and initializers without a seed of their own take theirs from Python's `random`, so they repeat too.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 up to 2**32.
+
+    Raises
+    ------
+    ValueError
+        For something that is no integer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.utils.set_random_seed(1)
+    >>> one = tf.keras.layers.Dense(2)(tf.ones([1, 3])).numpy()
+    >>> tf.keras.utils.set_random_seed(1)
+    >>> other = tf.keras.layers.Dense(2)(tf.ones([1, 3])).numpy()
+    >>> bool((one == other).all())
+    True
+    """
+    from gtape import random as draws
+
+    if not isinstance(seed, int):
+        raise ValueError(f"Expected `seed` argument to be an integer. Received: seed={seed!r} (of type {type(seed)})")
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - what scripts that use NumPy's old functions need
+    draws.set_seed(seed)
+
+
+def to_categorical(x: Any, num_classes: int | None = None) -> Any:
+    """Class numbers as one-hot rows.
+
+    Parameters
+    ----------
+    x : array or tensor of integers
+        An axis of size 1 at the end is left out.
+    num_classes : int, optional
+        By default the greatest number plus 1.
+
+    Returns
+    -------
+    ndarray, or Tensor for a tensor; float32
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.utils.to_categorical([0, 2])
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    numbers = np.asarray(x).astype(np.int64)
+    if numbers.ndim > 1 and numbers.shape[-1] == 1:
+        numbers = numbers[..., 0]
+    classes = int(num_classes or (numbers.max() + 1 if numbers.size else 0))
+    rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)
+    return wrap(rows) if isinstance(x, Tensor) else rows
+
+
+def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
+    """Vectors scaled to length 1; the zero vector stays.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.utils.normalize(tf.constant([[3.0, 4.0]]).numpy())
+    array([[0.6, 0.8]], dtype=float32)
+    """
+    values = np.atleast_1d(np.asarray(convert_to_tensor(x)._value))
+    length = np.linalg.norm(values, order, axis, keepdims=True)
+    length = np.where(length == 0, np.ones_like(length), length)
+    return wrap(values / length) if isinstance(x, Tensor) else values / length
