@@ -55,6 +55,18 @@ def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
     return n
 
 
+def merged(t: Any, axis: tuple[int, ...]) -> Any:
+    """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
+    from gtape.primitive import REGISTRY
+
+    shape = tuple(t._aval.shape)
+    kept = [i for i in range(len(shape)) if i - len(shape) not in axis]
+    if kept and axis and axis != tuple(range(-len(axis), 0)):
+        t = REGISTRY["transpose"](t, perm=(*kept, *[a + len(shape) for a in axis]))
+    rows = (*[shape[i] for i in kept], count_of(shape, axis))
+    return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
+
+
 def scalar_int(v: Any) -> int:
     """A static integer argument: an int, or an integer tensor or array of one element."""
     if v.__class__ is int:

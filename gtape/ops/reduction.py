@@ -9,9 +9,9 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, count_of, from_end, left_shape, scalar_int, shape_of, spread
+from gtape.ops.axes import axes_of, count_of, from_end, kept_shape, left_shape, merged, scalar_int, shape_of, spread
 from gtape.ops.norms import norm, reduce_euclidean_norm
-from gtape.primitive import linear, primitive
+from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
@@ -285,6 +285,10 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    if len(axis) == 1:
+        # g - sum(g y) cancels where one y is nearly 1: this one does not.
+        (a,) = from_end(axis, len(shape_of(y)))
+        return y * xp.softmax_center(x, g, axis=a)
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
 
 
@@ -613,7 +617,13 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
     4.248354255291589e-18
     """
-    return _reduced(_logsumexp, _floating(input_tensor, "reduce_logsumexp"), axis, keepdims)
+    t = _floating(input_tensor, "reduce_logsumexp")
+    axes = axes_of(axis, t.ndim)
+    if len(axes) < 2:
+        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    # Several axes become one, whose second derivatives keep their digits.
+    y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
+    return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -684,8 +694,6 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def _magnitude(t: Tensor) -> Tensor:
     if t._aval.dtype.kind != "c":
         return t
-    from gtape.primitive import REGISTRY
-
     return REGISTRY["abs"](t)  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, kept_shape, left_shape, one_axis, shape_of
+from gtape.ops.axes import axes_of, kept_shape, merged, one_axis, shape_of
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand
 
@@ -482,15 +482,5 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     t = _operand(input_tensor, "reduce_prod")
     shape = t._aval.shape
     axes = axes_of(axis, t.ndim)
-    kept = [i for i in range(t.ndim) if i - t.ndim not in axes]
-    rows = t
-    if kept and axes and axes != tuple(range(-len(axes), 0)):
-        rows = REGISTRY["transpose"](t, perm=(*kept, *[a + t.ndim for a in axes]))
-    left = left_shape(shape, axes) if axes else shape
-    n = 1
-    for a in axes:
-        n *= shape[a]
-    if rows._aval.shape != (*left, n):
-        rows = REGISTRY["reshape"](rows, shape=(*left, n))
-    y: Tensor = _prod(rows)
+    y: Tensor = _prod(merged(t, axes))
     return REGISTRY["reshape"](y, shape=kept_shape(shape, axes)) if keepdims and axes else y
