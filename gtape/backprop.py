@@ -232,6 +232,17 @@ def _slices(world: Any, g: Any, k: int) -> list[Any]:
     return [g[i] for i in range(k)]
 
 
+def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
+    """A custom gradient's function is written for one cotangent: call it for each of a batch."""
+    rows = [pull.cotangents(world, row) for row in _slices(world, g, batch)]
+    made: list[Any] = []
+    for column in zip(*rows, strict=True):
+        some = next((c for c in column if c is not None), None)
+        filled = [world.zeros_like(some) if c is None else c for c in column] if some is not None else None
+        made.append(None if filled is None else _stack(world, filled))
+    return made
+
+
 def _stack(world: Any, parts: list[Any]) -> Any:
     if world is TAPE:
         from gtape.ops.shape import stack
@@ -322,7 +333,8 @@ def full_sweep(
         if prim.kind == "custom":
             if isinstance(g, Slots):
                 g = _fill_slots(world, g, pull.out_aval, batch)
-            for parent, c in zip(listed, pull.cotangents(world, g), strict=True):
+            made = pull.cotangents(world, g) if batch is None else _row_by_row(world, pull, g, batch)
+            for parent, c in zip(listed, made, strict=True):
                 if c is not None and session in parent[TAPES].sessions:
                     arrive(parent, c, None)
             continue
