@@ -220,18 +220,29 @@ sigmoid_derivative = _wide(lambda x, *, n: _tanh_derivative(x / 2, n) / 2 ** (n 
 
 
 def _two_roots(x: Array, p: Array, q: Array, a: Any, b: Any, n: int, k: int) -> Array:
-    """The n-th derivative of p**(-k/2) q**(-k/2), p' = a and q' = b, by Leibniz's rule."""
-    rp, rq = (_inverse_power(np.sqrt(p), 1), _inverse_power(np.sqrt(q), 1)) if k == 1 else (p, q)
+    """The n-th derivative of (p q)**(-k/2), p' = a and q' = b, pq = c + ab x²: by x² near 0, else by Leibniz's rule.
 
-    def factor(r: Array, base: Array, slope: Any, m: int) -> Array:
-        falling = math.prod([-(k / 2) - j for j in range(m)])
-        root = r if k == 1 else _inverse_power(base, 1)
-        return falling * slope**m * root * _inverse_power(base, m)
+    Each is without cancellation where it is used: Leibniz's terms cancel at 0 for an odd n.
+    """
+    inverse_p, inverse_q = _inverse_power(p, 1), _inverse_power(q, 1)
+    root_p, root_q = [_inverse_power(np.sqrt(r), 1) if k == 1 else _inverse_power(r, 1) for r in (p, q)]
+    root = root_p * root_q
+    if n == 0:
+        return root
 
-    total = np.zeros_like(x)
+    def rising(m: int) -> float:
+        return (-1) ** m * math.prod([k / 2 + j for j in range(m)])
+
+    near, far = np.zeros_like(x), np.zeros_like(x)
+    inverse = inverse_p * inverse_q
+    for j in range(n // 2 + 1):
+        count = math.factorial(n) // (math.factorial(j) * math.factorial(n - 2 * j))
+        term = _whole_power(2 * x, n - 2 * j) * _whole_power(inverse, n - j)
+        near = near + count * rising(n - j) * (a * b).real ** (n - j) * term
     for m in range(n + 1):
-        total = total + math.comb(n, m) * factor(rp, p, a, m) * factor(rq, q, b, n - m)
-    return total
+        term = _whole_power(a * inverse_p, m) * _whole_power(b * inverse_q, n - m)
+        far = far + math.comb(n, m) * rising(m) * rising(n - m) * term
+    return root * np.where(np.abs(x) < 0.5, near, far)
 
 
 def _inner_power(x: Array, n: int, k: int) -> Array:
