@@ -266,10 +266,14 @@ _WIDE = frozenset(
         "unit_vector",
     }
 )
+# fmt: off
 _BY_ELIMINATION = frozenset(
-    "cholesky cofactors det det_form det_sign eigh expm expm_form inverse log_abs_det pinv qr solve svd "
-    "triangular_solve tridiagonal_solve".split()
+    {
+        "cholesky", "cofactors", "det", "det_form", "det_sign", "eigh", "expm", "expm_form", "inverse", "log_abs_det",
+        "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
+    }
 )
+# fmt: on
 # Accurate against the largest element of the result.
 _BY_NORM = frozenset({"expm", "expm_form", "pinv"})
 _COFACTORS = frozenset({"cofactors", "det_form"})

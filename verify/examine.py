@@ -15,6 +15,7 @@ import numpy as np
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
 from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, ties_assumed, to_double_double, to_float
+from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import blame
@@ -106,6 +107,7 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
         report.findings.append(bad)
         return report
     tied: list[Any] = []
+    degenerate: list[str] = []
     context: Any
     for bits in PRECISIONS[:2] if _size(program) > _BIG else PRECISIONS:
         report.coverage["bits"] = bits
@@ -113,8 +115,8 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
         try:
             # Equal numbers that were computed in two ways overlap at any precision.
             context = ties_assumed() if bits >= TIES else contextlib.nullcontext([])
-            with precision(bits), context as tied:
-                done = _at(program, oracle, seeds, got, order, report, locally)
+            with precision(bits), context as tied, degenerate_noted() as degenerate:
+                done = _at(program, oracle, seeds, got, order, report, locally, degenerate)
         except Undecided as e:
             undecided = Finding("undecided", order=order, reason=f"a comparison stays open at {bits} bits: {e}")
         except TooDeep as e:
@@ -136,12 +138,25 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
                 return report
             undecided = done
     assert undecided is not None
+    if degenerate:
+        undecided = _degenerate(degenerate, order)
     report.findings.append(not_differentiable(program, order) or undecided)
     return report
 
 
+def _degenerate(reasons: list[str], order: int) -> Finding:
+    return Finding("domain", order=order, reason=f"{'; '.join(reasons)}: this is not differentiable there")
+
+
 def _at(
-    program: Program, oracle: Oracle, seeds: list[Any], got: list[Any], order: int, report: Report, locally: bool
+    program: Program,
+    oracle: Oracle,
+    seeds: list[Any],
+    got: list[Any],
+    order: int,
+    report: Report,
+    locally: bool,
+    degenerate: list[str],
 ) -> Finding | None:
     """The whole check at the precision in force; returns what stays undecided, or None when `report` has it all."""
     from gtape.verify.conventions import kinks_met
@@ -150,6 +165,9 @@ def _at(
     exact = oracle.replay()
     failures = oracle.certify(exact)
     report.used = oracle.used()
+    if failures and degenerate:
+        report.findings.append(_degenerate(degenerate, order))
+        return None
     if failures:
         report.findings += blame(program, oracle, failures, got, order)
         return None

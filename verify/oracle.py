@@ -660,7 +660,7 @@ def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
         return c
     c = c.copy()
     for index in np.ndindex(*np.shape(c)):
-        if g[index] == 0 and not c[index].is_finite():
+        if g[index] == 0 and isinstance(c[index], arb) and not c[index].is_finite():
             c[index] = arb(0)
     return c
 

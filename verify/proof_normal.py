@@ -165,6 +165,8 @@ def is_zero_by_normal_form(e: Any) -> bool:
     True
     """
     generators = _Generators(e)
+    if not generators.roots and not generators.circles:
+        return is_zero_rational(generators.expression)
     numerator = _numerator(generators.expression)
     for symbol, q, base in reversed(generators.roots):
         if numerator == 0:

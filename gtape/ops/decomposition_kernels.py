@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -48,3 +49,46 @@ def svd(a: Array) -> tuple[Array, Array, Array]:
 def qr(a: Array) -> tuple[Array, Array]:
     """Orthonormal columns and an upper triangle."""
     return _factored(lambda x: tuple(np.linalg.qr(x)), a)  # type: ignore[return-value]
+
+
+def complement(u: Array) -> Array:
+    """Orthonormal columns that complete those of `u` to a square matrix."""
+    if not np.isfinite(u).all():
+        return np.full((*u.shape[:-1], u.shape[-2] - u.shape[-1]), np.nan, u.dtype)
+    whole = np.linalg.qr(u.astype(np.float64, copy=False), mode="complete")[0]
+    return whole[..., u.shape[-1] :].astype(u.dtype)
+
+
+def pinv(a: Array, *, rcond: float) -> Array:
+    """Pseudo-inverse: singular values of at most `rcond` times the largest count as 0."""
+    s, u, v = svd(a.astype(np.float64))
+    with np.errstate(all="ignore"):
+        keep = s > rcond * s.max(axis=-1, keepdims=True, initial=0.0)
+        turned = v * np.where(np.isnan(s), np.nan, np.where(keep, 1 / s, 0.0))[..., None, :]
+        return (turned @ np.swapaxes(u, -1, -2)).astype(a.dtype)
+
+
+def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
+    """Solution for tridiagonal matrices, given by their diagonals; NaN for a singular one."""
+    from scipy.linalg import solve_banded
+
+    m = diagonals.shape[-1]
+    if diagonals.shape[-2] != 3 or rhs.ndim < 2 or rhs.shape[-2] != m:
+        raise ValueError(f"diagonals [..., 3, m] and a right-hand side [..., m, k] are needed, not {rhs.shape}")
+    batch = np.broadcast_shapes(diagonals.shape[:-2], rhs.shape[:-2])
+    bands = np.broadcast_to(diagonals, (*batch, 3, m)).astype(np.float64)
+    b = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:])).astype(np.float64)
+    # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
+    bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
+    bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
+    out = np.full(b.shape, np.nan)
+    for i in np.ndindex(*batch):
+        if not (np.isfinite(bands[i]).all() and np.isfinite(b[i]).all()):
+            continue
+        if m == 1:
+            with np.errstate(all="ignore"):
+                out[i] = np.where(bands[i][1] == 0, np.nan, b[i] / bands[i][1])
+            continue
+        with contextlib.suppress(np.linalg.LinAlgError):  # a singular one stays NaN
+            out[i] = solve_banded((1, 1), bands[i], b[i])
+    return out.astype(rhs.dtype)

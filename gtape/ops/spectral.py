@@ -163,6 +163,38 @@ _svd = implicit(
 )
 
 
+# ---------------------------------------------------------------------------------------------- complements
+
+
+def _one_column(u: Any) -> None:
+    m, n = shape_of(u)[-2:]
+    if m - n > 1:
+        raise errors.UnimplementedError(
+            f"full_matrices: the {m - n} columns that complete {n} orthonormal ones of length {m} are not determined "
+            "by them, so they have no derivative: use full_matrices=False, or stop_gradient on those columns"
+        )
+
+
+def _complement_pull(xp: Any, g: Any, y: Any, u: Any) -> Any:
+    _one_column(u)
+    return -xp.matmul(y, xp.matmul(xp.swap_last(g), u))
+
+
+def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
+    _one_column(u)
+    return -xp.matmul(u, xp.matmul(xp.swap_last(t), y))
+
+
+_complement = implicit(
+    "complement",
+    k.complement,
+    vjp=(_complement_pull,),
+    jvp=(_complement_push,),
+    public=False,
+    samples=((((2, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
+)
+
+
 # ---------------------------------------------------------------------------------------------- public functions
 
 

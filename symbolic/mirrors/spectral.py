@@ -17,6 +17,7 @@ from flint import arb
 from gtape.symbolic import balls
 from gtape.symbolic.balls import to_float
 from gtape.symbolic.implicit import note_degenerate, solve_equations, start
+from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors.determinant import objects
 from gtape.symbolic.mirrors.registry import array, parametrised
 
@@ -141,7 +142,7 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
         rest = small.copy()
         rest[np.arange(len(group)), np.arange(len(group))] = np.diagonal(small) - mean
         if _all_equal(_value(W, rest)):
-            note_degenerate("some eigenvalues or singular values are equal: only what is symmetric in them")
+            note_degenerate("some eigenvalues, or singular values and their negatives, are equal")
             for j, i in enumerate(group):
                 values[i], vectors[i] = mean, q[:, j]
             continue
@@ -162,7 +163,8 @@ def _all_equal(rest: Any) -> bool:
     flat = rest.ravel().tolist()
     if any(not arb(e).contains(0) for e in flat):
         return False
-    return all([balls.equal(arb(e), arb(0)) for e in flat])
+    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # all of them: each may say that it is undecided
+    return all(decided)
 
 
 # ---------------------------------------------------------------------------------------------- eigenvalues
@@ -407,7 +409,48 @@ array("off_diagonal", _off_diagonal)
 
 
 def _safe_quotient(W: Any, x: Any, d: Any) -> Any:
-    return np.frompyfunc(lambda p, q: 0 if isinstance(p, (int, arb)) and p == 0 else W.exact(p) / q if isinstance(p, int) else p / q, 2, 1)(objects(x), objects(d))
+    def one(p: Any, q: Any) -> Any:
+        if not isinstance(p, Jet) and p == 0:  # a constant zero: then q may be zero, too
+            return W.exact(0)
+        return (W.exact(p) if isinstance(p, int) else p) / q
+
+    return np.frompyfunc(one, 2, 1)(objects(x), objects(d))
 
 
 array("safe_quotient", _safe_quotient)
+
+
+# ---------------------------------------------------------------------------------------------- complement
+
+
+def _complement(W: Any, u: Any) -> Any:
+    """What is left of the recorded columns when the part in the given ones is taken away, made orthonormal."""
+    u = objects(u)
+    batch, (m, k) = u.shape[:-2], u.shape[-2:]
+    given = start()
+    made = []
+    for i in np.ndindex(*batch):
+        if given is None:
+            rough = np.linalg.qr(to_float(_value(W, u[i])), mode="complete")[0][:, k:]
+        else:
+            rough = np.asarray(given, dtype=np.float64)[i]
+        c = objects(W.lift(np.ascontiguousarray(rough)))
+        rest = c - _product(W, u[i], u[i].T, c) if k else c
+        made.append(_orthonormal(W, rest))
+    return _stack(made, batch, (m, m - k))
+
+
+def _from_complement(W: Any, y: Any, u: Any) -> Any:
+    def one(c: Any) -> Any:
+        m, p = c.shape
+        entries = np.full((m, m), 0, dtype=object)
+        entries[:, :p] = c
+        q = _rotation(entries)
+        return q[:, :p], q[:, p:]
+
+    c, u = _each(one, (y, 2))
+    return c, u
+
+
+array("complement", _complement)
+parametrised("complement", 0, _from_complement, shapes=lambda u: (*u[:-1], u[-2] - u[-1]))

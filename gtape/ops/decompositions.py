@@ -1,0 +1,583 @@
+"""Orthogonal factors, pseudo-inverses, least squares, banded equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.dispatch import operands
+from gtape.ops import decomposition_kernels as k
+from gtape.ops.axes import shape_of
+from gtape.ops.diagonal import _diag_embed, _diag_part
+from gtape.ops.linalg import _floats, _invertible, triangular_solve
+from gtape.ops.matmul import _matmul_primitive, swap_last
+from gtape.ops.shape import _reshape
+from gtape.ops.spectral import _completed, _matrices
+from gtape.primitive import implicit, primitive
+from gtape.tensor import Tensor, convert_to_tensor
+
+__all__ = [
+    "banded_triangular_solve", "lstsq", "normalize", "pinv", "qr", "tensor_diag", "tensor_diag_part",
+    "tridiagonal_solve",
+]  # fmt: skip
+
+Array = Any
+
+
+# ---------------------------------------------------------------------------------------------- orthogonal factors
+
+
+def _over(xp: Any, x: Any, r: Any) -> Any:
+    """x r^-1 for an upper triangle r."""
+    return xp.swap_last(xp.triangular_solve(xp.swap_last(r), xp.swap_last(x), lower=True))
+
+
+def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    gq, gr = g
+    q, r = y
+    half = xp.half_tril(xp.matmul(r, xp.swap_last(gr)) - xp.matmul(xp.swap_last(gq), q))
+    whole = gq + xp.matmul(q, half + xp.swap_last(half))
+    return xp.swap_last(xp.triangular_solve(r, xp.swap_last(whole), lower=False))
+
+
+def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    q, r = y
+    moved = _over(xp, t, r)
+    turned = xp.matmul(xp.swap_last(q), moved)
+    half = xp.half_tril(turned)
+    upper = turned - half + xp.swap_last(half)
+    return moved - xp.matmul(q, upper), xp.matmul(upper, r)
+
+
+_qr = implicit(
+    "qr",
+    k.qr,
+    vjp=(_qr_pull,),
+    jvp=(_qr_push,),
+    outputs=2,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- pseudo-inverse
+
+
+def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
+    """(1 - a b) x."""
+    return x - xp.matmul(a, xp.matmul(b, x))
+
+
+def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    back, turned = xp.swap_last(g), xp.swap_last(y)
+    made = -xp.matmul(turned, xp.matmul(g, turned))
+    m, n = shape_of(a)[-2:]
+    if m >= n:
+        made = made + xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
+    if n >= m:
+        left = xp.matmul(xp.matmul(turned, y), back)
+        made = made + left - xp.matmul(xp.matmul(left, y), a)
+    return made
+
+
+def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    back, turned = xp.swap_last(t), xp.swap_last(y)
+    made = -xp.matmul(y, xp.matmul(t, y))
+    m, n = shape_of(a)[-2:]
+    if m >= n:
+        right = xp.matmul(xp.matmul(y, turned), back)
+        made = made + right - xp.matmul(xp.matmul(right, a), y)
+    if n >= m:
+        made = made + xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
+    return made
+
+
+_pinv = primitive(
+    "pinv",
+    k.pinv,
+    vjp=(_pinv_pull,),
+    jvp=(_pinv_push,),
+    params=("rcond",),
+    public=False,
+    samples=(
+        (((1, 1),), {"rcond": 1e-14}),
+        (((2, 1),), {"rcond": 1e-14}),
+        (((1, 2),), {"rcond": 1e-14}),
+        (((2, 2),), {"rcond": 1e-14}),
+        (((3, 2),), {"rcond": 1e-14}),
+        (((2, 2, 1),), {"rcond": 1e-14}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- tridiagonal equations
+
+
+def _transposed(xp: Any, d: Any) -> Any:
+    """Diagonals of the transposed matrix: what is above comes below, one place further."""
+    above = xp.shift(xp.strided_slice(d, key=_ROW[0]), axis=-1, by=1)
+    below = xp.shift(xp.strided_slice(d, key=_ROW[2]), axis=-1, by=-1)
+    return xp.concat(below, xp.strided_slice(d, key=_ROW[1]), above, axis=len(shape_of(d)) - 2)
+
+
+_ROW = [((i, i + 1, 1), (None, None, 1)) for i in range(3)]
+
+
+def _moved(xp: Any, x: Any, by: int) -> Any:
+    return xp.shift(x, axis=-2, by=by) if by else x
+
+
+def _products(xp: Any, p: Any, x: Any) -> Any:
+    """The three diagonals of p x^T, without what lies outside the matrix."""
+    rows = [xp.sum(p * _moved(xp, x, by), axis=(-1,), keepdims=False) for by in (-1, 0, 1)]
+    shape = shape_of(rows[0])
+    return xp.concat(*[xp.reshape(r, shape=(*shape[:-1], 1, shape[-1])) for r in rows], axis=len(shape) - 1)
+
+
+def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
+    total = None
+    for i, by in enumerate((-1, 0, 1)):
+        row = xp.swap_last(xp.strided_slice(d, key=_ROW[i]))
+        term = row * _moved(xp, x, by)
+        total = term if total is None else total + term
+    return total
+
+
+_tridiagonal = implicit(
+    "tridiagonal_solve",
+    k.tridiagonal_solve,
+    vjp=(
+        lambda xp, g, y, d, b: -_products(xp, xp.tridiagonal_solve(_transposed(xp, d), g), y),
+        lambda xp, g, y, d, b: xp.tridiagonal_solve(_transposed(xp, d), g),
+    ),
+    jvp=(
+        lambda xp, t, y, d, b: -xp.tridiagonal_solve(d, _times_diagonals(xp, t, y)),
+        lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t),
+    ),
+    public=False,
+    samples=(
+        (((3, 1), (1, 1)), {}),
+        (((3, 2), (2, 2)), {}),
+        (((3, 3), (3, 1)), {}),
+        (((2, 3, 2), (2, 2, 1)), {}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Orthonormal columns and an upper triangle: ``input = q @ r``.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [..., m, n]
+        Its first min(m, n) columns must be linearly independent where it is differentiated.
+    full_matrices : bool
+        Complete `q` to a square matrix, and `r` by zeros.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    q : Tensor, shape [..., m, min(m, n)]
+        With LAPACK's signs.
+    r : Tensor, shape [..., min(m, n), n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `input` is no matrix.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> q, r = tf.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> tf.matmul(q, r).numpy().round(4)
+    array([[3., 1.],
+           [4., 2.]], dtype=float32)
+    """
+    from gtape.ops.join import concat, pad
+
+    x = _matrices(input, "qr")
+    m, n = x._aval.shape[-2:]
+    if m >= n:
+        q, r = _qr(x)
+    else:  # the first columns make q, the others are seen from it
+        q, r = _qr(x[..., :m])
+        r = concat([r, _matmul_primitive(swap_last(q), x[..., m:])], axis=-1)
+    if full_matrices and m > n:
+        q = _completed(q)
+        r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
+    return q, r
+
+
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """Pseudo-inverse of Moore and Penrose.
+
+    Parameters
+    ----------
+    a : tensor of floats, shape [..., m, n]
+        The derivative is that at constant rank (Golub and Pereyra, 1973).
+    rcond : float, optional
+        Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
+    validate_args : bool
+        Accepted as TensorFlow does; shapes are always checked.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, m]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `a` is no matrix.
+    ValueError
+        When `rcond` is not one number.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.pinv([[2.0], [0.0]]).numpy()
+    array([[0.5, 0. ]], dtype=float32)
+    """
+    x = _matrices(a, "pinv")
+    if rcond is None:
+        rcond = 10.0 * max(x._aval.shape[-2:]) * float(np.finfo(x._aval.dtype).eps)
+    limit = np.asarray(getattr(rcond, "_value", rcond))
+    if limit.size != 1:
+        raise ValueError(f"pinv: rcond must be one number, not an array of shape {limit.shape}")
+    return _pinv(x, rcond=float(limit.reshape(())))  # type: ignore[no-any-return]
+
+
+def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
+    """Least squares: the x of least ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm where many are.
+
+    Parameters
+    ----------
+    matrix : tensor of floats, shape [..., m, n]
+        Of full rank, unless `l2_regularizer` is positive or `fast` is False.
+    rhs : tensor, shape [..., m, k]
+        Of the dtype of `matrix`.
+    l2_regularizer : float
+        Not negative; ignored where `fast` is False.
+    fast : bool
+        True: by an orthogonal factor. False: by the pseudo-inverse, for any rank.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, k]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrix has not full rank and `fast` is True, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [[1.0], [2.0], [3.0]]).numpy().round(4)
+    array([[1.],
+           [1.]], dtype=float32)
+    """
+    from gtape.ops.join import concat
+
+    a, b = operands(matrix, rhs)
+    a, b = _matrices(a, "lstsq"), _floats(b, "lstsq")
+    (m, n), sb = a._aval.shape[-2:], b._aval.shape
+    if len(sb) < 2 or sb[-2] != m:
+        raise errors.InvalidArgumentError(
+            f"lstsq: the right-hand side must have shape [..., {m}, k], not {b._aval.tensor_shape}"
+        )
+    weight = float(np.asarray(getattr(l2_regularizer, "_value", l2_regularizer)))
+    if weight < 0:
+        raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
+    if not fast:
+        return _matmul_primitive(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)  # type: ignore[no-any-return]
+    if weight > 0:  # the same without, for a matrix with as many rows more
+        dtype = a._aval.dtype
+        root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)
+        a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
+        b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
+    try:
+        if m >= n or weight > 0:
+            q, r = _qr(a)
+            return triangular_solve(r, _matmul_primitive(swap_last(q), b), lower=False)
+        q, r = _qr(swap_last(a))
+        return _matmul_primitive(q, triangular_solve(r, b, lower=False, adjoint=True))  # type: ignore[no-any-return]
+    except errors.InvalidArgumentError as e:
+        raise errors.InvalidArgumentError(
+            "lstsq: the matrix has not full rank; use fast=False, or a positive l2_regularizer"
+        ) from e
+
+
+def tridiagonal_solve(
+    diagonals: Any,
+    rhs: Any,
+    diagonals_format: str = "compact",
+    transpose_rhs: bool = False,
+    conjugate_rhs: bool = False,
+    name: str | None = None,
+    partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Tensor:
+    """Solve equations whose matrix has elements next to its diagonal only.
+
+    Parameters
+    ----------
+    diagonals : tensor or sequence of three tensors
+        "compact": shape [..., 3, m], the diagonal above (its last element is ignored), the diagonal, the one below
+        (its first element is ignored). "sequence": these three, of shape [..., m], the outer ones [..., m - 1] or
+        [..., m]. "matrix": shape [..., m, m].
+    rhs : tensor, shape [..., m] or [..., m, k]
+        Of the dtype of `diagonals`.
+    diagonals_format : {"compact", "sequence", "matrix"}
+    transpose_rhs : bool
+        Whether a matrix `rhs` is given as [..., k, m].
+    conjugate_rhs : bool
+        Nothing for real numbers.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    partial_pivoting, perturb_singular : bool
+        Accepted as TensorFlow does; rows are always exchanged where needed, and a singular matrix is an error.
+
+    Returns
+    -------
+    Tensor, of the shape of `rhs`, transposed if so asked
+
+    Raises
+    ------
+    ValueError
+        For an unknown format.
+    gtape.errors.InvalidArgumentError
+        When a matrix is singular, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    d = _compact(diagonals, diagonals_format)
+    d, b = operands(d, rhs)
+    sd, sb = d._aval.shape, b._aval.shape
+    if len(sd) < 2 or sd[-2] != 3:
+        raise errors.InvalidArgumentError(
+            f"tridiagonal_solve: compact diagonals have shape [..., 3, m], not {d._aval.tensor_shape}"
+        )
+    vector = len(sb) == len(sd) - 1
+    if vector:
+        b = _reshape(b, shape=(*sb, 1))
+    elif transpose_rhs:
+        b = swap_last(b)
+    sb = b._aval.shape
+    if len(sb) < 2 or sb[-2] != sd[-1] or sb[:-2] != sd[:-2]:
+        raise errors.InvalidArgumentError(
+            f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
+        )
+    x = _invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
+    return _reshape(x, shape=sb[:-1]) if vector else x  # type: ignore[no-any-return]
+
+
+def _compact(diagonals: Any, form: str) -> Tensor:
+    from gtape.ops.join import concat, pad, stack
+
+    if form == "compact":
+        return _floats(diagonals, "tridiagonal_solve")
+    if form == "matrix":
+        a = _matrices(diagonals, "tridiagonal_solve", square=True)
+        if a._aval.shape[-1] == 1:
+            main = _diag_part(a, k=0)
+            return stack([main, main, main], axis=-2)
+        parts = [_diag_part(a, k=1), _diag_part(a, k=0), _diag_part(a, k=-1)]
+    elif form == "sequence":
+        if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
+            raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
+        parts = operands(*diagonals)
+    else:
+        raise ValueError(f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {form!r}")
+    above, main, below = parts
+    m = main._aval.shape[-1]
+    none = [[0, 0]] * (len(main._aval.shape) - 1)
+    if above._aval.shape[-1] == m - 1:
+        above = pad(above, [*none, [0, 1]])
+    if below._aval.shape[-1] == m - 1:
+        below = pad(below, [*none, [1, 0]])
+    for part in (above, below):
+        if part._aval.shape != main._aval.shape:
+            raise errors.InvalidArgumentError(
+                f"tridiagonal_solve: the diagonals have shapes {[p._aval.shape for p in parts]}; the outer ones are as "
+                "long as the main one, or shorter by 1"
+            )
+    return concat([_reshape(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
+
+
+def banded_triangular_solve(
+    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    """Solve equations with a triangular matrix given by its bands.
+
+    Parameters
+    ----------
+    bands : tensor, shape [..., k, m]
+        `lower`: the diagonal, then those below it, whose first elements are ignored as far as they lie outside the
+        matrix. Otherwise the diagonals above, the farthest first, whose last elements are ignored, and at the end the
+        main one.
+    rhs : tensor, shape [..., m] or [..., m, n]
+        Batch axes broadcast.
+    lower : bool
+    adjoint : bool
+        Solve with the adjoint matrix.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., m] or [..., m, n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the diagonal has a zero, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [0.0, 2.0, 3.0]], [[1.0], [1.0], [1.0]]).numpy()
+    array([[0.5 ],
+           [0.  ],
+           [0.25]], dtype=float32)
+    """
+    bands, b = operands(bands, rhs)
+    bands = _matrices(bands, "banded_triangular_solve")
+    count, m = bands._aval.shape[-2:]
+    if not 1 <= count <= m:
+        raise errors.InvalidArgumentError(
+            f"banded_triangular_solve: a matrix of {m} rows has 1 to {m} bands, not {count}"
+        )
+    whole = None
+    for i in range(count):
+        away = i if lower else count - 1 - i
+        row = bands[..., i, away:] if lower else bands[..., i, : m - away]
+        part = _diag_embed(row, k=-away if lower else away, shape=(m, m))
+        whole = part if whole is None else whole + part
+    assert whole is not None
+    sb = b._aval.shape
+    vector = len(sb) == 1 or (len(sb) == len(bands._aval.shape) - 1 and sb[-1] == m != sb[-2])
+    if vector:
+        b = _reshape(b, shape=(*b._aval.shape, 1))
+    x = triangular_solve(whole, b, lower=lower, adjoint=adjoint)
+    return _reshape(x, shape=x._aval.shape[:-1]) if vector else x  # type: ignore[no-any-return]
+
+
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """A tensor divided by its norm, and the norm.
+
+    Parameters
+    ----------
+    tensor : floating-point tensor, any shape
+    ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
+        As for `norm`.
+    axis : int or pair of int, optional
+        As for `norm`: by default all elements are one vector.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    normalized : Tensor, of the shape of `tensor`
+    norm : Tensor
+        The axes stay, with size 1.
+
+    Raises
+    ------
+    ValueError
+        As from `norm`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> unit, norm = tf.linalg.normalize([3.0, 4.0])
+    >>> unit.numpy(), norm.numpy()
+    (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
+    """
+    from gtape.ops.norms import norm
+
+    x = convert_to_tensor(tensor)
+    size = norm(x, ord=ord, axis=axis, keepdims=True)
+    return x / size, size
+
+
+def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor with given elements where its first and its second half of indices agree, else 0.
+
+    Parameters
+    ----------
+    diagonal : tensor, shape [d1, ..., dk]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [d1, ..., dk, d1, ..., dk]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tensor_diag([1.0, 2.0]).numpy()
+    array([[1., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    x = convert_to_tensor(diagonal)
+    shape = x._aval.shape
+    if not shape:
+        raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
+    n = int(np.prod(shape, dtype=np.int64))
+    return _reshape(_diag_embed(_reshape(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
+
+
+def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The elements for which the first half of the indices is the second half.
+
+    Parameters
+    ----------
+    input : tensor, shape [d1, ..., dk, d1, ..., dk]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [d1, ..., dk]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the two halves of the shape differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tensor_diag_part([[1.0, 0.0], [0.0, 2.0]]).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    x = convert_to_tensor(input)
+    shape = x._aval.shape
+    half = len(shape) // 2
+    if not shape or len(shape) % 2 or shape[:half] != shape[half:]:
+        raise errors.InvalidArgumentError(
+            f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
+        )
+    n = int(np.prod(shape[:half], dtype=np.int64))
+    return _reshape(_diag_part(_reshape(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]
