@@ -16,6 +16,7 @@ _ALIASES = {
     "truediv": "divide",
     "div_no_nan": "divide_no_nan",
     "mod": "floormod",
+    "realdiv": "divide",
     "swish": "silu",
 }
 # Functions of gtape.nn that TensorFlow has here, too.
