@@ -61,6 +61,8 @@ class _Local:
         for node in self.program.nodes:
             if node.kind == "op" and _floating(node.output) and node.prim.differentiable:
                 self.value(node)
+            elif node.kind == "op" and not isinstance(node.output, tuple) and not _floating(node.output):
+                self.decision(node)
         self.sweep(seeds)
         return self.findings
 
@@ -120,6 +122,27 @@ class _Local:
                         reason=f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off",
                     )
                 )
+
+    def decision(self, node: Node) -> None:
+        """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
+        inputs = self.inputs(node)
+        kinds = {np.asarray(v).dtype.kind for v in inputs}
+        if node.name == "cast" or "f" not in kinds or not kinds <= set("fbiu") or not _finite(*inputs):
+            return
+        exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
+        wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            self.findings.append(
+                Finding(
+                    "rule",
+                    op=node.name,
+                    line=node.line,
+                    element=("value", at),
+                    got=np.asarray(node.output)[at].item(),
+                    reason=f"{node.name} at its recorded inputs is {int(exact[at])}, not {np.asarray(node.output)[at]}",
+                )
+            )
 
     # -- backwards
 

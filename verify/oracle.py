@@ -159,8 +159,19 @@ class Oracle:
                     return BALLS.lift(node.output)  # a NaN: what was recorded stands
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
+            elif node.prim.kinks and self._other_choice(node, env):
+                self.flips.append(node)
             return BALLS.lift(node.output)
         return self.program.step(BALLS, node, env)
+
+    @staticmethod
+    def _other_choice(node: Node, env: dict[int, Any]) -> bool:
+        """Whether an op that picks places (an order, the greatest of a window) certainly picks others exactly."""
+        try:
+            exact = getattr(BALLS, node.prim.name)(*[env[i] for i in node.inputs], **node.params)
+        except Undecided:  # so close that either choice will do
+            return False
+        return bool((np.asarray(exact) != np.asarray(node.output)).any())
 
     # ------------------------------------------------------------------------------------------ the replay
 

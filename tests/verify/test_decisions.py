@@ -1,0 +1,45 @@
+"""What an op decides (a comparison, a place, an order) is checked exactly at its recorded inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.primitive import REGISTRY
+from gtape.verify import check
+from gtape.verify.mutants import planted_kernel
+
+X = np.array([[0.5, 2.0, -1.0, 2.0], [3.0, 0.25, 3.0, 1.0]])
+
+
+def pooled(x: Any) -> Any:
+    return tf.nn.max_pool1d(tf.reshape(x, [2, 4, 1]), 2, 1, "VALID") ** 2
+
+
+DECIDING: dict[str, tuple[Any, Any]] = {
+    "window_argmax": (pooled, lambda right: right - 1 + 2 * (right % 4 == 0)),
+    "greater": (lambda x: tf.where(x > 1.0, x * x, 3.0 * x), lambda right: ~right),
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_a_wrong_decision_is_a_finding_that_names_the_op(name: str) -> None:
+    f, spoil = DECIDING[name]
+    prim = REGISTRY[name]
+    right = prim.kernel
+    assert check(f, tf.constant(X)).ok
+    with planted_kernel(name, 1):  # puts all back at the end
+        prim.kernel = lambda *args, **params: spoil(right(*args, **params))
+        report = check(f, tf.constant(X))
+    assert report.verdict == "rule" and any(v.op == name for v in report.findings)
+    assert check(f, tf.constant(X)).ok
+
+
+def test_a_choice_that_rounding_made_is_conditioning() -> None:
+    # 0.1 + 0.2 rounds up to the third number, which is the greater one exactly.
+    x = tf.constant(np.array([0.1, 0.2, 0.30000000000000004]))
+    report = check(lambda v: tf.nn.max_pool(tf.reshape([v[0] + v[1], v[2]], [1, 2, 1]), 2, 2, "VALID"), x)
+    assert report.ok and report.verdict == "conditioning" and "window_argmax" in report.summary()
