@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
-from gtape.dispatch import ComplexPull, ItemPull, Slots, cotangents, item_of
+from gtape.dispatch import RULES_ALONE, ComplexPull, ItemPull, Slots, cotangents, item_of
 from gtape.indexed_slices import SparseCotangent
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
 from gtape.tensor import Tensor, aval_of, wrap
 from gtape.worlds import COMPLEX, NUMPY, TAPE
 
-__all__ = ["full_sweep", "short_sweep"]
+__all__ = ["batches_as_is", "full_sweep", "short_sweep"]
 
 _NOTHING = ()
 _DONE = (None, None, (), None, None, NO_TAPES)
@@ -144,6 +144,31 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
             if s[PULL] is capture:
                 s[PULL] = capture.pull
     return result
+
+
+def batches_as_is(session: Session, start: Record) -> bool:
+    """Whether every backward step from a record on takes cotangents with one more leading axis just as it is.
+
+    Those of generated functions do, as nothing is broadcast there, and rules declared as `batched`.
+    """
+    seen = set()
+    pending = [start]
+    while pending:
+        r = pending.pop()
+        pull = r[PULL]
+        if pull is None or r[SEQ] in seen:
+            continue
+        seen.add(r[SEQ])
+        if r[TAPES] is not session.alone:
+            return False
+        if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
+            return False
+        parents = r[PARENTS]
+        if parents.__class__ is list:
+            pending.append(parents)
+        else:
+            pending.extend(parents)
+    return True
 
 
 def _abandon(open_records: list[Any]) -> None:

@@ -204,6 +204,9 @@ class ComplexPull(Pull):
         return made[0] if len(made) == 1 else made
 
 
+# Those that do no more than call the rules: what a rule can take, they can.
+RULES_ALONE = frozenset({_LinearPull, _GeneralPull})
+
 _PULLS: dict[str, type[Pull]] = {
     "linear": _LinearPull,
     "general": _GeneralPull,

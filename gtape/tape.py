@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, errors, nest, record
-from gtape.backprop import full_sweep, short_sweep
+from gtape.backprop import batches_as_is, full_sweep, short_sweep
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
 from gtape.record import COT, LEAF, PULL, TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Tensor, convert_to_tensor, wrap
@@ -401,11 +401,10 @@ class GradientTape:
         r, seed = target._record, target._aval.one
         if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
             return None
-        flat: Any = sources if sources.__class__ is list else (sources,)
+        flat: list[Any] = sources if sources.__class__ is list else [sources]
         records = []
-        s: Any
         for s in flat:
-            if s.__class__ not in _SIMPLE or not s._aval.real:
+            if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
                 return None
             found = s._record
             if found is None:
@@ -530,6 +529,7 @@ class GradientTape:
             results = self._jacobians(session, target, flat_sources)
         finally:
             if not self._persistent:
+                self._release(session, target._record)
                 self._use_up(session)
         if zero:
             shape = target._aval.shape
@@ -648,7 +648,21 @@ class GradientTape:
             return result
         finally:
             if not self._persistent:
+                self._release(session, target._record)
                 self._use_up(session)
+
+    def _release(self, session: Session, start: Any) -> None:
+        """Empty the records that led to a target, those of other open sessions excepted."""
+        session.live = False
+        pending = [start]
+        while pending:
+            r = pending.pop()
+            if r is None or r[PULL] is None or any(s.live for s in r[TAPES].sessions):
+                continue
+            parents = r[record.PARENTS]
+            record.empty(r)
+            pending.extend([parents] if parents.__class__ is list else parents)
+        session.live = True
 
     def _batched_sweep(self, session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
         """Cotangents of the sources for several cotangents of one target, stacked along a leading axis."""
@@ -656,6 +670,10 @@ class GradientTape:
         source_records = [_record_of(s) for s in sources]
         start = _record_of(target)
         world, run = (TAPE, _directly) if stack.sessions else (NUMPY, stack.run)
+        usual = session.plain and not (stack.sessions or session.shared or session.selects)
+        if usual and batches_as_is(session, start):
+            short: list[Any] = run(short_sweep, [(start, seed)], source_records)
+            return short
         made: list[Any] = run(
             full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed)
         )[0]

@@ -48,6 +48,10 @@ def _matmul(a: Any, b: Any) -> Any:
         for d in batch:
             rows *= d
         return np.matmul(a.reshape(rows, k), b).reshape(*batch, b.shape[1])
+    if a.ndim == 2 and b.ndim > 2 and b.shape[-1] == 1 and b.size:
+        # One matrix times many columns: the columns as rows of one product, transposed (a Jacobian's usual step).
+        columns = b.reshape(-1, b.shape[-2])
+        return np.matmul(columns, a.T).reshape(*b.shape[:-2], a.shape[0], 1)
     return np.matmul(a, b)
 
 
