@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracle import BALLS, Oracle, is_complex, jet_world
 from gtape.verify.verdict import Finding
@@ -127,9 +127,14 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
                 there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
                 if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
                     return node
-        if node.name in ("max", "min", "sort"):
-            x = np.asarray(program.nodes[node.inputs[0]].output, dtype=np.float64)
-            y = to_float(objects(oracle.env[node.inputs[0]]))
-            if x.size and (np.argsort(x.ravel(), kind="stable") != np.argsort(y.ravel(), kind="stable")).any():
+        if node.name in ("max", "min") and np.size(node.output):
+            # Rounding may have made a tie, or have broken one: the shares of the elements say which are the greatest.
+            share, axis = f"{node.name}_share", node.params["axis"]
+            here = getattr(NUMPY, share)(np.asarray(program.nodes[node.inputs[0]].output), axis=axis)
+            try:
+                there = to_float(objects(getattr(BALLS, share)(oracle.env[node.inputs[0]], axis=axis)))
+            except Undecided:
+                continue
+            if (np.abs(here - there) > 1e-3).any():  # shares are 1, 1/2, 1/3 ..., or 0
                 return node
     return None if not oracle.flips else oracle.flips[0]

@@ -43,3 +43,10 @@ def test_a_choice_that_rounding_made_is_conditioning() -> None:
     x = tf.constant(np.array([0.1, 0.2, 0.30000000000000004]))
     report = check(lambda v: tf.nn.max_pool(tf.reshape([v[0] + v[1], v[2]], [1, 2, 1]), 2, 2, "VALID"), x)
     assert report.ok and report.verdict == "conditioning" and "window_argmax" in report.summary()
+
+
+@pytest.mark.parametrize("reduce", [tf.reduce_max, lambda v: -tf.reduce_min(-v)], ids=["max", "min"])
+def test_a_tie_that_rounding_made_is_conditioning(reduce: Any) -> None:
+    x = tf.constant(np.array([0.1, 0.2, 0.30000000000000004]))
+    report = check(lambda v: reduce(tf.stack([v[0] + v[1], v[2]])), x)
+    assert report.ok and report.verdict == "conditioning"
