@@ -284,7 +284,9 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
             endless = np.zeros(n, dtype=bool)  # it grows without bound on one side, and infinity is that side's value
             for side, further in zip(near, far, strict=True):
                 endless |= np.isinf(value) & (np.sign(value) == np.sign(side)) & (np.abs(side) > np.abs(further))
-        passes |= jumps & (endless | ((value >= low) & (value <= high)))
+            # rounded as the value is: -pi in float32 lies below every number above -pi
+            least, most = low.astype(dtype).astype(np.float64), high.astype(dtype).astype(np.float64)
+        passes |= jumps & (endless | ((value >= least) & (value <= most)))
     return passes
     value = np.zeros(n) if got is None else np.asarray(got, dtype=np.float64)
     for i, x in enumerate(xs):
