@@ -1,4 +1,4 @@
-"""Bugs of the big libraries, at the inputs where they were found: gtape's derivative is right, and judge() tells theirs.
+"""Bugs of the big libraries, where they were found: gtape's derivative is right, and judge() tells theirs.
 
 The numbers are those of the collection that the cases come from; issue trackers are named as in ``TF#126524``.
 """

@@ -529,9 +529,7 @@ def _one_sided(program: Program, seeds: list[Any], s: int, index: tuple[int, ...
     return near if nearer is None or nearer[1] - nearer[0] > 0.9 * (near[1] - near[0]) else None
 
 
-def _sides(
-    program: Program, seeds: list[Any], s: int, index: tuple[int, ...], step: int
-) -> tuple[float, float] | None:
+def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], step: int) -> tuple[float, float] | None:
     """The lesser and the greater of the derivatives 2**-step left and right of the point."""
     sides = []
     with precision(800):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -108,6 +109,16 @@ def _where_kinked(node: Node, xs: list[Any]) -> Any:
     return None
 
 
+def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
+    """A partial at the recorded inputs, exactly where these are finite."""
+    values = [np.asarray(node.output), *recorded]
+    if all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
+        with contextlib.suppress(ArithmeticError):
+            return to_float(objects(p(BALLS, *[BALLS.lift(v) for v in values], **node.params)))
+    with np.errstate(all="ignore"):
+        return np.asarray(p(NUMPY, *values, **node.params), dtype=np.float64)
+
+
 def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
     """The first op whose recorded inputs lie on another branch than the exact ones."""
     for node in program.nodes:
@@ -122,8 +133,8 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
                 p = node.prim.partials[a]
                 if not callable(p):
                     continue
-                with np.errstate(all="ignore"):
-                    here = np.asarray(p(NUMPY, np.asarray(node.output), *recorded, **node.params), dtype=np.float64)
+                # In balls on both sides: a rule that is wrong in floats has taken no other branch.
+                here = _partial_here(p, node, recorded)
                 there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
                 if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
                     return node
