@@ -34,7 +34,25 @@ class _Constants(dict[int, tuple[Any, ...]]):
 
 
 def _polygamma(n: Any, x: Any) -> Any:
-    return arb.digamma(x) if n == 0 else acb(x).polygamma(n).real
+    x = arb(x)
+    if n == 0:
+        return x.digamma()
+    order = arb(n)
+    if x < 0 and order.is_exact() and order.is_integer() and order < 64:  # reflected: acb's own is no use far out
+        k = int(order.unique_fmpz())
+        cot = x.cot_pi()
+        part = sum((c * _integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
+        return (-1) ** k * acb(1 - x).polygamma(k).real - arb.pi() ** (k + 1) * part
+    return acb(x).polygamma(n).real
+
+
+def _cotangent(n: int) -> list[int]:
+    """The n-th derivative of cot as a polynomial in cot: each derivative is -(1 + cot²) p'."""
+    p = [0, 1]
+    for _ in range(n):
+        slope = [i * c for i, c in enumerate(p)][1:]
+        p = [-(slope[i] if i < len(slope) else 0) - (slope[i - 2] if i > 1 else 0) for i in range(len(p) + 1)]
+    return p
 
 
 def _integer_power(x: Any, n: int) -> Any:
@@ -165,6 +183,8 @@ _RELATIONS = {
     sp.Equality: "equal",
     sp.Unequality: "not_equal",
 }
+
+_PARTS: dict[Any, str] = {sp.re: "real", sp.im: "imag", sp.conjugate: "conjugate()"}
 
 _NAMESPACE: dict[str, Any] = {
     "acb": acb,
@@ -357,6 +377,8 @@ class _Writer:
     def function(self, e: Any) -> str:
         if isinstance(e, sp.Abs):
             return f"abs({self.ball(e.args[0])})"
+        if self.kind == "acb" and e.func in _PARTS:
+            return f"acb(acb({self.write(e.args[0])}).{_PARTS[e.func]})"
         own = getattr(e.func, "ball", None)
         if own is not None:  # a function of ours (gtape.symbolic.special_functions) evaluates itself
             self.namespace[f"own_{e.func.__name__}"] = own

@@ -164,16 +164,6 @@ def test_output_gradients_that_do_not_fit_are_errors() -> None:
             tape.gradient(y, x, output_gradients=weight)
 
 
-@pytest.mark.parametrize("method", ["gradient", "jacobian"])
-def test_complex_derivatives_are_refused_rather_than_wrong(method: str) -> None:
-    z = tf.constant([1.0 + 2.0j])
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(z)
-        y = z * z
-    with pytest.raises(tf.errors.UnimplementedError, match="complex128"):
-        getattr(tape, method)(y, z)
-
-
 # ---------------------------------------------------------------- NaN, infinity and missing mirrors under the flag
 
 

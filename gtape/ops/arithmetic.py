@@ -75,6 +75,7 @@ squared_difference = elementwise(
 multiply_no_nan_dy = elementwise(
     "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0), ulps=0.5, public=False,
     summary="Slope of multiply_no_nan by its second operand.",
+    complex=complex_kernels.multiply_no_nan_dy,
 )  # fmt: skip
 
 multiply_no_nan = elementwise(
@@ -321,7 +322,7 @@ inverse_imag = elementwise(
 
 # arctan(y/x) is the imaginary part of log(x + iy), and the derivative of log z is 1/z: all orders are powers of 1/z.
 atan2 = elementwise(
-    "atan2", np.arctan2,
+    "atan2", single_by_double(np.arctan2),
     (lambda xp, y, b, a: xp.inverse_real(b, a, n=1), lambda xp, y, b, a: xp.inverse_imag(b, a, n=1)),
     scalar=math.atan2, arguments=("y", "x"), domain=_NOT_ORIGIN, kinks=("y == 0 and x < 0",), special=(0.0, 1.0),
     ulps=1.5,
@@ -377,7 +378,7 @@ hypot_form = elementwise(
 )  # fmt: skip
 
 hypot = elementwise(
-    "hypot", np.hypot,
+    "hypot", single_by_double(np.hypot),
     (
         lambda xp, y, a, b: xp.hypot_term(a, b, i=1, j=0, k=1),
         lambda xp, y, a, b: xp.hypot_term(a, b, i=0, j=1, k=1),

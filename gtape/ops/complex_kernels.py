@@ -75,17 +75,18 @@ reciprocal_no_nan = _wide(lambda x: _unless_0(x, _inverse_power(x, 1)))
 divide_power_no_nan = _wide(lambda a, b, *, n: _unless_0(b, _divide_power(a, b, n=n)))
 divide_no_nan = _wide(lambda a, b: _unless_0(b, _quotient(a, b)))
 multiply_no_nan = _wide(lambda a, b: _unless_0(b, a * b))
+multiply_no_nan_dy = _wide(lambda a, b: np.where(np.equal(b, 0) & ~np.isfinite(a), np.zeros_like(a), a))
 
 
 def _where_both(a: Array, b: Array, value: Array) -> Array:
     return np.where(np.equal(a, 0) & np.equal(b, 0), np.zeros_like(value), value)
 
 
-xdivy_dx = _wide(lambda a, b, *, n: _where_both(a, b, _inverse_power(b, n) + 0 * a))
+xdivy_dx = _wide(lambda a, b, *, n: _where_both(a, b, _inverse_power(b, n)))
 xdivy_power = _wide(lambda a, b, *, n: _where_both(a, b, _divide_power(a, b, n=n)))
 xdivy = _wide(lambda a, b: _where_both(a, b, _quotient(a, b)))
 xlogy_dxdy, xlogy_dy = xdivy_dx, xdivy_power
-xlogy_dx = _wide(lambda a, b: _where_both(a, b, np.log(b) + 0 * a))
+xlogy_dx = _wide(lambda a, b: _where_both(a, b, np.log(b)))
 xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 
 # ---------------------------------------------------------------------------------------------- roots, exponentials
@@ -126,9 +127,9 @@ log_slope = reciprocal
 log1p = _wide(_log1p)
 log1p_slope = _wide(lambda x: _inverse_power(1 + x, 1))
 recip1p_power = _wide(lambda x, *, n: _inverse_power(1 + x, n))
-xlog1py_dxdy = _wide(lambda a, b, *, n: _where_both(a, 1 + b, _inverse_power(1 + b, n) + 0 * a))
+xlog1py_dxdy = _wide(lambda a, b, *, n: _where_both(a, 1 + b, _inverse_power(1 + b, n)))
 xlog1py_dy = _wide(lambda a, b, *, n: _where_both(a, 1 + b, _divide_power(a, 1 + b, n=n)))
-xlog1py_dx = _wide(lambda a, b: _where_both(a, 1 + b, _log1p(b) + 0 * a))
+xlog1py_dx = _wide(lambda a, b: _where_both(a, 1 + b, _log1p(b)))
 xlog1py = _wide(lambda a, b: _where_both(a, 1 + b, a * _log1p(b)))
 
 # ---------------------------------------------------------------------------------------------- tanh, tan, sigmoid

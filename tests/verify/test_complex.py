@@ -1,0 +1,154 @@
+"""Complex numbers under verification: kernels against the mirrors, derivatives against exact ones, faults found."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import catalogue
+from gtape.primitive import REGISTRY
+from gtape.symbolic.balls import precision, to_double_double
+from gtape.verify import check, exact, judge
+from gtape.verify.mutants import TRANSFORMS, planted, scaled
+from gtape.verify.oracle import BALLS
+from gtape.verify.proof import prove
+from gtape.verify.proof_cells import parameters
+from gtape.verify.ulp import spacing, widest
+
+catalogue.load()
+HOLOMORPHIC = sorted(
+    p.name for p in REGISTRY.values() if p.kind == "elementwise" and p.differentiable and callable(p.complex)
+)
+PUBLIC = [n for n in HOLOMORPHIC if REGISTRY[n].public] + ["add", "multiply", "negative", "square", "subtract"]
+
+
+def points(name: str, n: int, dtype: Any) -> list[np.ndarray]:
+    """Numbers of all directions and many sizes, and the neighbourhoods of 0 and of branch points."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    found = []
+    for _ in REGISTRY[name].rules:
+        turn = np.exp(1j * rng.uniform(-np.pi, np.pi, n))
+        near = rng.choice([0, 1, -1, 1j, -1j], n) + np.exp2(rng.uniform(-10, -1, n)) * turn
+        far = np.exp2(rng.uniform(-8, 4, n)) * turn
+        found.append(np.where(rng.random(n) < 0.4, near, far).astype(dtype))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64], ids=["complex128", "complex64"])
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_kernels_keep_four_ulp_of_the_modulus(name: str, dtype: Any) -> None:
+    prim = REGISTRY[name]
+    for params in parameters(prim):
+        xs = points(name, 60, dtype)
+        with np.errstate(all="ignore"):
+            got = prim.complex(*xs, **params)
+        assert got.dtype == dtype
+        with precision(400):
+            high, low = to_double_double(getattr(BALLS, name)(*[BALLS.lift(x) for x in xs], **params))
+        held = np.abs(high) < float(np.finfo(dtype).max)
+        ulps = np.abs((widest(got) - high) - low)[held] / spacing(high, dtype)[held]
+        assert ulps.max(initial=0.0) <= 4, f"{name}{params}: {ulps.max()} ULP"
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_derivatives_are_exact_at_order_1_and_2(name: str) -> None:
+    xs = [x + 0.125 for x in points(name, 3, np.complex128)]
+    for order in (1, 2):
+        report = check(REGISTRY[name].function, *xs, order=order)
+        assert report.ok, report.summary()
+    report = check(REGISTRY[name].function, *[x.astype(np.complex64) for x in xs])
+    assert report.ok, report.summary()
+
+
+A = np.array([[2 + 1j, 0.5j, 1], [0.25, 3 - 1j, -1j], [1j, 0.5, 2.5]])
+V = np.array([0.5 - 1j, -1.25 + 0.5j, 2j, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (tf.abs, (V,)),
+        (tf.sign, (V,)),
+        (tf.math.angle, (V,)),
+        (lambda z: tf.math.conj(z) * z, (V,)),
+        (lambda a, b: tf.exp(tf.complex(a, b)), (V.real, V.imag)),
+        (lambda z: tf.cast(tf.cast(z, tf.float64), tf.complex128) * z, (V,)),
+        (tf.reduce_prod, (V,)),
+        (tf.math.cumprod, (V,)),
+        (tf.reduce_mean, (V,)),
+        (tf.math.reduce_std, (V,)),
+        (tf.norm, (V,)),
+        (lambda a, b: tf.matmul(a, b, adjoint_b=True), (A, A + 1j)),
+        (lambda a: tf.einsum("ij,kj->ik", a, tf.math.conj(a)), (A,)),
+        (tf.linalg.inv, (A,)),
+        (lambda a: tf.linalg.solve(a, a[:, :1], adjoint=True), (A,)),
+        (tf.linalg.det, (A,)),
+        (lambda z: tf.where([True, False, True, False], z * z, tf.sqrt(z)), (V,)),
+        (lambda z: tf.gather(tf.concat([z, z[::-1]], 0), [0, 5, 5]) ** 2, (V,)),
+        (lambda z: tf.pad(tf.roll(z, 1, 0), [[1, 0]]) ** 2, (V,)),
+    ],
+)
+def test_programs_of_complex_numbers_are_checked(f: Any, args: Any) -> None:
+    report = check(f, *args)
+    assert report.ok, report.summary()
+    assert report.checked
+
+
+def test_the_flag_checks_nested_tapes_and_forward_mode() -> None:
+    z = tf.constant(V)
+    with tf.verifying():
+        with tf.GradientTape() as outer:
+            outer.watch(z)
+            with tf.GradientTape() as inner:
+                inner.watch(z)
+                y = tf.tanh(z) * tf.math.conj(z)
+            first = inner.gradient(y, z)
+        assert outer.gradient(first, z) is not None
+        with tf.autodiff.ForwardAccumulator(z, tf.constant(1j * V)) as acc:
+            y = tf.tanh(z) * tf.math.conj(z)
+        assert acc.jvp(y) is not None
+
+
+@pytest.mark.parametrize("name", ["sin", "sqrt", "tanh", "log", "divide", "multiply", "pow", "conj", "matmul"])
+@pytest.mark.parametrize("transform", ["1e-13", "sign", "factor 2"])
+def test_faults_in_rules_are_found(name: str, transform: str) -> None:
+    prim = REGISTRY[name]
+    xs = [tf.constant(A + k) for k in range(len(prim.rules))]
+    for a in range(len(prim.rules)):
+        fault = scaled(1 + 1e-13) if transform == "1e-13" else TRANSFORMS[transform]
+        with planted(name, a, fault), tf.GradientTape(verify=True) as tape:
+            tape.watch(xs)
+            y = prim(*xs)
+            with pytest.raises(tf.VerificationError, match=name):
+                tape.gradient(y, xs)
+
+
+def test_a_missing_conjugate_is_a_wrong_rule() -> None:
+    right, wrong = np.conj(np.cos(1 + 2j)), np.cos(1 + 2j)
+    assert judge(tf.sin, 1 + 2j, right).verdict == "correct"
+    assert judge(tf.sin, 1 + 2j, wrong).verdict == "rule"
+
+
+def test_exact_gives_both_parts() -> None:
+    text = str(exact(tf.square, 1 + 2j, digits=20)[()])
+    assert text.startswith("(2.0000") and "-4.0000" in text and text.endswith("j)")
+
+
+@pytest.mark.parametrize("name", ["conj", "imag", "complex", "tan", "acosh_slope", "pow_derivative", "matmul"])
+def test_rules_are_proved_for_complex_numbers(name: str) -> None:
+    proof = prove(name)
+    assert proof.proved
+    assert any(c.cell == ("complex numbers",) for c in proof.cases)
+
+
+def test_a_rule_that_holds_for_real_numbers_only_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def conjugated(xp: Any, y: Any, x: Any) -> Any:
+        return xp.reciprocal_power(xp.conj(x), n=1)
+
+    monkeypatch.setattr(REGISTRY["log"], "partials", (conjugated,))
+    proof = prove("log")
+    assert not proof.proved and "off by" in str(proof.counterexample)
