@@ -288,21 +288,6 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
             least, most = low.astype(dtype).astype(np.float64), high.astype(dtype).astype(np.float64)
         passes |= jumps & (endless | ((value >= least) & (value <= most)))
     return passes
-    value = np.zeros(n) if got is None else np.asarray(got, dtype=np.float64)
-    for i, x in enumerate(xs):
-        if x.dtype.kind != "f":
-            continue
-        sides = []
-        for step in (-1, 1):
-            moved = list(xs)
-            moved[i] = unsteps(steps(x, dtype) + step, dtype)
-            sides.append(exact_partials(subject, moved, [key])[key].high)
-        low, high = np.fmin(*sides), np.fmax(*sides)
-        # one neighbour further a smooth derivative moves by a few of its own last places
-        with np.errstate(all="ignore"):
-            jumps = ~(np.abs(sides[1] - sides[0]) <= 2.0**-10 * np.maximum(np.abs(low), np.abs(high)))
-        passes |= jumps & (value >= low) & (value <= high)
-    return passes
 
 
 def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:

@@ -14,6 +14,7 @@ from gtape.ops import complex_kernels
 from gtape.ops import family_kernels as family
 from gtape.ops import plane_kernels as plane
 from gtape.ops import power_kernels as powers
+from gtape.ops.elementary_kernels import single_by_double
 from gtape.primitive import elementwise
 
 __all__ = [

@@ -71,10 +71,11 @@ def single_by_double(ufunc: Kernel) -> Kernel:
     """A NumPy function whose float32 kernels are several ULP off on some machines, by its float64 kernel."""
 
     @wraps(ufunc)
-    def kernel(x: Any) -> Any:
-        if x.dtype.char in "ef":
-            return ufunc(x.astype(np.float64)).astype(x.dtype)
-        return ufunc(x)
+    def kernel(*xs: Any) -> Any:
+        dtype = xs[0].dtype
+        if dtype.char in "ef":
+            return ufunc(*[x.astype(np.float64) for x in xs]).astype(dtype)
+        return ufunc(*xs)
 
     return kernel
 
