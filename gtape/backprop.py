@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
-from gtape.dispatch import RULES_ALONE, ComplexPull, ItemPull, Slots, cotangents, item_of
+from gtape.dispatch import RULES_ALONE, ComplexPull, ItemPull, Pull, Slots, cotangents, item_of
 from gtape.indexed_slices import SparseCotangent
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
 from gtape.tensor import Tensor, aval_of, wrap
@@ -52,7 +52,8 @@ def _pull_in_numpy(record: Record, g: Any) -> Any:
     ins = inputs_of(record, len(pull.prim.rules))
     avals = pull.avals or tuple(aval_of(0.0) for _ in ins)
     xs = tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
-    made = cotangents(NUMPY, pull, _float64(g), _float64(record[OUT]), xs, avals=avals, out_shape=())
+    shape = getattr(pull.out_aval, "shape", ())
+    made = cotangents(NUMPY, pull, _float64(g), _float64(record[OUT]), xs, avals=avals, out_shape=shape)
     made = [float(c) if isinstance(c, np.float64) else c for c in made]
     return made[0] if len(made) == 1 else made
 
@@ -94,7 +95,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
             try:
                 made = pull(g, ins, out)
             except (ArithmeticError, ValueError):
-                if not isinstance(pull, FunctionType) and not isinstance(getattr(pull, "pull", None), FunctionType):
+                if not isinstance(pull.pull if pull.__class__ is _Capture else pull, (FunctionType, Pull)):
                     raise  # not a scalar op that Python refused, but something of the user's
                 made = _pull_in_numpy(record, g)
             record[1] = record[2] = record[4] = record[5] = None

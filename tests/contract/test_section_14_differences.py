@@ -183,3 +183,16 @@ def test_indexed_slices_can_be_a_target() -> None:
             y = tf.gather(table, [0, 0]) ** 3
         g = inner.gradient(y, table)
     assert tf.convert_to_tensor(outer.gradient(g, table)).numpy().tolist() == [[12.0], [0.0]]
+
+
+@pytest.mark.parametrize("f", [tf.math.rsqrt, tf.math.reciprocal, tf.sqrt, tf.math.log, lambda x: 1.0 / x])
+def test_infinite_slopes_do_not_depend_on_what_happened_before(f: Function) -> None:
+    # A result that outlives its tape makes the next ones record in a more careful way.
+    x = tf.constant(3.0, tf.float64)
+    kept = []
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            kept.append(x * x)
+        del tape
+    assert math.isinf(derivative(f, 0.0))
