@@ -264,7 +264,10 @@ def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
 def _named(source: str, prim: Primitive) -> str:
     """The source of a function of `x` and `y` with the argument names of the declaration."""
     names = dict(zip(("x", "y"), prim.arguments, strict=False))
-    return re.sub(r"\b[xy]\b", lambda m: names.get(m[0], m[0]), source)
+    # A local variable of the template that an argument is called like makes way for it.
+    for taken in set(prim.arguments) - {"x", "y"}:
+        names.setdefault(taken, f"{taken}_")
+    return re.sub(r"\b\w+\b", lambda m: names.get(m[0], m[0]), source)
 
 
 def _base_names(prim: Primitive) -> dict[str, Any]:
