@@ -39,6 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.activation_functions": ("nn",),
     "gtape.ops.losses": ("nn",),
     "gtape.ops.correlation": (),
+    "gtape.ops.dropout": ("nn",),
     "gtape.ops.convolution": ("nn",),
     "gtape.ops.pooling": ("nn",),
     "gtape.ops.patches": ("image",),

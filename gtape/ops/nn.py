@@ -10,14 +10,13 @@ from gtape import errors
 from gtape.dispatch import operands
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.reduction import _sum
-from gtape.ops.selection import where
 from gtape.ops.shape import _broadcast_to, _reshape
 from gtape.ops.softmax import _cross_entropy_primitive, _log_softmax_primitive, _softmax_primitive
 from gtape.primitive import REGISTRY, elementwise
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "bias_add", "dropout", "embedding_lookup", "l2_loss", "l2_normalize", "log_softmax", "moments",
+    "bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "log_softmax", "moments",
     "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "sparse_softmax_cross_entropy_with_logits", "weighted_cross_entropy_with_logits",
 ]  # fmt: skip
@@ -497,65 +496,6 @@ def moments(
 
     t = convert_to_tensor(x)
     return reduce_mean(t, axis=axes, keepdims=keepdims), reduce_variance(t, axis=axes, keepdims=keepdims)
-
-
-def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
-    """Set elements to zero at random and scale the others, so that the expected value stays.
-
-    The mask is drawn once and is a constant of the recorded program.
-
-    Parameters
-    ----------
-    x : tensor of floats
-    rate : float
-        Probability that an element is dropped, from 0 up to but not including 1.
-    noise_shape : sequence of int, optional
-        Shape of the mask, broadcast to `x`: where it is 1, elements share their fate.
-    seed : int, optional
-        Makes the draw repeatable.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Raises
-    ------
-    ValueError
-        When `rate` is out of range or `x` is not of floats.
-    gtape.errors.InvalidArgumentError
-        When `noise_shape` does not broadcast to the shape of `x`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.nn.dropout(tf.constant([1.0, 2.0]), rate=0.0).numpy()
-    array([1., 2.], dtype=float32)
-    """
-    t = convert_to_tensor(x)
-    p = float(rate)
-    if not 0 <= p < 1:
-        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={p}")
-    if not t._aval.inexact:
-        raise ValueError(
-            f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x.dtype={t.dtype.name}"
-        )
-    if p == 0:
-        return t
-    shape = t._aval.shape
-    noise = (
-        shape
-        if noise_shape is None
-        else tuple([d if n is None else int(n) for n, d in zip(noise_shape, shape, strict=True)])
-    )
-    try:
-        keep = np.broadcast_to(np.random.default_rng(seed).random(noise) >= p, shape)
-    except ValueError:
-        raise errors.InvalidArgumentError(
-            f"dropout: noise_shape {noise} does not broadcast to the shape {shape} of x"
-        ) from None
-    return where(keep, REGISTRY["divide"](t, 1.0 - p), np.zeros((), t._aval.dtype))  # type: ignore[no-any-return]
 
 
 def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 import gtape
 from gtape.keras.layers.layer import Layer
+from gtape.ops.dropout import dropped
 from gtape.tensor import wrap
 
 __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
@@ -64,8 +65,7 @@ class Dropout(_Noise):
             return inputs
         if self.rate == 1:
             return gtape.zeros_like(inputs)
-        seed = int(self._generator.integers(2**31))
-        return gtape.nn.dropout(inputs, rate=self.rate, noise_shape=self.noise_shape, seed=seed)
+        return dropped(gtape.convert_to_tensor(inputs), self.rate, self.noise_shape, self._generator)
 
 
 class GaussianNoise(_Noise):
