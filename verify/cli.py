@@ -1,4 +1,4 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -97,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="points for each kernel and dtype (default: %(default)s)",
     )
+
+    c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
+    c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
     return parser
 
 
@@ -411,6 +415,30 @@ def _doctor(options: argparse.Namespace) -> int:
             else f"all {len(found)} kernels are as accurate as declared"
         )
     return _FINE if not bad else _FOUND
+
+
+def _conventions(options: argparse.Namespace) -> int:
+    from gtape.verify import reference
+
+    _check_path(options.json)
+    _check_path(options.page)
+    if options.json:
+        rows = [{"kind": "kink", **c._asdict(), "inside": c.inside} for c in reference.conventions()]
+        rows += [{"kind": "end", **e._asdict()} for e in reference.ends()]
+        _write(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
+    text = reference.page()
+    if options.page:
+        with open(options.page, "w", encoding="utf-8") as f:
+            f.write(text)
+        print(f"{options.page}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
+    elif options.json != "-":
+        sys.stdout.write(text)
+    return _FINE
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinities: they go as text."""
+    return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
 if __name__ == "__main__":
