@@ -1,7 +1,7 @@
-"""NumPy's functions on tensors: recorded where gtape has the op, computed on plain arrays where it has not.
+"""NumPy's functions on tensors and variables: recorded, by the op of gtape that does the same.
 
-``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor or variable. A function that is not in the tables below, or
-that is called with options such as ``out``, gets the values as arrays and returns arrays, as it does in TensorFlow.
+``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. What has no derivative anyway (shapes, comparisons, printing)
+works on the values. Anything else raises, rather than leave the tape in silence: ``np.f(x.numpy())`` leaves it aloud.
 """
 
 from __future__ import annotations
@@ -20,20 +20,91 @@ __all__ = ["apply_function", "apply_ufunc"]
 # NumPy's name: gtape's, where they differ.
 _UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan2", "arctanh": "atanh", "float_power": "pow", "floor_divide": "floordiv", "isfinite": "is_finite",
-    "isinf": "is_inf", "isnan": "is_nan", "positive": "identity", "power": "pow", "remainder": "floormod",
-    "true_divide": "divide",
+    "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "fabs": "abs", "float_power": "pow",
+    "floor_divide": "floordiv", "isfinite": "is_finite", "isinf": "is_inf", "isnan": "is_nan",
+    "positive": "identity", "power": "pow", "remainder": "floormod", "true_divide": "divide",
 }  # fmt: skip
 _SAME = frozenset({
     "add", "cbrt", "ceil", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1", "floor", "greater",
     "greater_equal", "hypot", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "multiply", "negative", "not_equal",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
     "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
 })  # fmt: skip
+# No derivative anyway: NumPy works on the values.
+_VALUES_ONLY = frozenset({
+    "bitwise_and", "bitwise_count", "bitwise_or", "bitwise_xor", "gcd", "invert", "isnat", "lcm", "left_shift",
+    "right_shift", "signbit", "nextafter", "spacing",
+})  # fmt: skip
+
+
+def _fmax(x: Any, y: Any) -> Any:
+    where, maximum, is_nan = resolve("where"), resolve("maximum"), resolve("is_nan")
+    return where(is_nan(x), y, where(is_nan(y), x, maximum(x, y)))
+
+
+def _fmin(x: Any, y: Any) -> Any:
+    where, minimum, is_nan = resolve("where"), resolve("minimum"), resolve("is_nan")
+    return where(is_nan(x), y, where(is_nan(y), x, minimum(x, y)))
+
+
+def _trunc(x: Any) -> Any:
+    return resolve("where")(resolve("greater_equal")(x, 0), resolve("floor")(x), resolve("ceil")(x))
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    sign = np.where(np.signbit(np.asarray(y)), -1.0, 1.0)
+    return resolve("multiply")(resolve("abs")(x), sign)
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    where = resolve("where")
+    return where(resolve("equal")(x, 0), y, where(resolve("greater")(x, 0), resolve("ones_like")(x), 0 * x))
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    """With NumPy's reading of vectors."""
+    reshape, matmul = resolve("reshape"), resolve("matmul")
+    ranks = len(np.shape(x)), len(np.shape(y))
+    if 0 in ranks:
+        raise ValueError("matmul: a scalar is no matrix; use np.multiply")
+    if ranks == (1, 1):
+        return resolve("tensordot")(x, y, 1)
+    if ranks[0] == 1:
+        made = matmul(resolve("expand_dims")(x, 0), y)
+        return reshape(made, (*made.shape[:-2], made.shape[-1]))
+    return resolve("matvec")(x, y) if ranks[1] == 1 else matmul(x, y)
+
+
+_MADE: dict[str, Callable[..., Any]] = {
+    "fmax": _fmax, "fmin": _fmin, "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
+    "fmod": lambda x, y: resolve("truncatemod")(x, y),
+    "deg2rad": lambda x: resolve("multiply")(x, np.pi / 180), "radians": lambda x: resolve("multiply")(x, np.pi / 180),
+    "rad2deg": lambda x: resolve("multiply")(x, 180 / np.pi), "degrees": lambda x: resolve("multiply")(x, 180 / np.pi),
+    "logaddexp2": lambda x, y: resolve("divide")(
+        resolve("logaddexp")(resolve("multiply")(x, np.log(2)), resolve("multiply")(y, np.log(2))), np.log(2)
+    ),
+    "divmod": lambda x, y: (resolve("floordiv")(x, y), resolve("floormod")(x, y)),
+    "modf": lambda x: (resolve("subtract")(x, _trunc(x)), _trunc(x)),
+    "ldexp": lambda x, n: resolve("multiply")(x, np.exp2(np.asarray(n).astype(np.float64))),
+    "vecdot": lambda x, y: resolve("reduce_sum")(resolve("multiply")(resolve("conj")(x), y), axis=-1),
+    "matvec": lambda a, b: resolve("matvec")(a, b),
+}  # fmt: skip
+_REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduce_max", "minimum": "reduce_min"}
+_SCANS = {"add": "cumsum", "multiply": "cumprod"}
 
 
 def _plain(x: Any) -> Any:
     return nest.map_structure(lambda v: np.asarray(v) if is_tensor(v) else v, x)
+
+
+def _refused(name: str, why: str) -> TypeError:
+    return TypeError(f"{name} on a gtape tensor {why}; to leave the tape, give it the values: {name}(x.numpy(), ...)")
+
+
+def _ufunc_call(name: str) -> Callable[..., Any] | None:
+    if name in _MADE:
+        return _MADE[name]
+    return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None  # type: ignore[no-any-return]
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -50,101 +121,37 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
 
     Returns
     -------
-    Tensor or ndarray
+    Tensor
+        An ndarray where there is no derivative, and where the result is written into `out`.
+
+    Raises
+    ------
+    TypeError
+        For what gtape cannot record.
     """
     name = ufunc.__name__
-    if method == "__call__" and not options and (name in _SAME or name in _UFUNCS):
-        return resolve(_UFUNCS.get(name, name))(*inputs)
-    return getattr(ufunc, method)(*_plain(inputs), **_plain(options))
-
-
-def _op(name: str, **fixed: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return resolve(name)(*args, **fixed, **kwargs)
-
-    return call
-
-
-def _reduction(name: str) -> Callable[..., Any]:
-    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return resolve(name)(a, axis=axis, keepdims=keepdims)
-
-    return reduce
-
-
-def _scan(name: str) -> Callable[..., Any]:
-    def scan(a: Any, axis: Any = None) -> Any:
-        return resolve(name)(resolve("reshape")(a, [-1]), axis=0) if axis is None else resolve(name)(a, axis=axis)
-
-    return scan
-
-
-def _arg(name: str) -> Callable[..., Any]:
-    def arg(a: Any, axis: Any = None) -> Any:
-        return resolve(name)(resolve("reshape")(a, [-1]), axis=0) if axis is None else resolve(name)(a, axis=axis)
-
-    return arg
-
-
-def _concatenate(arrays: Any, axis: Any = 0) -> Any:
-    if axis is None:
-        arrays, axis = [resolve("reshape")(a, [-1]) for a in arrays], 0
-    return resolve("concat")(list(arrays), axis)
-
-
-def _flip(m: Any, axis: Any = None) -> Any:
-    axes = range(len(np.shape(m))) if axis is None else axis
-    return resolve("reverse")(m, [axes] if isinstance(axes, int) else list(axes))
-
-
-def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    if axis is None:
-        flat = resolve("roll")(resolve("reshape")(a, [-1]), shift, 0)
-        return resolve("reshape")(flat, list(np.shape(a)))
-    return resolve("roll")(a, shift, axis)
-
-
-def _reshape(a: Any, shape: Any) -> Any:
-    return resolve("reshape")(a, [shape] if isinstance(shape, int) else shape)
-
-
-def _ravel(a: Any) -> Any:
-    return resolve("reshape")(a, [-1])
-
-
-def _sort(a: Any, axis: Any = -1) -> Any:
-    return resolve("sort")(_ravel(a), axis=0) if axis is None else resolve("sort")(a, axis=axis)
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return resolve("where")(condition, x, y)
-
-
-def _clip(a: Any, a_min: Any, a_max: Any) -> Any:
-    return resolve("clip_by_value")(a, a_min, a_max)
-
-
-def _dot(a: Any, b: Any) -> Any:
-    ranks = len(np.shape(a)), len(np.shape(b))
-    if 0 in ranks:
-        return resolve("multiply")(a, b)
-    return resolve("tensordot")(a, b, axes=[[ranks[0] - 1], [max(ranks[1] - 2, 0)]])
-
-
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: _reduction("reduce_sum"), np.mean: _reduction("reduce_mean"), np.prod: _reduction("reduce_prod"),
-    np.max: _reduction("reduce_max"), np.min: _reduction("reduce_min"), np.amax: _reduction("reduce_max"),
-    np.amin: _reduction("reduce_min"), np.var: _reduction("reduce_variance"), np.std: _reduction("reduce_std"),
-    np.any: _reduction("reduce_any"), np.all: _reduction("reduce_all"),
-    np.cumsum: _scan("cumsum"), np.cumprod: _scan("cumprod"), np.argmax: _arg("argmax"), np.argmin: _arg("argmin"),
-    np.concatenate: _concatenate, np.stack: _op("stack"), np.reshape: _reshape, np.ravel: _ravel,
-    np.squeeze: _op("squeeze"), np.expand_dims: _op("expand_dims"), np.broadcast_to: _op("broadcast_to"),
-    np.flip: _flip, np.roll: _roll, np.sort: _sort, np.where: _where, np.clip: _clip, np.dot: _dot,
-    np.einsum: _op("einsum"), np.tensordot: _op("tensordot"), np.sinc: _op("sinc"), np.round: _op("rint"),
-    np.zeros_like: _op("zeros_like"), np.ones_like: _op("ones_like"),
-    np.transpose: lambda a, axes=None: resolve("transpose")(a, axes),
-    np.linalg.inv: _op("inv"), np.linalg.det: _op("det"), np.linalg.cholesky: _op("cholesky"),
-}  # fmt: skip
+    out = options.get("out")
+    if name in _VALUES_ONLY or (out is not None and not any(is_tensor(o) for o in out)):
+        return getattr(ufunc, method)(*_plain(inputs), **_plain(options))  # an array to write into has left the tape
+    if method == "__call__":
+        ours = _ufunc_call(name)
+        if ours is None:
+            raise _refused(f"np.{name}", "is not there")
+        if options.keys() - {"dtype"}:
+            raise _refused(f"np.{name}", f"takes no {', '.join(sorted(options))}")
+        made = ours(*inputs)
+        return made if "dtype" not in options else resolve("cast")(made, options["dtype"])
+    if method == "reduce" and name in _REDUCTIONS and not options.keys() - {"axis", "keepdims"}:
+        axis = options.get("axis", 0)
+        return resolve(_REDUCTIONS[name])(*inputs[:1], axis=axis, keepdims=bool(options.get("keepdims", False)))
+    if method == "accumulate" and name in _SCANS and not options.keys() - {"axis"}:
+        return resolve(_SCANS[name])(inputs[0], axis=options.get("axis", 0))
+    ours = _ufunc_call(name)
+    if method == "outer" and ours is not None and len(inputs) == 2 and not options:
+        a, b = inputs
+        rank = len(np.shape(b))
+        return ours(resolve("reshape")(a, (*np.shape(a), *[1] * rank)), b)
+    raise _refused(f"np.{name}.{method}", "is not there")
 
 
 def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -158,20 +165,38 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     Returns
     -------
-    Tensor or what NumPy returns
+    Tensor
+        What NumPy returns where there is no derivative.
+
+    Raises
+    ------
+    TypeError
+        For what gtape cannot record, or not with these options.
     """
-    ours = _FUNCTIONS.get(function)
-    if ours is not None and _accepts(ours, args, kwargs):
-        return ours(*args, **kwargs)
-    return function(*_plain(args), **_plain(kwargs))
+    from gtape.numpy_functions import FUNCTIONS, VALUES_ONLY
 
-
-def _accepts(ours: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether our function has these options; with others (``out``, ``ddof`` ...) NumPy works on arrays."""
+    name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if name[3:] in VALUES_ONLY:
+        return function(*_plain(args), **_plain(kwargs))
+    ours = FUNCTIONS.get(name[3:])
+    if ours is None:
+        raise _refused(name, "is not there")
+    if kwargs.get("out") is not None and not is_tensor(kwargs["out"]):
+        return function(*_plain(args), **_plain(kwargs))
     import inspect
 
+    signature = inspect.signature(ours)
+    # Options that ours lacks may be given as long as they say nothing.
+    given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
     try:
-        inspect.signature(ours).bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return not {"out", "where", "dtype", "order", "subok"} & kwargs.keys()
+        signature.bind(*args, **given)
+    except TypeError as e:
+        raise _refused(name, f"is not recorded in this form ({e})") from None
+    return ours(*args, **given)
+
+
+def _says_nothing(option: str, value: Any) -> bool:
+    return value is None or value is np._NoValue or (option, value) in _DEFAULTS
+
+
+_DEFAULTS = [("copy", True), ("order", "C"), ("order", "K"), ("subok", True), ("subok", False), ("optimize", False)]

@@ -204,6 +204,14 @@ class Tensor(Operators):
             raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=None or copy=True")
         return np.array(self._value, dtype=dtype)
 
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        if copy is False:
+            raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=None or copy=True")
+        return np.array(self._value).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
     def __repr__(self) -> str:
         from gtape import printing
 

@@ -236,6 +236,12 @@ class Variable(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return self._as_tensor().__array__(dtype, copy)
 
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        return self._as_tensor().__dlpack__(copy=copy, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._as_tensor().__dlpack_device__()
+
     def __float__(self) -> float:
         return float(self._as_tensor())
 
