@@ -64,11 +64,11 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     taps, every, apart = _window(sizes, "sizes"), _window(strides, "strides"), _window(rates, "rates")
     n, *size, channels = x._aval.shape
     around = paddings(padding, tuple(size), taps, every, apart, False, op)
-    rows, columns = places = places_of(tuple(size), taps, Geometry(every, apart, around, 1), op)
+    rows, columns = places_of(tuple(size), taps, Geometry(every, apart, around, 1), op)
     if any(p != (0, 0) for p in around):
         x = REGISTRY["pad"](x, paddings=((0, 0), *around, (0, 0)), value=0)
     whole = x._aval.shape[1:3]
-    if not math.prod(whole) and math.prod(places):
+    if not math.prod(whole) and rows * columns:
         raise errors.InvalidArgumentError(f"{op}: images of {size} pixels have no patches")
     down = every[0] * np.arange(rows)[:, None] + apart[0] * np.arange(taps[0])
     across = every[1] * np.arange(columns)[:, None] + apart[1] * np.arange(taps[1])

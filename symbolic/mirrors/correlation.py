@@ -16,7 +16,7 @@ def _pick(x: Any, axes: list[list[list[int | None]]]) -> Any:
     """Elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as an array [n, i, j, ..., k, l, ..., c]; 0 for None."""
     x = np.asarray(x, dtype=object)
     rows, columns = tuple(len(a) for a in axes), tuple(len(a[0]) if a else 0 for a in axes)
-    out = np.full((x.shape[0], *rows, *columns, x.shape[-1]), 0, dtype=object)
+    out: Any = np.full((x.shape[0], *rows, *columns, x.shape[-1]), 0, dtype=object)
     for row in itertools.product(*map(range, rows)):
         for column in itertools.product(*map(range, columns)):
             at = [a[i][k] for a, i, k in zip(axes, row, column, strict=True)]

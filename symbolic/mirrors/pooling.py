@@ -23,14 +23,13 @@ def _window_argmax(W: Any, x: Any, *, window: Sizes, strides: Sizes, dilations: 
     number = np.arange(math.prod(x.shape)).reshape(x.shape)
     chosen = np.full(places, -1, dtype=np.int64)
     for tap in itertools.product(*map(range, window)):
+        at = [
+            s * np.arange(o) + d * k - before
+            for o, k, s, d, (before, _) in zip(places, tap, strides, dilations, padding, strict=True)
+        ]
+        inside = [(a >= 0) & (a < n) for a, n in zip(at, x.shape, strict=True)]
         candidate = np.full(places, -1, dtype=np.int64)
-        for place in np.ndindex(*places):
-            at = tuple(
-                s * o + d * k - before
-                for o, k, s, d, (before, _) in zip(place, tap, strides, dilations, padding, strict=True)
-            )
-            if all(0 <= a < n for a, n in zip(at, x.shape, strict=True)):
-                candidate[place] = number[at]
+        candidate[np.ix_(*inside)] = number[np.ix_(*[a[i] for a, i in zip(at, inside, strict=True)])]
         contest = (candidate >= 0) & (chosen >= 0)
         wins = np.asarray(W.greater(flat[candidate[contest]], flat[chosen[contest]]))
         takes = (candidate >= 0) & (chosen < 0)
