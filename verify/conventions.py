@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.primitive import REGISTRY
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracle import BALLS, Oracle, is_complex, jet_world
+from gtape.verify.ties import ties_met
 from gtape.verify.verdict import Finding
 from gtape.worlds import NUMPY
 
@@ -91,7 +93,7 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
                 )
             )
             break
-    return findings
+    return findings + ties_met(program, oracle, order)
 
 
 def _where_kinked(node: Node, xs: list[Any]) -> Any:
@@ -138,12 +140,13 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
                 there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
                 if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
                     return node
-        if node.name in ("max", "min") and np.size(node.output):
+        if f"{node.name}_share" in REGISTRY and np.size(node.output):
             # Rounding may have made a tie, or have broken one: the shares of the elements say which are the greatest.
-            share, axis = f"{node.name}_share", node.params["axis"]
-            here = getattr(NUMPY, share)(np.asarray(program.nodes[node.inputs[0]].output), axis=axis)
+            share = REGISTRY[f"{node.name}_share"]
+            params = {p: node.params[p] for p in share.params}
+            here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
             try:
-                there = to_float(objects(getattr(BALLS, share)(oracle.env[node.inputs[0]], axis=axis)))
+                there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
             except Undecided:
                 continue
             if (np.abs(here - there) > 1e-3).any():  # shares are 1, 1/2, 1/3 ..., or 0

@@ -1,0 +1,49 @@
+"""Ties and kinks of ops that are not elementwise have the verdict `convention`, and smooth points have not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check
+
+m = tf.math
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "op"),
+    [
+        (tf.reduce_max, [2.0, 2.0, 1.0], "max"),
+        (lambda x: tf.reduce_min(x, axis=1), [[2.0, 1.0], [3.0, 3.0]], "min"),
+        (lambda x: m.segment_max(x, [0, 0, 1]), [2.0, 2.0, 1.0], "segment_max"),
+        (lambda x: m.unsorted_segment_min(x, [1, 0, 1], 2), [2.0, 5.0, 2.0], "segment_min"),
+        (lambda x: tf.tensor_scatter_nd_max(x, [[0]], x[1:2]), [2.0, 2.0], "segment_max"),
+        (tf.norm, [0.0, 0.0], "norm"),
+        (m.reduce_std, [2.0, 2.0], "norm"),
+    ],
+)
+def test_a_tie_is_a_convention_and_names_its_op(f: Any, at: Any, op: str) -> None:
+    for order in (1, 2):
+        report = check(f, np.array(at), order=order)
+        assert report.verdict == "convention" and report.ok
+        assert {x.op for x in report.findings} == {op}
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (tf.reduce_max, [2.0, 2.5, 1.0]),
+        (lambda x: m.segment_max(x, [0, 1, 1]), [2.0, 2.0, 1.0]),
+        (tf.norm, [0.0, 1.0]),
+        (tf.reduce_max, [2.0, 1.0, 1.0]),
+    ],
+)
+def test_equal_elements_that_do_not_matter_are_no_tie(f: Any, at: Any) -> None:
+    assert check(f, np.array(at)).verdict == "correct"
+
+
+def test_neighbouring_floats_are_no_tie() -> None:
+    assert check(tf.reduce_max, np.array([1.0, np.nextafter(1.0, 2.0)])).verdict == "correct"
