@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.domains import ANY_REAL, NONZERO, Domain
 from gtape.errors import InvalidArgumentError
-from gtape.ops.arithmetic_kernels import wide
+from gtape.ops.pairs import wide
 from gtape.primitive import elementwise
 
 __all__ = ["truncatediv", "truncatemod"]
