@@ -20,9 +20,11 @@ class Interval:
         Whether the end itself lies outside. At a closed end the op is defined, if perhaps not differentiable.
     holes : tuple of float
         Interior points where the op is not defined (poles).
+    whole : bool
+        Whether only whole numbers count (orders, degrees).
     """
 
-    __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo")
+    __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo", "whole")
 
     def __init__(
         self,
@@ -32,20 +34,22 @@ class Interval:
         open_lo: bool = False,
         open_hi: bool = False,
         holes: tuple[float, ...] = (),
+        whole: bool = False,
     ) -> None:
         self.lo, self.hi = lo, hi
         self.open_lo, self.open_hi = open_lo, open_hi
         self.holes = holes
+        self.whole = whole
 
     def __contains__(self, x: float) -> bool:
         above = x > self.lo or (x == self.lo and not self.open_lo)
         below = x < self.hi or (x == self.hi and not self.open_hi)
-        return above and below and x not in self.holes
+        return above and below and x not in self.holes and (not self.whole or x == x // 1)
 
     def __repr__(self) -> str:
         left, right = "(" if self.open_lo else "[", ")" if self.open_hi else "]"
         holes = f" without {', '.join(map(str, self.holes))}" if self.holes else ""
-        return f"{left}{self.lo}, {self.hi}{right}{holes}"
+        return f"{'whole numbers in ' if self.whole else ''}{left}{self.lo}, {self.hi}{right}{holes}"
 
 
 class Domain:
@@ -56,7 +60,8 @@ class Domain:
     intervals : tuple of Interval
         One for each argument.
     where : callable, optional
-        ``where(*arguments) -> bool`` for scalars inside the intervals; None where every combination is allowed.
+        ``where(*arguments) -> bool`` for scalars inside the intervals, or for whole arrays if the op is not
+        elementwise; None where every combination is allowed.
     """
 
     __slots__ = ("intervals", "where")

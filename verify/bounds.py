@@ -213,13 +213,14 @@ _STABLE: dict[str, tuple[float, float]] = {
     "solve": (0.5, 4.0),
     "inverse": (0.5, 5.0),
     "cholesky": (0.5, 1.5),
-    "eigh": (2.0, 2.0),
+    "eigh": (4.0, 8.0),
+    "complement": (4.0, 4.0),
     "expm": (4.0, 4.0),
     "expm_form": (4.0, 4.0),
-    "pinv": (2.0, 4.0),
+    "pinv": (4.0, 12.0),
     "tridiagonal_solve": (0.5, 4.0),
-    "svd": (2.0, 2.0),
-    "qr": (2.0, 2.0),
+    "svd": (6.0, 16.0),
+    "qr": (3.0, 3.0),
     "safe_quotient": (0.51, 0.0),
     "max": (0.0, 0.0),
     "min": (0.0, 0.0),
@@ -269,13 +270,13 @@ _WIDE = frozenset(
 # fmt: off
 _BY_ELIMINATION = frozenset(
     {
-        "cholesky", "cofactors", "det", "det_form", "det_sign", "eigh", "expm", "expm_form", "inverse", "log_abs_det",
-        "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
+        "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eigh", "expm", "expm_form", "inverse",
+        "log_abs_det", "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
     }
 )
 # fmt: on
 # Accurate against the largest element of the result.
-_BY_NORM = frozenset({"expm", "expm_form", "pinv"})
+_BY_NORM = frozenset({"complement", "expm", "expm_form", "pinv"})
 _COFACTORS = frozenset({"cofactors", "det_form"})
 _SCATTERING = frozenset({"scatter", "scatter_rows"})
 _AVERAGING = frozenset({"reduce_mean", "center"})

@@ -215,19 +215,25 @@ class _Local:
                 made = [c if np.shape(c) != np.shape(g) else np.where(np.asarray(g) == 0, 0, c) for c in made]
             return made
         exact_g = tuple([objects(BALLS.lift(v)) for v in parts])
+        # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
+        # the rule commits: its recorded output is one more input, exact as it stands.
+        given = node.prim.kind == "implicit"
+        lifted = tuple([objects(BALLS.lift(v)) for v in outputs]) if given else ()
+        exact_y = (lifted if several else lifted[0]) if given else self.at_inputs(node)
         shapes = tuple([_Shape(v.shape, v.dtype) for v in values])
         exact = cotangents(
             BALLS,
             node.pull,
             exact_g if several else exact_g[0],
-            self.at_inputs(node),
+            exact_y,
             shapes if node.prim.kind == "linear" else tuple([self.balls(j) for j in node.inputs]),
             avals=shapes,
             out_shape=out_shape,
         )
         world = ErrorWorld(dtype)
-        own = self.own_error(node)
-        rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own if several else (own,), strict=True)])
+        own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
+        own = own if several or given else (own,)
+        rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own, strict=True)])
         wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
         error_g = tuple([Err(v, 0.0, dtype) for v in parts])
         bounded = cotangents(

@@ -43,7 +43,10 @@ def dominated(a: Any) -> Any:
 
 
 def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether the kernel takes these arguments and returns finite numbers."""
+    """Whether the arguments lie in the domain, and the kernel takes them and returns finite numbers."""
+    where = prim.domain.where
+    if where is not None and prim.kind != "elementwise" and not where(*arrays):
+        return False
     try:
         with np.errstate(all="ignore"):
             y = prim.kernel(*arrays, **params)

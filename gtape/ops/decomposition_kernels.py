@@ -30,6 +30,29 @@ def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array,
     return tuple([p.astype(a.dtype, copy=False) for p in parts])
 
 
+_APART = 1e-7  # in units of the largest: what is closer is taken for equal when a domain is asked for
+
+
+def eigenvalues_differ(a: Array) -> bool:
+    """Whether all eigenvalues of each symmetric matrix are different, so that it has derivatives."""
+    w = eigh(a.astype(np.float64))[0]
+    scale = np.abs(w).max(axis=-1, keepdims=True, initial=0.0)
+    return bool((np.diff(w, axis=-1) > _APART * scale).all())
+
+
+def singular_values_differ(a: Array) -> bool:
+    """Whether all singular values of each matrix are different, and none is 0."""
+    s = svd(a.astype(np.float64))[0]
+    scale = s.max(axis=-1, keepdims=True, initial=0.0)
+    return bool((-np.diff(s, axis=-1) > _APART * scale).all() and (s > _APART * scale).all())
+
+
+def full_rank(a: Array) -> bool:
+    """Whether no singular value of any matrix is 0."""
+    s = svd(a.astype(np.float64))[0]
+    return bool((s > _APART * s.max(axis=-1, keepdims=True, initial=0.0)).all())
+
+
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors as columns, from the lower triangle."""
     check_square(a)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.dispatch import operands
+from gtape.domains import ANY_REAL, Domain
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import _diag_embed, _diag_part
@@ -54,6 +55,7 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _qr = implicit(
     "qr",
     k.qr,
+    domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_qr_pull,),
     jvp=(_qr_push,),
     outputs=2,
@@ -97,6 +99,7 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
 _pinv = primitive(
     "pinv",
     k.pinv,
+    domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_pinv_pull,),
     jvp=(_pinv_push,),
     params=("rcond",),

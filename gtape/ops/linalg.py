@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.dispatch import operands
+from gtape.domains import ANY_REAL, Domain
 from gtape.ops import determinant, lapack
 from gtape.ops.diagonal import _diag_part, band_part, diag, diag_part, set_diag, trace
 from gtape.ops.einsum import einsum, tensordot
@@ -124,9 +125,14 @@ def _cholesky_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return xp.matmul(y, xp.half_tril(xp.triangular_solve(y, xp.swap_last(half), lower=True)))
 
 
+def _symmetric(a: Array) -> bool:
+    return bool(np.array_equal(a, np.swapaxes(a, -1, -2)))
+
+
 _cholesky = implicit(
     "cholesky",
     lapack.cholesky,
+    domain=Domain(ANY_REAL, where=_symmetric),
     vjp=(_cholesky_pull,),
     jvp=(_cholesky_push,),
     batched=True,

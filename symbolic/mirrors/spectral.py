@@ -435,20 +435,17 @@ def _complement(W: Any, u: Any) -> Any:
         else:
             rough = np.asarray(given, dtype=np.float64)[i]
         c = objects(W.lift(np.ascontiguousarray(rough)))
-        rest = c - _product(W, u[i], u[i].T, c) if k else c
+        rest = c - _product(W, u[i], objects(W.solve(_product(W, u[i].T, u[i]), _product(W, u[i].T, c)))) if k else c
         made.append(_orthonormal(W, rest))
     return _stack(made, batch, (m, m - k))
 
 
 def _from_complement(W: Any, y: Any, u: Any) -> Any:
-    def one(c: Any) -> Any:
-        m, p = c.shape
-        entries = np.full((m, m), 0, dtype=object)
-        entries[:, :p] = c
-        q = _rotation(entries)
-        return q[:, :p], q[:, p:]
+    def one(c: Any, u: Any) -> Any:
+        c = _frame(c, c.shape[1])
+        return c, u - np.dot(c, np.dot(c.T, u))
 
-    c, u = _each(one, (y, 2))
+    c, u = _each(one, (y, 2), (u, 2))
     return c, u
 
 
