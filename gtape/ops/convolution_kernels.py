@@ -150,8 +150,8 @@ def _in_float32(f: Callable[..., Array]) -> Callable[..., Array]:
     """Half precision is summed in float32, as every library does, and rounded once."""
 
     def kernel(a: Array, b: Array, **params: Any) -> Array:
-        if a.dtype == np.float16:
-            return f(a.astype(np.float32), b.astype(np.float32), **params).astype(np.float16)
+        if a.dtype.itemsize == 2 and a.dtype.kind in "fV":  # float16, or bfloat16 of ml_dtypes
+            return f(a.astype(np.float32), b.astype(np.float32), **params).astype(a.dtype)
         return f(a, b, **params)
 
     kernel.__name__, kernel.__doc__ = f.__name__, f.__doc__

@@ -41,7 +41,7 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
     """Places in the flat array of the greatest element of each window: the first of equals, or the first NaN."""
     ndim = x.ndim
     places = output_sizes(x.shape, window, Geometry(strides, dilations, padding, 1))
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     reach = [
         max(s * (o - 1) + d * (k - 1) + 1, 0) for o, k, s, d in zip(places, window, strides, dilations, strict=True)
     ]
