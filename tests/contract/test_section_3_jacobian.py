@@ -182,3 +182,168 @@ def test_batch_jacobian_is_differentiable() -> None:
             y = x * x * x
         j = inner.batch_jacobian(y, x)
     assert outer.gradient(j, x).numpy().tolist() == [[6.0, 12.0]]
+
+
+# ---------------------------------------------------------------- smaller print
+
+
+def test_the_options_are_positional_too() -> None:
+    x, w = tf.Variable([1.0, 2.0]), tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        y = x * x
+    assert tape.jacobian(y, w, "zero", None, True).numpy().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("target", [None, 3.0, (1.0,), {"a": 1.0}], ids=repr)
+def test_target_that_is_no_tensor_is_an_attribute_error(target: Any) -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+    with pytest.raises(AttributeError):
+        tape.jacobian(target, x)
+
+
+@pytest.mark.parametrize("sources", [None, [None], 2.0], ids=repr)
+def test_source_that_is_no_tensor_is_an_error(sources: Any) -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises((TypeError, AttributeError)):
+        tape.jacobian(y, sources)
+
+
+@pytest.mark.parametrize("method", ["jacobian", "batch_jacobian"])
+def test_a_bad_option_is_a_value_error(method: str) -> None:
+    x = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises(ValueError):
+        getattr(tape, method)(y, x, unconnected_gradients="bad")
+
+
+@pytest.mark.parametrize("method", ["jacobian", "batch_jacobian"])
+def test_without_vectorising_a_persistent_tape_is_demanded_and_enough(method: str) -> None:
+    x = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises(RuntimeError, match="persistent=True"):
+        getattr(tape, method)(y, x, experimental_use_pfor=False)
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+    loop = getattr(tape, method)(y, x, experimental_use_pfor=False, parallel_iterations=2)
+    assert loop.numpy().tolist() == getattr(tape, method)(y, x).numpy().tolist()
+
+
+@pytest.mark.parametrize("method", ["jacobian", "batch_jacobian"])
+def test_parallel_iterations_change_nothing(method: str) -> None:
+    # Section 13: a ValueError in TensorFlow unless experimental_use_pfor=False.
+    x = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+    made = getattr(tape, method)(y, x, parallel_iterations=3)
+    assert made.numpy().tolist() == getattr(tape, method)(y, x).numpy().tolist()
+
+
+def test_empty_sources_and_empty_shapes() -> None:
+    x, e = tf.Variable([1.0, 2.0]), tf.Variable(np.zeros((0,), np.float32))
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * tf.reduce_sum(e) + x
+    assert tape.jacobian(y, []) == []
+    assert tape.jacobian(y, e).shape == (2, 0)
+    assert tape.jacobian(y, x).numpy().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_jacobian_in_a_namedtuple_and_a_nest() -> None:
+    from collections import namedtuple
+
+    Pair = namedtuple("Pair", "a b")
+    x, w = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * w
+    made = tape.jacobian(y, Pair(x, w))
+    assert isinstance(made, Pair) and made.b.numpy().tolist() == [1.0, 2.0]
+    nested = tape.jacobian(y, {"w": w, "l": [x, (x,)]})
+    assert nested["l"][1][0].numpy().tolist() == [[3.0, 0.0], [0.0, 3.0]]
+
+
+def test_jacobian_has_the_dtype_of_its_source_through_casts() -> None:
+    x = tf.Variable([1.0, 2.0], dtype=tf.float64)
+    with tf.GradientTape() as tape:
+        y = tf.cast(x, tf.float32) ** 2
+    made = tape.jacobian(y, x)
+    assert made.dtype == tf.float64 and made.numpy().tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_jacobian_by_an_intermediate_and_downstream() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+        z = y * y
+    assert tape.jacobian(z, y).numpy().tolist() == [[2.0, 0.0], [0.0, 8.0]]
+    assert tape.jacobian(y, z) is None
+
+
+def test_zeros_for_an_integer_target() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = tf.cast(x, tf.int32)
+    assert tape.jacobian(y, x, unconnected_gradients="zero").numpy().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_jacobian_in_a_persistent_block_is_recorded_and_outside_it_is_not() -> None:
+    x = tf.Variable([3.0, 1.0])
+    with tf.GradientTape(persistent=True) as tape:
+        y = x**3
+        inside = tape.jacobian(y, x)
+    outside = tape.jacobian(y, x)
+    assert tape.gradient(inside, x).numpy().tolist() == [18.0, 6.0]
+    assert tape.gradient(outside, x) is None
+
+
+@pytest.mark.parametrize("which", ["target", "source"])
+def test_batch_jacobian_of_lists_is_an_attribute_error(which: str) -> None:
+    x = tf.Variable([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises(AttributeError):
+        tape.batch_jacobian(*(([y], x) if which == "target" else (y, [x])))
+
+
+@pytest.mark.parametrize(("shape", "text"), [((), r"\(\)"), ((2,), r"\(2,\)")])
+def test_batch_jacobian_names_the_shape_that_has_too_little_rank(shape: tuple[int, ...], text: str) -> None:
+    x = tf.Variable(np.ones(shape, np.float32))
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises(ValueError, match=f"Shape {text} must have rank at least 2"):
+        tape.batch_jacobian(y, x)
+
+
+def test_batch_jacobian_of_unequal_batches() -> None:
+    x = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape() as tape:
+        y = tf.reshape(x * x, [1, 4])
+    with pytest.raises(ValueError, match="Need first dimension of target shape"):
+        tape.batch_jacobian(y, x)
+
+
+def test_batch_jacobian_sums_over_rows_that_depend_on_each_other() -> None:
+    x = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape() as tape:
+        y = x * tf.reduce_sum(x)
+    assert tape.batch_jacobian(y, x).numpy().tolist() == [[[14.0, 4.0], [6.0, 16.0]], [[14.0, 4.0], [6.0, 16.0]]]
+
+
+def test_batch_jacobian_of_nothing() -> None:
+    for rows, columns in ((0, 2), (2, 0)):
+        x = tf.Variable(np.ones((rows, 2), np.float32))
+        with tf.GradientTape() as tape:
+            y = (x * x)[:, :columns]
+        assert tape.batch_jacobian(y, x).shape == (rows, columns, 2)
+
+
+def test_batch_jacobian_of_itself_is_the_identity_and_of_integers_zero() -> None:
+    x = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        n = tf.cast(x, tf.int32)
+    assert tape.batch_jacobian(x, x).numpy().tolist() == [np.eye(2).tolist()] * 2
+    assert not tape.batch_jacobian(n, x).numpy().any()
