@@ -8,9 +8,11 @@ import numpy as np
 
 from gtape import errors
 from gtape.dispatch import operands
+from gtape.ops.axes import scalar_int, static_ints
+from gtape.ops.bands import inverse, length, places, taken
 from gtape.ops.reduction import _sum
 from gtape.ops.selection import where
-from gtape.primitive import linear
+from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["band_part", "diag", "diag_part", "set_diag", "trace"]
@@ -99,16 +101,20 @@ _band_part = linear(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def _offset(k: Any, op: str) -> int:
-    """The one diagonal that is meant."""
-    k = np.asarray(getattr(k, "_value", k))
-    if k.size == 2 and k[0] == k[1]:
-        k = k[0]
-    if k.size != 1:
-        raise errors.UnimplementedError(
-            f"{op}: k={k.tolist()} asks for several diagonals at once; take them one by one and add the results"
+def _offsets(k: Any, op: str) -> tuple[int, int]:
+    """The lowest and the highest diagonal that are meant."""
+    found = static_ints(k)
+    if len(found) not in (1, 2) or found[0] > found[-1]:
+        raise errors.InvalidArgumentError(
+            f"{op}: k must be one diagonal or the lowest and the highest of several, got {found}"
         )
-    return int(k.reshape(()))
+    return found[0], found[-1]
+
+
+def _packed(k: Any) -> bool:
+    """Whether diagonals are packed in a table: a pair was given that names more than one."""
+    found = static_ints(k)
+    return len(found) == 2 and found[0] != found[1]
 
 
 def _matrices(x: Any, op: str) -> Tensor:
@@ -125,20 +131,27 @@ def _check_offset(k: int, rows: int, columns: int, op: str) -> None:
         raise errors.InvalidArgumentError(f"{op}: a matrix of {rows} rows and {columns} columns has no diagonal k={k}")
 
 
-def diag_part(input: Any, k: Any = 0, name: str | None = None) -> Tensor:
-    """A diagonal of each matrix.
+def diag_part(
+    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """A diagonal of each matrix, or several packed in a table.
 
     Parameters
     ----------
     input : tensor, shape [..., m, n]
-    k : int
-        Which diagonal: 0 the main one, positive above, negative below it.
     name : str, optional
         Ignored; TensorFlow has it.
+    k : int or pair of int
+        Which diagonal: 0 the main one, positive above, negative below it; or the lowest and the highest of several.
+    padding_value : number
+        What fills the rows of shorter diagonals.
+    align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
+        To which side shorter diagonals above and below the main one are pushed.
 
     Returns
     -------
     Tensor, shape [..., length of the diagonal]
+        For several diagonals [..., how many, length of the longest], the highest first.
 
     Raises
     ------
@@ -152,24 +165,38 @@ def diag_part(input: Any, k: Any = 0, name: str | None = None) -> Tensor:
     array([1., 4.], dtype=float32)
     """
     x = _matrices(input, "diag_part")
-    k = _offset(k, "diag_part")
+    low, high = _offsets(k, "diag_part")
     rows, columns = x._aval.shape[-2:]
-    _check_offset(k, rows, columns, "diag_part")
-    return _diag_part(x, k=k)  # type: ignore[no-any-return]
+    if _packed(k):
+        return taken(x, places(low, high, rows, columns, align, "diag_part"), 2, padding_value)
+    _check_offset(low, rows, columns, "diag_part")
+    return _diag_part(x, k=low)  # type: ignore[no-any-return]
 
 
-def diag(diagonal: Any, k: Any = 0, num_rows: int = -1, num_cols: int = -1, name: str | None = None) -> Tensor:
-    """Matrices with the given diagonal and zeros elsewhere.
+def diag(
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    """Matrices with the given diagonal, or several packed in a table, and one value elsewhere.
 
     Parameters
     ----------
-    diagonal : tensor, shape [..., n]
-    k : int
-        Which diagonal it is to be.
-    num_rows, num_cols : int
-        Size of the matrices: the smallest that fits where one is -1, square where both are.
+    diagonal : tensor, shape [..., n], or [..., how many, n] for several diagonals, the highest first
     name : str, optional
         Ignored; TensorFlow has it.
+    k : int or pair of int
+        Which diagonal it is to be; or the lowest and the highest of several.
+    num_rows, num_cols : int
+        Size of the matrices: the smallest that fits where one is -1, square where both are.
+    padding_value : number
+        What is put elsewhere.
+    align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
+        To which side shorter diagonals above and below the main one are pushed.
 
     Returns
     -------
@@ -190,33 +217,44 @@ def diag(diagonal: Any, k: Any = 0, num_rows: int = -1, num_cols: int = -1, name
     d = convert_to_tensor(diagonal)
     if not d._aval.shape:
         raise errors.InvalidArgumentError("diag: the diagonal must have one axis at least; it is a scalar")
-    k = _offset(k, "diag")
+    low, high = _offsets(k, "diag")
     n = d._aval.shape[-1]
-    least_rows, least_columns = n + max(-k, 0), n + max(k, 0)
-    rows, columns = int(num_rows), int(num_cols)
+    least_rows, least_columns = n + max(-high, 0), n + max(low, 0)
+    rows, columns = scalar_int(num_rows), scalar_int(num_cols)
     if rows < 0 and columns < 0:
-        rows = columns = n + abs(k)
+        rows = columns = max(least_rows, least_columns)
     rows = least_rows if rows < 0 else rows
     columns = least_columns if columns < 0 else columns
-    if min(rows - max(-k, 0), columns - max(k, 0)) != n:
+    if max(length(i, rows, columns) for i in (low, high, min(max(0, low), high))) != n:
         raise errors.InvalidArgumentError(
-            f"diag: a diagonal k={k} of {n} elements does not fit a matrix of {rows} rows and {columns} columns"
+            f"diag: diagonals k={(low, high)} of {n} elements do not fit a matrix of {rows} rows and {columns} columns"
         )
-    return _diag_embed(d, k=k, shape=(rows, columns))  # type: ignore[no-any-return]
+    if not _packed(k):
+        if not padding_value:
+            return _diag_embed(d, k=low, shape=(rows, columns))  # type: ignore[no-any-return]
+        d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
+    elif d._aval.shape[-2:] != (high - low + 1, n):
+        raise errors.InvalidArgumentError(
+            f"diag: {high - low + 1} diagonals must be packed in a table of as many rows, got {d._aval.tensor_shape}"
+        )
+    table = places(low, high, rows, columns, align, "diag")
+    return taken(d, inverse(table, rows, columns), 2, padding_value)
 
 
-def set_diag(input: Any, diagonal: Any, k: Any = 0, name: str | None = None) -> Tensor:
-    """The matrices with one diagonal replaced.
+def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    """The matrices with one diagonal replaced, or several packed in a table.
 
     Parameters
     ----------
     input : tensor, shape [..., m, n]
-    diagonal : tensor, shape [..., length of the diagonal]
+    diagonal : tensor, shape [..., length of the diagonal], or [..., how many, length of the longest] for several
         Of the dtype of `input`.
-    k : int
-        Which diagonal.
     name : str, optional
         Ignored; TensorFlow has it.
+    k : int or pair of int
+        Which diagonal; or the lowest and the highest of several.
+    align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
+        To which side shorter diagonals above and below the main one are pushed.
 
     Returns
     -------
@@ -236,16 +274,22 @@ def set_diag(input: Any, diagonal: Any, k: Any = 0, name: str | None = None) -> 
     """
     x, d = operands(input, diagonal)
     x = _matrices(x, "set_diag")
-    k = _offset(k, "set_diag")
+    low, high = _offsets(k, "set_diag")
     rows, columns = x._aval.shape[-2:]
-    _check_offset(k, rows, columns, "set_diag")
-    wanted = (*x._aval.shape[:-2], min(rows - max(-k, 0), columns - max(k, 0)))
+    lead = x._aval.shape[:-2]
+    table = places(low, high, rows, columns, align, "set_diag")
+    wanted = (*lead, *(table.shape if _packed(k) else table.shape[1:]))
     if d._aval.shape != wanted:
         raise errors.InvalidArgumentError(
-            f"set_diag: the diagonal k={k} of {x._aval.tensor_shape} has shape {wanted}, not {d._aval.tensor_shape}"
+            f"set_diag: the diagonals k={(low, high)} of {x._aval.tensor_shape} have shape {wanted}, "
+            f"not {d._aval.tensor_shape}"
         )
-    mask = np.broadcast_to(np.eye(rows, columns, k, dtype=bool), x._aval.shape)
-    return where(mask, _diag_embed(d, k=k, shape=(rows, columns)), x)  # type: ignore[no-any-return]
+    if not _packed(k):
+        mask = np.broadcast_to(np.eye(rows, columns, low, dtype=bool), x._aval.shape)
+        return where(mask, _diag_embed(d, k=low, shape=(rows, columns)), x)  # type: ignore[no-any-return]
+    at = inverse(table, rows, columns)
+    mask = np.broadcast_to(at >= 0, x._aval.shape)
+    return where(mask, taken(d, at, 2, 0), x)  # type: ignore[no-any-return]
 
 
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:

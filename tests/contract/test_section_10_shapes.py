@@ -152,6 +152,21 @@ SHAPES = [
     ),
     Op("fill", lambda x: tf.fill([2, 2], x), lambda x: np.full((2, 2), x), (SCALAR,)),
     Op("ensure_shape", lambda x: tf.ensure_shape(x, [None, 3]), lambda x: x, (MATRIX,)),
+    Op("diag_part", lambda x: tf.linalg.diag_part(x, k=1), lambda x: np.diagonal(x, 1, 1, 2), (CUBE,)),
+    Op(
+        "diag_part of several diagonals",
+        lambda x: tf.linalg.diag_part(x, k=(-1, 1), padding_value=9),
+        lambda x: np.array([[x[0, 1], x[1, 2]], [x[0, 0], x[1, 1]], [x[1, 0], 9]]),
+        (MATRIX,),
+    ),
+    Op("diag with padding", lambda x: tf.linalg.diag(x, padding_value=2), lambda x: np.diag(x - 2) + 2, (LINE,)),
+    Op(
+        "set_diag of two diagonals",
+        lambda x, d: tf.linalg.set_diag(x, d, k=(0, 1)),
+        lambda x, d: np.array([[d[1, 0], d[0, 0], x[0, 2]], [x[1, 0], d[1, 1], d[0, 1]]]),
+        (MATRIX, OTHER[:, :2]),
+    ),
+    Op("band_part", lambda x: tf.linalg.band_part(x, 0, 1), lambda x: np.tril(np.triu(x), 1), (MATRIX,)),
     Op("identity_n", lambda x, y: tf.identity_n([x, y]), lambda x, y: [x, y], (LINE, SCALAR)),
     Op(
         "reverse_sequence",
