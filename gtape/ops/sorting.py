@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,18 @@ _order = primitive(
 )
 
 
-def _taken(t: Tensor, order: Any) -> Tensor:
-    """Elements of the last axis in an order that differs from row to row."""
+def _taken(t: Tensor, order: Tensor) -> Tensor:
+    """Elements of the last axis in an order that differs from row to row.
+
+    The order stays a tensor on its way to the gather: a check then sees which values decided it.
+    """
     shape = t._aval.shape
-    n = shape[-1]
-    rows = t._aval.size // n if n else 0
-    flat = order.reshape(rows, -1) + n * np.arange(rows)[:, None] if rows else order.reshape(0, 0)
-    line = REGISTRY["reshape"](t, shape=(t._aval.size,))
-    return REGISTRY["gather"](line, wrap(flat.reshape(order.shape)), axis=-1, size=t._aval.size)  # type: ignore[no-any-return]
+    if len(shape) > 1:
+        rows = math.prod(shape[:-1])
+        first = shape[-1] * np.arange(rows).reshape(*shape[:-1], 1)
+        order = REGISTRY["add"](order, wrap(first))
+        t = REGISTRY["reshape"](t, shape=(rows * shape[-1],))
+    return REGISTRY["gather"](t, order, axis=-1, size=t._aval.size)  # type: ignore[no-any-return]
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
@@ -99,7 +104,7 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     """
     down = _descending(direction)
     t, perm = _last(_numbers(values, "sort"), axis)
-    y = _taken(t, np.asarray(_order(t, descending=down)._value))
+    y = _taken(t, _order(t, descending=down))
     return y if perm is None else REGISTRY["transpose"](y, perm=perm)
 
 
@@ -197,5 +202,8 @@ def top_k(
         raise InvalidArgumentError(
             f"top_k needs a last axis of at least k={n} elements, got shape {t._aval.tensor_shape}"
         )
-    order = np.asarray(_order(t, descending=True)._value)[..., :n]
-    return _TopK((_taken(t, order), wrap(order.astype(dtypes.np_dtype(index_type)))))
+    order = _order(t, descending=True)
+    if n < t._aval.shape[-1]:
+        order = REGISTRY["strided_slice"](order, key=((None, None, 1),) * (t.ndim - 1) + ((0, n, 1),))
+    places = np.asarray(order._value).astype(dtypes.np_dtype(index_type))
+    return _TopK((_taken(t, order), wrap(places)))

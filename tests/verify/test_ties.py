@@ -21,6 +21,8 @@ m = tf.math
         (lambda x: m.segment_max(x, [0, 0, 1]), [2.0, 2.0, 1.0], "segment_max"),
         (lambda x: m.unsorted_segment_min(x, [1, 0, 1], 2), [2.0, 5.0, 2.0], "segment_min"),
         (lambda x: tf.tensor_scatter_nd_max(x, [[0]], x[1:2]), [2.0, 2.0], "segment_max"),
+        (lambda x: tf.sort(x) * [1.0, 2.0, 3.0], [2.0, 2.0, 1.0], "order"),
+        (lambda x: m.top_k(x, 1)[0] ** 2.0, [2.0, 2.0], "order"),
         (tf.norm, [0.0, 0.0], "norm"),
         (m.reduce_std, [2.0, 2.0], "norm"),
     ],
@@ -38,6 +40,7 @@ def test_a_tie_is_a_convention_and_names_its_op(f: Any, at: Any, op: str) -> Non
         (tf.reduce_max, [2.0, 2.5, 1.0]),
         (lambda x: m.segment_max(x, [0, 1, 1]), [2.0, 2.0, 1.0]),
         (tf.norm, [0.0, 1.0]),
+        (lambda x: tf.sort(x) * [1.0, 2.0, 3.0], [2.0, 3.0, 1.0]),
         (tf.reduce_max, [2.0, 1.0, 1.0]),
     ],
 )
