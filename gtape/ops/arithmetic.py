@@ -149,7 +149,7 @@ divide_no_nan = elementwise(
 )  # fmt: skip
 
 xdivy_dx = elementwise(
-    "xdivy_dx", k.xdivy_dx, (0, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)), params=("n",),
+    "xdivy_dx", k.xdivy_dx, (None, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)), params=("n",),
     domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="y**-n for a whole n > 0, and 0 where x and y are 0.",
     complex=complex_kernels.xdivy_dx,
@@ -179,14 +179,14 @@ _XLOGY = Domain(ANY_REAL, POSITIVE)
 _XLOG1PY = Domain(ANY_REAL, Interval(-1.0, open_lo=True))
 
 xlogy_dxdy = elementwise(
-    "xlogy_dxdy", k.xlogy_dxdy, (0, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)), params=("n",),
+    "xlogy_dxdy", k.xlogy_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)), params=("n",),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="y**-n for a whole n > 0, and 0 where x is 0 and y <= 0.",
     complex=complex_kernels.xlogy_dxdy,
 )  # fmt: skip
 
 xlogy_dx = elementwise(
-    "xlogy_dx", k.xlogy_dx, (0, lambda xp, y, a, b: xp.xlogy_dxdy(a, b, n=1)),
+    "xlogy_dx", k.xlogy_dx, (None, lambda xp, y, a, b: xp.xlogy_dxdy(a, b, n=1)),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0, public=False,
     summary="Slope of xlogy by x: log(y).",
     complex=complex_kernels.xlogy_dx,
@@ -208,14 +208,14 @@ xlogy = elementwise(
 )  # fmt: skip
 
 xlog1py_dxdy = elementwise(
-    "xlog1py_dxdy", k.xlog1py_dxdy, (0, lambda xp, y, a, b, *, n: -n * xp.xlog1py_dxdy(a, b, n=n + 1)), params=("n",),
-    domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
+    "xlog1py_dxdy", k.xlog1py_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlog1py_dxdy(a, b, n=n + 1)),
+    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
     summary="(1 + y)**-n for a whole n > 0, and 0 where x is 0 and y <= -1.",
     complex=complex_kernels.xlog1py_dxdy,
 )  # fmt: skip
 
 xlog1py_dx = elementwise(
-    "xlog1py_dx", k.xlog1py_dx, (0, lambda xp, y, a, b: xp.xlog1py_dxdy(a, b, n=1)),
+    "xlog1py_dx", k.xlog1py_dx, (None, lambda xp, y, a, b: xp.xlog1py_dxdy(a, b, n=1)),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0, public=False,
     summary="Slope of xlog1py by x: log(1 + y).",
     complex=complex_kernels.xlog1py_dx,

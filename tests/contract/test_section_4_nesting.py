@@ -73,7 +73,82 @@ WITHOUT_SECOND = {
     "negative": lambda x: -x,
     "reshape": lambda x: tf.reshape(x, [2, 1]),
     "concat": lambda x: tf.concat([x, x], 0),
+    "add": lambda x: x + x,
+    "divide by a number": lambda x: x / 2.0,
+    "minimum": lambda x: tf.minimum(x, 1.5),
+    "clip": lambda x: tf.clip_by_value(x, 0.0, 1.5),
+    "identity": tf.identity,
+    "cast": lambda x: tf.cast(x, tf.float64),
+    "matmul by a constant": lambda x: tf.matmul(x[None], tf.ones([2, 2])),
+    "where": lambda x: tf.where(x > 1.5, x, 2.0 * x),
+    "reduce_max": tf.reduce_max,
+    "reduce_min": tf.reduce_min,
+    "sort": tf.sort,
+    "top_k": lambda x: tf.math.top_k(x, 1)[0],
+    "pad": lambda x: tf.pad(x, [[1, 1]]),
+    "tile": lambda x: tf.tile(x, [2]),
+    "repeat": lambda x: tf.repeat(x, 2),
+    "stack": lambda x: tf.stack([x, x]),
+    "unstack": lambda x: tf.unstack(x)[0],
+    "split": lambda x: tf.split(x, 2)[0],
+    "reverse": lambda x: tf.reverse(x, [0]),
+    "roll": lambda x: tf.roll(x, 1, 0),
+    "squeeze": lambda x: tf.squeeze(x[None]),
+    "expand_dims": lambda x: tf.expand_dims(x, 0),
+    "broadcast_to": lambda x: tf.broadcast_to(x, [3, 2]),
+    "index": lambda x: x[0],
+    "slice": lambda x: x[:1],
+    "boolean_mask": lambda x: tf.boolean_mask(x, [True, False]),
+    "scatter_nd": lambda x: tf.scatter_nd([[0], [2]], x, [3]),
+    "tensor_scatter_nd_update": lambda x: tf.tensor_scatter_nd_update(x, [[0]], [1.0]),
+    "add_n": lambda x: tf.add_n([x, x]),
+    "floormod": lambda x: x % 2.0,
+    "band_part": lambda x: tf.linalg.band_part(x[None] * tf.ones([2, 1]), 0, -1),
+    "diag": tf.linalg.diag,
+    "trace": lambda x: tf.linalg.trace(tf.linalg.diag(x)),
+    "einsum of one": lambda x: tf.einsum("i->", x),
+    "tensordot with a constant": lambda x: tf.tensordot(x, tf.ones([2]), 1),
+    "bias_add": lambda x: tf.nn.bias_add(x[None], tf.ones([2])),
+    "linspace": lambda x: tf.linspace(x[0], x[1], 3),
+    "fill": lambda x: tf.fill([2], x[0]),
+    "multiply_no_nan by a number": lambda x: tf.math.multiply_no_nan(x, 2.0),
+    "divide_no_nan by a number": lambda x: tf.math.divide_no_nan(x, 2.0),
+    "xlogy by a number": lambda x: tf.math.xlogy(x, 2.0),
+    "xdivy by a number": lambda x: tf.math.xdivy(x, 2.0),
+    "xlog1py by a number": lambda x: tf.math.xlog1py(x, 2.0),
+    "stop_gradient of a factor": lambda x: tf.stop_gradient(x) * x,
+    "grad_pass_through": tf.grad_pass_through(tf.round),
 }
+WITH_SECOND = {
+    "square": tf.square,
+    "x**1": lambda x: x**1,
+    "abs": tf.abs,
+    "relu": tf.nn.relu,
+    "leaky_relu": tf.nn.leaky_relu,
+    "relu6": tf.nn.relu6,
+    "elu": tf.nn.elu,
+    "selu": tf.nn.selu,
+    "softplus": tf.nn.softplus,
+    "squared_difference": lambda x: tf.math.squared_difference(x, 1.0),
+    "cumprod": tf.math.cumprod,
+    "prod": tf.reduce_prod,
+    "norm": tf.norm,
+    "norm of order 1": lambda x: tf.norm(x, ord=1),
+    "variance": tf.math.reduce_variance,
+    "l2_loss": tf.nn.l2_loss,
+    "log_softmax": tf.nn.log_softmax,
+    "matmul with itself": lambda x: tf.matmul(x[None], x[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SECOND)
+def test_second_derivative_is_a_tensor_where_a_rule_reads_x(name: str) -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = WITH_SECOND[name](x)
+        dy = inner.gradient(y, x)
+    assert outer.gradient(dy, x).shape == (2,)
 
 
 @pytest.mark.parametrize("name", WITHOUT_SECOND)
@@ -236,3 +311,54 @@ def test_independent_tapes_in_threads_do_not_interfere() -> None:
     for t in threads:
         t.join()
     assert failures == []
+
+
+def test_reset_frees_what_was_recorded() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = tf.exp(x)
+        z = y * y
+        ref = weakref.ref(y)
+        del y, z
+        tape.reset()
+        assert ref() is None
+
+
+def test_a_chain_of_dead_results_dies_at_once() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape():
+        y = x
+        refs = []
+        for _ in range(5):
+            y = y * x
+            refs.append(weakref.ref(y))
+        del y
+        assert [r() for r in refs] == [None] * 5
+
+
+def test_tensors_variables_and_tapes_take_weak_references() -> None:
+    x, v, tape = tf.constant(1.0), tf.Variable(1.0), tf.GradientTape()
+    refs = [weakref.ref(x), weakref.ref(v), weakref.ref(tape)]
+    del x, v, tape
+    assert [r() for r in refs] == [None] * 3
+
+
+def test_jacobian_of_a_gradient_is_symmetric() -> None:
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.reduce_prod(x) * tf.reduce_sum(x)
+        dy = inner.gradient(y, x)
+    h = outer.jacobian(dy, x).numpy()
+    assert h.tolist() == h.T.tolist() == [[4.0, 6.0], [6.0, 2.0]]
+
+
+def test_gradient_with_the_outer_tape_paused_is_a_constant_to_it() -> None:
+    x = tf.Variable(3.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = x**3
+        with outer.stop_recording():
+            dy = inner.gradient(y, x)
+        z = dy * x
+    assert outer.gradient(z, x).numpy() == 27.0

@@ -173,3 +173,151 @@ def test_custom_rule_around_numpy_is_used_in_forward_mode() -> None:
         return tf.constant(np.sin(x.numpy())), lambda g: g * tf.cos(x)
 
     assert jvp(f, 0.0, 1.0).numpy() == 1.0
+
+
+# ---------------------------------------------------------------- smaller print
+
+
+@pytest.mark.parametrize(
+    ("primals", "tangents"),
+    [
+        (lambda x: x, lambda t: [1.0, 2.0]),
+        (lambda x: [x], lambda t: t),
+        (lambda x: [x], lambda t: [t, t]),
+        (lambda x: {"a": x}, lambda t: {"b": t}),
+    ],
+    ids=["list for a vector", "tensor for a list", "too many", "other keys"],
+)
+def test_structures_that_differ_are_value_errors(primals: Any, tangents: Any) -> None:
+    x, t = tf.constant([1.0, 2.0]), tf.constant([1.0, 0.0])
+    with pytest.raises(ValueError):
+        Accumulator(primals(x), tangents(t))
+
+
+def test_a_tuple_for_a_list_is_a_type_error() -> None:
+    x = tf.constant([1.0, 2.0])
+    with pytest.raises(TypeError):
+        Accumulator([x], (x,))
+
+
+def test_shapes_are_not_checked_when_it_is_made() -> None:
+    Accumulator(tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0, 3.0]))
+
+
+def test_arrays_are_tangents_of_the_primals_dtype() -> None:
+    x = tf.constant([3.0, 1.0])
+    for array in (np.array([1.0, 2.0], np.float32), np.array([1.0, 2.0])):
+        with Accumulator(x, array) as acc:
+            y = x * x
+        assert acc.jvp(y).dtype == tf.float32 and acc.jvp(y).numpy().tolist() == [6.0, 4.0]
+
+
+def test_dicts_come_back_in_the_structure_that_is_asked_for() -> None:
+    x = tf.constant([1.0, 2.0])
+    with Accumulator({"a": x}, {"a": tf.constant([1.0, 2.0])}) as acc:
+        y = x * x
+    made = acc.jvp({"r": y, "l": [x, (y,)]})
+    assert made["r"].numpy().tolist() == [2.0, 8.0] and made["l"][0].numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("bad", ["bad", None, 0, "ZERO"], ids=repr)
+def test_bad_option_has_the_enums_own_text(bad: Any) -> None:
+    x = tf.constant(3.0)
+    acc = Accumulator(x, 1.0)
+    with pytest.raises(ValueError, match=f"^{bad!r} is not a valid UnconnectedGradients$"):
+        acc.jvp(x, unconnected_gradients=bad)
+
+
+def test_zeros_have_shape_and_dtype_of_what_is_looked_up() -> None:
+    acc = Accumulator(tf.constant(3.0), 1.0)
+    for dtype in ("float64", "int32"):
+        made = acc.jvp(tf.ones([2, 1], dtype), tf.UnconnectedGradients.ZERO)
+        assert made.shape == (2, 1) and made.dtype == dtype and not made.numpy().any()
+
+
+def test_enter_returns_the_accumulator_and_an_exception_ends_it() -> None:
+    x = tf.constant(3.0)
+    acc = Accumulator(x, 1.0)
+    with pytest.raises(KeyError), acc as entered:
+        assert entered is acc
+        y = x * x
+        raise KeyError
+    assert acc.jvp(y).numpy() == 6.0
+    assert acc.jvp(x * x) is None
+
+
+def test_leaving_it_unentered_is_harmless() -> None:
+    Accumulator(tf.constant(3.0), 1.0).__exit__(None, None, None)
+
+
+def test_variables_that_are_not_trainable_have_tangents_too() -> None:
+    v = tf.Variable(3.0, trainable=False)
+    with Accumulator(v, 2.0) as acc:
+        y = v * v
+    assert acc.jvp(y).numpy() == 12.0 and acc.jvp(v).numpy() == 2.0
+
+
+def test_dead_primals_are_not_kept() -> None:
+    import weakref
+
+    x = tf.constant([3.0])
+    ref = weakref.ref(x)
+    acc = Accumulator(x, tf.constant([1.0]))
+    del x
+    assert ref() is None
+    del acc
+
+
+def test_three_levels() -> None:
+    x = tf.constant(2.0)
+    with Accumulator(x, 1.0) as a:
+        with Accumulator(x, 1.0) as b:
+            with Accumulator(x, 1.0) as c:
+                y = x**4
+            first = c.jvp(y)
+        second = b.jvp(first)
+    assert (first.numpy(), second.numpy(), a.jvp(second).numpy()) == (32.0, 48.0, 48.0)
+
+
+def test_work_in_another_thread_has_no_tangent() -> None:
+    import threading
+
+    x, made = tf.constant(3.0), []
+    with Accumulator(x, 1.0) as acc:
+        thread = threading.Thread(target=lambda: made.append(x * x))
+        thread.start()
+        thread.join()
+    assert acc.jvp(made[0]) is None
+
+
+def test_the_log_line_for_an_integer_primal_names_its_dtype(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "gtape"):
+        Accumulator(tf.constant(3), tf.constant(1))
+    assert caplog.messages == ["The dtype of the watched primal must be floating (e.g. gtape.float32), got gtape.int32"]
+
+
+def test_a_tape_inside_sees_no_products_of_the_accumulator() -> None:
+    x = tf.constant(3.0)
+    with Accumulator(x, 1.0) as acc, tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x**3
+        product = acc.jvp(y)
+    assert tape.gradient(product, x) is None
+
+
+def test_a_tape_outside_differentiates_the_products() -> None:
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with Accumulator(x, 1.0) as acc:
+            y = x**3
+        product = acc.jvp(y)
+    assert tape.gradient(product, x).numpy() == 18.0
+
+
+def test_recompute_grad_works_forward() -> None:
+    # NotImplementedError in TensorFlow.
+    x = tf.constant(3.0)
+    with Accumulator(x, 1.0) as acc:
+        y = tf.recompute_grad(lambda v: v * v)(x)
+    assert acc.jvp(y).numpy() == 6.0

@@ -308,3 +308,201 @@ def test_custom_gradient_that_is_not_that_of_its_body_is_found_by_name() -> None
         y = tripled(x)
     with pytest.raises(tf.VerificationError, match="tripled"):
         tape.gradient(y, x)
+
+
+# ---------------------------------------------------------------- smaller print
+
+
+def test_arguments_come_as_they_were_given() -> None:
+    seen = []
+
+    @tf.custom_gradient
+    def f(x: Any, n: Any, v: Any, a: Any) -> Any:
+        seen.extend([type(n), v, a])
+        return x**n, lambda g: (g * 7.0, None, None, None)
+
+    x, v, a = tf.Variable(2.0), tf.Variable(1.0), np.ones(2)
+    with tf.GradientTape() as tape:
+        y = f(x, 3, v, a)
+    assert seen[0] is int and seen[1] is v and seen[2] is a
+    assert y.numpy() == 8.0 and tape.gradient(y, x).numpy() == 7.0
+
+
+@pytest.mark.parametrize("count", [0, 2, 3])
+def test_a_wrong_number_of_gradients_is_named(count: int) -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * x, lambda g: [g] * count
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    text = f"^custom_gradient function expected to return 1 gradients, but returned {count} instead"
+    with pytest.raises(ValueError, match=text):
+        tape.gradient(y, x)
+
+
+def test_the_instance_of_a_method_is_no_input() -> None:
+    class Layer:
+        @tf.custom_gradient
+        def call(self, x: Any) -> Any:
+            return x * x, lambda g: g * 7.0
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = Layer().call(x)
+    assert tape.gradient(y, x).numpy() == 7.0
+
+
+@pytest.mark.parametrize("back", [tuple, list])
+def test_structures_of_inputs_are_flat_in_the_gradients(back: Any) -> None:
+    @tf.custom_gradient
+    def f(d: Any) -> Any:
+        return d["a"] * d["b"], lambda g: back([g * 7.0, g * 8.0])
+
+    x, w = tf.Variable(2.0), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = f({"a": x, "b": w})
+    assert [g.numpy() for g in tape.gradient(y, [x, w])] == [7.0, 8.0]
+
+
+@pytest.mark.parametrize("pack", [tuple, list])
+def test_outputs_keep_their_structure(pack: Any) -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return pack([x * 2.0, x * 3.0]), lambda g, h: g * 10.0 + h
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        made = f(x)
+    assert isinstance(made, pack) and len(made) == 2
+    assert tape.gradient(made[0], x).numpy() == 10.0
+    assert tape.gradient(made[1], x).numpy() == 1.0
+    assert tape.gradient(made, x).numpy() == 11.0
+
+
+def test_an_integer_output_beside_a_float_one() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return (x * 2.0, tf.constant(3)), lambda g, h: g * 3.0
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y, n = f(x)
+    assert n.dtype == tf.int32 and tape.gradient(y, x).numpy() == 3.0
+
+
+def test_shapes_of_returned_gradients_are_not_checked() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * 2.0, lambda g: tf.constant([1.0, 2.0])
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert tape.gradient(y, x).numpy().tolist() == [1.0, 2.0]
+
+
+def test_a_number_returned_as_gradient_counts_as_one() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * 2.0, lambda g: 5.0
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert float(tape.gradient(y, x)) == 5.0
+
+
+def test_variables_that_are_not_trainable_need_no_place() -> None:
+    v = tf.Variable(3.0, trainable=False)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * v, lambda g: g * 2.0
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert [g if g is None else g.numpy() for g in tape.gradient(y, [x, v])] == [2.0, None]
+
+
+def test_variables_may_come_as_any_keyword() -> None:
+    v = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(g: Any, **kwargs: Any) -> Any:
+            assert [w.ref() for w in kwargs["variables"]] == [v.ref()]
+            return g * 100.0, [g * 7.0]
+
+        return x * v, grad
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert [g.numpy() for g in tape.gradient(y, [x, v])] == [100.0, 7.0]
+
+
+def test_a_wrong_number_of_variable_gradients_is_a_value_error() -> None:
+    v = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * v, lambda g, variables: (g, [])
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    with pytest.raises(ValueError):
+        tape.gradient(y, [x, v])
+
+
+def test_a_variable_without_its_place_is_refused_outside_of_tapes_too() -> None:
+    v = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * v, lambda g: g
+
+    with pytest.raises(TypeError, match="variables"):
+        f(tf.constant(2.0))
+
+
+def test_a_jacobian_uses_the_given_gradient() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * 2.0, lambda g: g * 3.0
+
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = f(x)
+    assert tape.jacobian(y, x).numpy().tolist() == [[3.0, 0.0], [0.0, 3.0]]
+
+
+@pytest.mark.parametrize("value", [2.0, 3, np.float64(1.0)])
+def test_stop_gradient_of_numbers_and_integers(value: Any) -> None:
+    made = tf.stop_gradient(value)
+    assert isinstance(made, tf.Tensor) and made.numpy() == value
+
+
+def test_gradients_of_variables_inside_recompute_grad() -> None:
+    v, x = tf.Variable(3.0), tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = tf.recompute_grad(lambda t: t * v)(x)
+    assert [g.numpy() for g in tape.gradient(y, [x, v])] == [3.0, 2.0]
+
+
+def test_variables_inside_grad_pass_through_get_none() -> None:
+    v, x = tf.Variable(3.0), tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = tf.grad_pass_through(lambda t: t * v)(x) * 4.0
+    assert y.numpy() == 24.0
+    assert [g if g is None else g.numpy() for g in tape.gradient(y, [x, v])] == [4.0, None]
+
+
+@pytest.mark.parametrize("name", ["gradients", "hessians"])
+def test_graph_functions_are_runtime_errors_outside_of_a_function(name: str) -> None:
+    x = tf.Variable(2.0)
+    with pytest.raises(RuntimeError):
+        getattr(tf, name)(x * x, x)
