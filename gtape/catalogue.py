@@ -31,6 +31,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.static": (),
     "gtape.ops.truncated": ("math",),
     "gtape.ops.segment": ("math",),
+    "gtape.ops.gamma": ("math",),
+    "gtape.ops.error_inverses": ("math",),
+    "gtape.ops.bessel": ("math", "math.special"),
+    "gtape.ops.integrals": ("math", "math.special"),
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.spectral": ("linalg",),
     "gtape.ops.expm": ("linalg",),
@@ -51,6 +55,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.tensor_array": (),
     "gtape.ops.assertions": (),
     "gtape.ops.clipping": ("linalg",),
+    "gtape.ops.random_gamma": (),
     "gtape.tensor_spec": (),
 }
 

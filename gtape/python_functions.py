@@ -77,7 +77,11 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
         raise TypeError(f"py_function: expected func to be callable. Received: {func!r}")
 
     def convert(value: Any, dtype: np.dtype[Any], i: int) -> Tensor:
-        t = as_operand(value, wrap(np.zeros((), dtype))) if isinstance(value, (bool, int, float)) else None
+        t = (
+            as_operand(value, wrap(np.zeros((), dtype)))
+            if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+            else None
+        )
         t = convert_to_tensor(value) if t is None else t
         if t._aval.dtype != dtype:
             raise InvalidArgumentError(

@@ -1,0 +1,41 @@
+"""``gtape.random``: draws, seeds and generators, under TensorFlow's names."""
+
+from __future__ import annotations
+
+from gtape.ops.random import (
+    categorical,
+    gamma,
+    normal,
+    poisson,
+    set_seed,
+    shuffle,
+    stateless_binomial,
+    stateless_categorical,
+    stateless_gamma,
+    stateless_normal,
+    stateless_poisson,
+    stateless_truncated_normal,
+    stateless_uniform,
+    truncated_normal,
+    uniform,
+)
+from gtape.ops.random import stateless_fold_in as fold_in
+from gtape.ops.random import stateless_split as split
+from gtape.ops.random_generator import Generator, get_global_generator, set_global_generator
+
+__all__ = [
+    "Generator", "categorical", "experimental", "fold_in", "gamma", "get_global_generator", "normal", "poisson",
+    "set_global_generator", "set_seed", "shuffle", "split", "stateless_binomial", "stateless_categorical",
+    "stateless_gamma", "stateless_normal", "stateless_poisson", "stateless_truncated_normal", "stateless_uniform",
+    "truncated_normal", "uniform",
+]  # fmt: skip
+
+
+class experimental:
+    """Names that TensorFlow has in ``random.experimental`` too."""
+
+    Generator = Generator
+    get_global_generator = staticmethod(get_global_generator)
+    set_global_generator = staticmethod(set_global_generator)
+    stateless_fold_in = staticmethod(fold_in)
+    stateless_split = staticmethod(split)

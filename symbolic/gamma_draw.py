@@ -1,0 +1,119 @@
+"""The gamma draw y(a, z) with P(a, y) = Phi(z), and its derivatives in a, in balls.
+
+P is the regularised lower incomplete gamma function, Phi the normal distribution. The derivatives come from the power
+series of y in a, which Newton's method finds from the equation: no formula is shared with the tape's kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from flint import arb, arb_series, ctx
+
+__all__ = ["GammaDraw"]
+
+
+class GammaDraw(sp.Function):
+    """``GammaDraw(n, a, z)``: the n-th derivative in a of the draw."""
+
+    nargs = 3
+
+    def fdiff(self, argindex: int = 2) -> sp.Expr:
+        n, a, z = self.args
+        if argindex != 2:
+            raise sp.function.ArgumentIndexError(self, argindex)  # z is noise
+        return GammaDraw(n + 1, a, z)
+
+    @staticmethod
+    def ball(n: Any, a: Any, z: Any) -> Any:
+        n = int(n)
+        before, length = ctx.prec, ctx.cap
+        a, z = arb(a), arb(z)
+        if not (a > 0 and z.is_finite() and a.is_finite()):
+            return arb("nan")
+        ctx.prec = before + 60 + int(2 * float(abs(z.mid())) ** 2)
+        ctx.cap = n + 1
+        try:
+            series = _series(a, z, n)
+            result = series[n] * arb.fac_ui(n)
+        finally:
+            ctx.prec, ctx.cap = before, length
+        return +result
+
+
+def _lower(a: Any, y: Any) -> tuple[Any, Any]:
+    """P(a, y) and its derivative in y, for power series (DLMF 8.7.1)."""
+    term = 1 / a
+    total = term
+    k = 0
+    small = arb(2) ** (-ctx.prec)
+    while True:
+        k += 1
+        ratio = y / (a + k)
+        term = term * ratio
+        total = total + term
+        if k % 8 or float(ratio[0].mid()) > 0.75:
+            continue
+        if all(abs(term[i]) < small * abs(total[0]) for i in range(ctx.cap)):
+            break
+        if k > 200_000:
+            raise ArithmeticError("the series of the incomplete gamma function does not end")
+    # What is left out is less than a geometric series in each coefficient.
+    rest = [8 * (1 + abs(term[i]).upper()) * small * abs(total[0]).upper() for i in range(ctx.cap)]
+    total = total + arb_series([arb(0, r) for r in rest], ctx.cap)
+    log_density = a * y.log() - y - a.lgamma()
+    density = log_density.exp()
+    return density * total, density / y
+
+
+def _probability(a: Any, y: Any) -> Any:
+    return y.gamma_lower(a, regularized=1)
+
+
+def _density(a: Any, y: Any) -> Any:
+    return ((a - 1) * y.log() - y - a.lgamma()).exp()
+
+
+def _series(a: Any, z: Any, n: int) -> Any:
+    """The power series of y(a + t) in t, with a rigorous ball for each coefficient."""
+    aim = ((-z / arb(2).sqrt()).erfc()) / 2
+    y = _start(a, z, aim)
+    if not n:
+        return [y]
+    line = arb_series([a, 1], n + 1)
+    full = arb_series([y], n + 1)
+    for _ in range((n + 1).bit_length()):
+        have, slope = _lower(line, full)
+        full = full - (have - aim) / slope
+    # Newton's step is exact only as far as the series before it was: coefficient by coefficient all are right by now.
+    return full
+
+
+def _start(a: Any, z: Any, aim: Any) -> Any:
+    """A ball around y(a, z): Newton's method for its middle, then an enclosure by the sign of P - aim at both ends."""
+    from gtape.ops.random_gamma_kernels import gamma_draw
+
+    cap = ctx.cap
+    ctx.cap = 1
+    try:
+        guess = arb(float(gamma_draw(float(a.mid()), float(z.mid()))))
+        if not guess > 0:
+            guess = arb(1e-300)
+        middle, target = a.mid(), aim.mid()
+        for _ in range(8):
+            step = ((_probability(middle, guess) - target) / (_density(middle, guess) * guess)).mid()
+            if step > 1 or step < -1:
+                step = arb(1) if step > 0 else arb(-1)
+            guess = (guess * (-step).exp()).mid()
+            if abs(step) < arb(2) ** (-ctx.prec // 2 - 8):  # the next one would be within the precision
+                break
+        width = abs(guess) * arb(2) ** (-ctx.prec + 48)
+        while width < guess:
+            low, high = guess - width, guess + width
+            if _probability(a, low) < aim and _probability(a, high) > aim:
+                return low.union(high)
+            width = width * 16
+    finally:
+        ctx.cap = cap
+    return arb("nan")
