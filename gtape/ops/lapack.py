@@ -73,10 +73,25 @@ def cholesky(a: Array) -> Array:
         return _one_by_one(np.linalg.cholesky, w, like=a)
 
 
+_SMALL = 32  # up to here row by row for all matrices at once; a call of LAPACK for each costs more
+
+
+def _substitute(a: Array, b: Array, lower: bool) -> Array:
+    n = a.shape[-1]
+    x = np.empty(b.shape, b.dtype)
+    with np.errstate(all="ignore"):
+        for i in range(n) if lower else range(n - 1, -1, -1):
+            known = slice(0, i) if lower else slice(i + 1, n)
+            rest = b[..., i, :]
+            if known.stop > known.start:
+                rest = rest - (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
+            x[..., i, :] = rest / a[..., i, i, None]
+    singular = (np.diagonal(a, axis1=-2, axis2=-1) == 0).any(axis=-1)
+    return np.where(singular[..., None, None], np.nan, x) if singular.any() else x
+
+
 def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     """Solution of a x = b for triangular matrices (one triangle is read); NaN where the diagonal has a zero."""
-    from scipy.linalg import solve_triangular
-
     check_square(a)
     n = a.shape[-1]
     if b.ndim < 2 or b.shape[-2] != n:
@@ -84,6 +99,10 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wa = np.broadcast_to(widened(a), (*batch, n, n))
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
+    if n <= _SMALL:
+        return _substitute(wa, wb, lower).astype(b.dtype, copy=False)
+    from scipy.linalg import solve_triangular
+
     out = np.empty(wb.shape, b.dtype)
     if out.size == 0:
         return out

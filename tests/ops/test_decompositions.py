@@ -1,0 +1,320 @@
+"""Factorisations: what they return, TensorFlow's arguments, and derivatives that are the exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gtape as tf
+from gtape import linalg
+from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.verify import check
+
+RNG = np.random.default_rng(12)
+SQUARE = RNG.normal(size=(3, 3))
+SYMMETRIC = SQUARE @ SQUARE.T
+TALL = RNG.normal(size=(3, 2))
+WIDE = np.ascontiguousarray(TALL.T)
+RIGHT = RNG.normal(size=(3, 2))
+W = RNG.normal(size=(4, 4))
+BANDS = RNG.normal(size=(3, 4)) + [[0], [4], [0]]
+
+
+def dot(x: Any) -> Any:
+    """A generic linear function of a vector or matrix."""
+    shape = tuple(x.shape)
+    return tf.reduce_sum(x * W[: shape[0], : shape[1]] if len(shape) == 2 else x * W[0, : shape[0]])
+
+
+# ---------------------------------------------------------------------------------------------- what comes out
+
+
+def test_eigh_gives_ascending_values_and_orthonormal_vectors() -> None:
+    e, v = linalg.eigh(np.stack([SYMMETRIC, np.diag([3.0, 1.0, 2.0])]))
+    assert e.shape == (2, 3) and v.shape == (2, 3, 3)
+    assert (np.diff(e.numpy(), axis=-1) > 0).all()
+    np.testing.assert_allclose(np.matmul(SYMMETRIC, v.numpy()[0]), v.numpy()[0] * e.numpy()[0], atol=1e-13)
+    np.testing.assert_array_equal(e.numpy()[1], [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(linalg.eigvalsh(SYMMETRIC).numpy(), e.numpy()[0])
+
+
+def test_eigh_reads_the_lower_triangle_and_its_gradient_is_one() -> None:
+    a = tf.Variable(np.tril(SYMMETRIC) + np.triu(np.full((3, 3), 99.0), 1))
+    with tf.GradientTape() as tape:
+        e = linalg.eigvalsh(a)
+        top = e[2]
+    np.testing.assert_allclose(e.numpy(), linalg.eigvalsh(SYMMETRIC).numpy())
+    g = tape.gradient(top, a).numpy()
+    v = linalg.eigh(SYMMETRIC)[1].numpy()[:, 2]
+    outer = np.outer(v, v)
+    np.testing.assert_allclose(g, np.tril(2 * outer) - np.diag(np.diag(outer)), atol=1e-14)
+
+
+def test_svd_gives_values_left_and_right_vectors_the_latter_not_transposed() -> None:
+    for a in (TALL, WIDE, np.stack([SQUARE, SYMMETRIC])):
+        s, u, v = linalg.svd(a)
+        assert (np.diff(s.numpy(), axis=-1) < 0).all()
+        np.testing.assert_allclose(
+            (u.numpy() * s.numpy()[..., None, :]) @ np.swapaxes(v.numpy(), -1, -2), a, atol=1e-13
+        )
+    assert linalg.svd(TALL, compute_uv=False).shape == (2,)
+
+
+def test_svd_with_full_matrices_completes_both() -> None:
+    s, u, v = linalg.svd(TALL, full_matrices=True)
+    assert s.shape == (2,) and u.shape == (3, 3) and v.shape == (2, 2)
+    np.testing.assert_allclose(u.numpy().T @ u.numpy(), np.eye(3), atol=1e-14)
+    assert linalg.svd(WIDE, True)[2].shape == (3, 3)
+
+
+def test_columns_that_are_not_determined_have_no_derivative() -> None:
+    a = tf.Variable(RNG.normal(size=(4, 2)))
+    with tf.GradientTape(persistent=True) as tape:
+        s, u, _ = linalg.svd(a, full_matrices=True)
+        y = tf.reduce_sum(u)
+    assert u.shape == (4, 4)
+    assert np.isfinite(tape.gradient(s, a).numpy()).all()
+    with pytest.raises(UnimplementedError, match="not determined"):
+        tape.gradient(y, a)
+
+
+def test_qr_gives_orthonormal_columns_and_an_upper_triangle() -> None:
+    for a, full in ((TALL, False), (WIDE, False), (TALL, True), (np.stack([SQUARE, SYMMETRIC]), False)):
+        q, r = linalg.qr(a, full)
+        np.testing.assert_allclose(np.matmul(q.numpy(), r.numpy()), a, atol=1e-13)
+        np.testing.assert_array_equal(np.tril(r.numpy(), -1), np.zeros_like(r.numpy()))
+    q, r = linalg.qr(TALL, full_matrices=True)
+    assert q.shape == (3, 3) and r.shape == (3, 2)
+
+
+def test_pinv_drops_small_singular_values() -> None:
+    np.testing.assert_allclose(linalg.pinv(TALL).numpy(), np.linalg.pinv(TALL), atol=1e-13)
+    np.testing.assert_allclose(linalg.pinv(np.diag([1.0, 1e-3]), rcond=0.01).numpy(), np.diag([1.0, 0.0]))
+    np.testing.assert_allclose(linalg.pinv(np.ones((2, 2))).numpy(), np.full((2, 2), 0.25))
+
+
+def test_lstsq_solves_tall_wide_regularized_and_rank_deficient_equations() -> None:
+    np.testing.assert_allclose(linalg.lstsq(TALL, RIGHT).numpy(), np.linalg.lstsq(TALL, RIGHT)[0])
+    np.testing.assert_allclose(linalg.lstsq(WIDE, RIGHT[:2]).numpy(), np.linalg.lstsq(WIDE, RIGHT[:2])[0])
+    for a, b in ((TALL, RIGHT), (WIDE, RIGHT[:2])):
+        exact = np.linalg.solve(a.T @ a + 0.5 * np.eye(a.shape[1]), a.T @ b)
+        np.testing.assert_allclose(linalg.lstsq(a, b, l2_regularizer=0.5).numpy(), exact)
+    flat = np.ones((3, 2))
+    np.testing.assert_allclose(linalg.lstsq(flat, RIGHT, fast=False).numpy(), np.linalg.pinv(flat) @ RIGHT)
+    with pytest.raises(InvalidArgumentError, match="fast=False"):
+        linalg.lstsq(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), RIGHT)
+
+
+def test_expm_of_known_matrices() -> None:
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    np.testing.assert_allclose(linalg.expm(turn).numpy(), [[np.cos(1), -np.sin(1)], [np.sin(1), np.cos(1)]], rtol=1e-15)
+    exact = [[1, 1, 0.5], [0, 1, 1], [0, 0, 1]]
+    np.testing.assert_allclose(linalg.expm(np.diag([1.0, 1.0], 1)).numpy(), exact, rtol=1e-15)
+    np.testing.assert_allclose(linalg.expm([[[2.0]], [[-800.0]]]).numpy().ravel(), np.exp([2.0, -800.0]), rtol=1e-7)
+    assert linalg.expm(np.zeros((2, 0, 0))).shape == (2, 0, 0)
+
+
+def test_tridiagonal_formats_mean_the_same() -> None:
+    above, main, below = BANDS
+    dense = np.diag(main) + np.diag(above[:-1], 1) + np.diag(below[1:], -1)
+    exact = np.linalg.solve(dense, W[:, :2])
+    sequences = [(above, main, below), (above[:-1], main, below[1:])]
+    for made in (
+        linalg.tridiagonal_solve(BANDS, W[:, :2]),
+        linalg.tridiagonal_solve(dense, W[:, :2], "matrix"),
+        *[linalg.tridiagonal_solve(s, W[:, :2], diagonals_format="sequence") for s in sequences],
+        linalg.tridiagonal_solve(BANDS, np.ascontiguousarray(W[:, :2].T), transpose_rhs=True),
+    ):
+        np.testing.assert_allclose(made.numpy(), exact)
+    np.testing.assert_allclose(linalg.tridiagonal_solve(BANDS, W[:, 0]).numpy(), exact[:, 0])
+    with pytest.raises(ValueError, match="diagonals_format"):
+        linalg.tridiagonal_solve(BANDS, W[:, 0], "rows")
+    with pytest.raises(InvalidArgumentError, match="not invertible"):
+        linalg.tridiagonal_solve(np.zeros((3, 2)), [1.0, 1.0])
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("lower", [True, False])
+def test_banded_triangular_equations_read_nothing_outside_the_matrix(lower: bool, adjoint: bool) -> None:
+    bands = np.array([[4.0, 5.0, 6.0], [np.nan, 2.0, 3.0]] if lower else [[2.0, 3.0, np.nan], [4.0, 5.0, 6.0]])
+    dense = np.diag([4.0, 5.0, 6.0]) + np.diag([2.0, 3.0], -1 if lower else 1)
+    exact = np.linalg.solve(dense.T if adjoint else dense, RIGHT)
+    np.testing.assert_allclose(linalg.banded_triangular_solve(bands, RIGHT, lower, adjoint).numpy(), exact)
+    np.testing.assert_allclose(linalg.banded_triangular_solve(bands, RIGHT[:, 0], lower, adjoint).numpy(), exact[:, 0])
+
+
+def test_normalize_gives_the_norm_too() -> None:
+    unit, norm = linalg.normalize(TALL, axis=0)
+    np.testing.assert_allclose(norm.numpy(), np.linalg.norm(TALL, axis=0, keepdims=True))
+    np.testing.assert_allclose((unit * norm).numpy(), TALL)
+
+
+def test_tensor_diag_and_its_part_are_inverse() -> None:
+    d = linalg.tensor_diag(TALL)
+    assert d.shape == (3, 2, 3, 2) and float(d[2, 1, 2, 1]) == TALL[2, 1] and float(d[2, 1, 1, 1]) == 0
+    np.testing.assert_array_equal(linalg.tensor_diag_part(d).numpy(), TALL)
+    with pytest.raises(InvalidArgumentError):
+        linalg.tensor_diag_part(TALL)
+
+
+@pytest.mark.parametrize("f", [linalg.eigh, linalg.eigvalsh, linalg.expm])
+def test_square_matrices_of_floats_are_needed(f: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="square"):
+        f(TALL)
+    with pytest.raises(InvalidArgumentError, match="cast"):
+        f([[1, 2], [2, 1]])
+
+
+@pytest.mark.parametrize("f", [linalg.eigh, linalg.svd, linalg.qr, linalg.pinv, linalg.expm])
+def test_half_precision_and_single_keep_their_dtype(f: Callable[..., Any]) -> None:
+    for dtype in (np.float16, np.float32):
+        out = f(SYMMETRIC.astype(dtype))
+        assert all(o.numpy().dtype == dtype for o in (out if isinstance(out, tuple) else (out,)))
+
+
+def test_a_matrix_with_nan_gives_nan_and_leaves_the_others_alone() -> None:
+    a = np.stack([np.full((2, 2), np.nan), np.eye(2)])
+    for part in (*linalg.eigh(a), *linalg.svd(a), *linalg.qr(a), linalg.expm(a), linalg.pinv(a)):
+        assert np.isnan(part.numpy()[0]).all() and np.isfinite(part.numpy()[1]).all()
+
+
+# ---------------------------------------------------------------------------------------------- derivatives
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "eigenvalues": (lambda a: dot(linalg.eigvalsh(a)), (SYMMETRIC,)),
+    "eigenvectors": (lambda a: dot(linalg.eigh(a)[1]), (SYMMETRIC,)),
+    "singular values": (lambda a: dot(linalg.svd(a, compute_uv=False)), (TALL,)),
+    "left singular vectors": (lambda a: dot(linalg.svd(a)[1]), (TALL,)),
+    "right singular vectors": (lambda a: dot(linalg.svd(a)[2]), (WIDE,)),
+    "full singular vectors": (lambda a: dot(linalg.svd(a, full_matrices=True)[1]), (TALL,)),
+    "q": (lambda a: dot(linalg.qr(a)[0]), (TALL,)),
+    "r": (lambda a: dot(linalg.qr(a)[1]), (TALL,)),
+    "r of a wide matrix": (lambda a: dot(linalg.qr(a)[1]), (WIDE,)),
+    "pinv": (lambda a: dot(linalg.pinv(a)), (TALL,)),
+    "pinv of a wide matrix": (lambda a: dot(linalg.pinv(a)), (WIDE,)),
+    "expm": (lambda a: dot(linalg.expm(a)), (SQUARE,)),
+    "lstsq": (lambda a, b: dot(linalg.lstsq(a, b)), (TALL, RIGHT[:, :1])),
+    "lstsq, regularized": (lambda a: dot(linalg.lstsq(a, RIGHT[:, :1], 0.5)), (TALL,)),
+    "tridiagonal_solve": (lambda a, b: dot(linalg.tridiagonal_solve(a, b)), (BANDS[:, :3], RIGHT[:, :1])),
+    "banded_triangular_solve": (lambda a: dot(linalg.banded_triangular_solve(a, RIGHT)), (BANDS[1:, :3],)),
+    "normalize": (lambda a: dot(linalg.normalize(a)[0]), (TALL,)),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_are_decided_and_exact(name: str, order: int) -> None:
+    f, arguments = CASES[name]
+    report = check(f, *arguments, order=order)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report.summary()
+
+
+@pytest.mark.parametrize("name", ["eigenvectors", "left singular vectors", "r", "expm"])
+def test_float32_too(name: str) -> None:
+    f, arguments = CASES[name]
+    single = [a.astype(np.float32) for a in arguments]
+    with tf.GradientTape(verify="strict") as tape:
+        xs = [tf.constant(a) for a in single]
+        tape.watch(xs)
+        y = tf.cast(f(*xs), tf.float32)
+    assert all(g.dtype == tf.float32 for g in tape.gradient(y, xs))
+
+
+def test_batches_are_differentiated_matrix_by_matrix() -> None:
+    report = check(lambda a: tf.reduce_sum(linalg.eigh(a)[1] * W[:3, :3]), np.stack([SYMMETRIC, np.diag([3.0, 1, 2])]))
+    assert report.ok, report.summary()
+
+
+def test_jacobians_go_through_ops_with_several_outputs() -> None:
+    a = tf.Variable(SYMMETRIC)
+    with tf.GradientTape(persistent=True, verify="strict") as tape:
+        e, v = linalg.eigh(a)
+    j = tape.jacobian(e, a).numpy()
+    for i in range(3):
+        outer = np.outer(v.numpy()[:, i], v.numpy()[:, i])
+        np.testing.assert_allclose(j[i], np.tril(2 * outer) - np.diag(np.diag(outer)), atol=1e-13)
+
+
+def test_a_second_derivative_by_one_of_several_outputs() -> None:
+    a = tf.Variable(SYMMETRIC)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            e, v = linalg.eigh(a)
+            outer.watch(v)
+            y = tf.reduce_sum(e**2)
+        g = inner.gradient(y, a)
+        z = tf.reduce_sum(g)
+    # g is the lower triangle of 2 A, made of v: by v it is not constant
+    assert outer.gradient(z, v) is not None
+
+
+def test_forward_over_reverse_agrees_with_reverse_over_reverse() -> None:
+    direction = tf.constant(np.tril(W[:3, :3]))
+
+    def slope(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = dot(linalg.eigh(x)[1])
+        return tape.gradient(y, x)
+
+    a = tf.constant(SYMMETRIC)
+    with tf.autodiff.ForwardAccumulator(a, direction) as acc:
+        pushed = acc.jvp(slope(a))
+    with tf.GradientTape() as tape:
+        tape.watch(a)
+        z = tf.reduce_sum(slope(a) * direction)
+    np.testing.assert_allclose(pushed.numpy(), tape.gradient(z, a).numpy(), rtol=1e-9, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------- equal values
+
+
+REPEATED = np.diag([1.0, 1.0, 2.0])
+
+
+def test_symmetric_functions_of_equal_eigenvalues_have_their_derivative() -> None:
+    for f in (lambda a: tf.reduce_sum(linalg.eigvalsh(a) ** 3), lambda a: linalg.eigvalsh(a)[2]):
+        report = check(f, REPEATED)
+        assert report.verdict == "correct", report.summary()
+    a = tf.Variable(np.eye(3))
+    with tf.GradientTape() as tape:
+        y = tf.reduce_sum(tf.exp(linalg.eigvalsh(a)))
+    np.testing.assert_allclose(tape.gradient(y, a).numpy(), np.e * np.eye(3), atol=1e-15)
+
+
+def test_one_of_two_equal_eigenvalues_is_outside_the_domain() -> None:
+    report = check(lambda a: linalg.eigvalsh(a)[0], REPEATED)
+    assert report.verdict == "domain" and "equal" in report.summary()
+    report = check(lambda a: tf.reduce_sum(linalg.eigh(a)[1] * W[:3, :3]), REPEATED)
+    assert report.verdict == "domain"
+
+
+def test_the_largest_singular_value_of_a_matrix_of_lower_rank_has_a_derivative() -> None:
+    report = check(lambda a: linalg.svd(a, compute_uv=False)[0], np.ones((3, 2)))
+    assert report.ok, report.summary()
+    report = check(lambda a: tf.reduce_sum(linalg.svd(a, compute_uv=False)), np.ones((3, 2)))
+    assert report.verdict == "domain"
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12, 1e-15])
+def test_eigenvalues_that_floats_hardly_tell_apart_are_told_apart(gap: float) -> None:
+    near = np.array([[1.0, gap, 0.0], [gap, 1.0 + 3 * gap, gap], [0.0, gap, 2.0]])
+    report = check(lambda a: dot(linalg.eigvalsh(a)), near)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report.summary()
+
+
+@given(st.lists(st.integers(-4, 4), min_size=6, max_size=6))
+def test_the_gradient_of_a_trace_of_a_function_is_its_derivative(entries: list[int]) -> None:
+    lower = np.zeros((3, 3))
+    lower[np.tril_indices(3)] = entries
+    a = tf.Variable(lower)
+    with tf.GradientTape() as tape:
+        y = tf.reduce_sum(linalg.eigvalsh(a) ** 3)
+    whole = lower + np.tril(lower, -1).T
+    exact = 3 * whole @ whole
+    np.testing.assert_allclose(tape.gradient(y, a).numpy(), np.tril(2 * exact) - np.diag(np.diag(exact)), atol=1e-10)
