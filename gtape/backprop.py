@@ -434,6 +434,8 @@ class _Anchor:
         if found is None:
             leaf = wrap(t._value)
             leaf._record = record_module.leaf(self.stack.recording)
+            if t._record is not None:  # a constant for the outer tape, yet made by ops that the oracle should know
+                leaf._record[SEQ] = t._record[SEQ]
             found = self.known[id(t)] = (leaf, t)
         return found[0]
 

@@ -333,6 +333,7 @@ def _record(
             tuple([o._value for o in outs]) if several else outs[0]._value,
         )
         trace.body = inner
+        trace.body_origins = tuple([x._record for x in inner])
     made = [
         next(record.count),
         None,
@@ -465,6 +466,10 @@ def recompute_grad(f: Any) -> Any:
 def mark_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
     """Note on each gradient tensor what it is the gradient of, for the oracle of an outer tape."""
     stack = record.get_stack()
+    values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
+    kept = _kept_after(session, [r for r, _ in start] + [t._record for t in values])
+    targets = [kept.get(r[record.SEQ], r) for r, _ in start]
+    cotangents, of = [[_origin(x, kept) for x in xs] for xs in ([c for _, c in start], sources)]
     marked = []
     for i, g in enumerate(results):
         if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
@@ -472,6 +477,50 @@ def mark_gradients(session: Any, start: Any, sources: list[Any], results: list[A
             continue
         t = record_op(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
-            t._record[record.TRACE].body = GradNode([r for r, _ in start], [c for _, c in start], sources, i, session)
+            t._record[record.TRACE].body = GradNode(targets, cotangents, of, i, session)
         marked.append(t)
     return marked
+
+
+def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
+    r = x._record
+    return (r if r is None else kept.get(r[record.SEQ], r)), x._value
+
+
+def _kept_after(session: Any, records: list[Any]) -> dict[int, Any]:
+    """Copies of the records that end with a session, by number; the traces of what consumed them point at the copies.
+
+    What an inner tape alone watched is a constant for the outer one, but the inner gradient depends on it: the oracle
+    has to know by which ops.
+    """
+    seen: dict[int, Any] = {}
+    pending = [r for r in records if r is not None]
+    while pending:
+        r = pending.pop()
+        old = seen.get(r[record.SEQ])
+        if old is not None and (old[record.PULL] is not None or r[record.PULL] is None):
+            continue  # a leaf may stand for the record of the same number, see backprop's anchors
+        seen[r[record.SEQ]] = r
+        pending.extend(p for p in _origins(r) if p is not None)
+    outlive = lambda r: any(s.live and s is not session for s in r[record.TAPES].sessions)
+    kept = {number: list(r) for number, r in seen.items() if r[record.PULL] is not None and not outlive(r)}
+    for number, r in seen.items():
+        trace = r[record.TRACE] if len(r) > record.TRACE else None
+        if trace is not None:
+            trace.origins, trace.body_origins = (
+                tuple([p if p is None else kept.get(p[record.SEQ], p) for p in origins])
+                for origins in (trace.origins, trace.body_origins)
+            )
+        elif number in kept and r[record.PULL].prim is None:  # one output of several
+            parent = r[record.PARENTS]
+            kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
+    return kept
+
+
+def _origins(r: Any) -> tuple[Any, ...]:
+    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    if trace is not None:
+        return (*trace.origins, *trace.body_origins)
+    if r[record.PULL] is not None and r[record.PULL].prim is None:
+        return (r[record.PARENTS],)
+    return ()

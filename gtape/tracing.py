@@ -32,20 +32,35 @@ class Trace:
     inputs : tuple of Tensor
     output : raw value or tuple of raw values
     line : (file, number, function)
+    origins : tuple of record or None
+        The records of the inputs, which these forget when the last tape that holds them ends.
     body : for custom gradients, what the function did inside
+    body_origins : tuple of record or None
+        The records of the body's results.
     """
 
-    __slots__ = ("body", "inputs", "line", "output")
+    __slots__ = ("body", "body_origins", "inputs", "line", "origins", "output")
 
     def __init__(self, inputs: tuple[Any, ...], output: Any) -> None:
         self.inputs = inputs
         self.output = output
         self.line = user_line()
+        self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
         self.body: Any = None
+        self.body_origins: tuple[Any, ...] = ()
 
 
 class GradNode:
-    """A gradient that was taken under an outer tape: of what, with respect to what, with which cotangents."""
+    """A gradient that was taken under an outer tape: of what, with respect to what, with which cotangents.
+
+    Attributes
+    ----------
+    targets : list of record
+    cotangents, sources : lists of (record or None, raw value)
+    index : int
+        Which of the sources this gradient belongs to.
+    session : the session of the inner tape
+    """
 
     __slots__ = ("cotangents", "index", "session", "sources", "targets")
 

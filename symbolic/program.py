@@ -266,31 +266,26 @@ class _Builder:
         kind = "custom" if pull.prim.kind == "custom" else "op"
         node = self.add(kind, t.output, record[SEQ])
         node.prim, node.pull, node.active, node.params, node.line = pull.prim, pull, pull.active, pull.params, t.line
-        node.inputs = tuple(self.found[self._key(x._record, x._value)] for x in t.inputs)
+        node.inputs = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.origins, t.inputs, strict=True))
         if kind == "custom":
-            node.body = tuple(self.found[self._key(x._record, x._value)] for x in t.body)
+            node.body = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.body_origins, t.body, strict=True))
         elif t.body is not None:
             g = t.body
             node.mark = GradMark(
-                _mark_key(g),
+                id(g.targets),  # one list for all results of one call
                 [self.found[self._key(r, v)] for r, v in _targets_of(g) if v is not None],
                 [
-                    self.found[self._key(c._record, c._value)]
+                    self.found[self._key(*c)]
                     for c, (_, v) in zip(g.cotangents, _targets_of(g), strict=True)
                     if v is not None
                 ],
-                [self.nodes_of(s) for s in g.sources],
+                [self.nodes_of(r) for r, _ in g.sources],
                 g.index,
             )
         self.found[key] = node.index
 
-    def nodes_of(self, source: Any) -> list[int]:
-        r = source._record
+    def nodes_of(self, r: Any) -> list[int]:
         return [] if r is None else list(self.program.by_seq.get(r[SEQ], []))
-
-
-def _mark_key(g: Any) -> int:
-    return min((r[SEQ] for r in g.targets), default=0) * 1_000_003 + id(g.session) % 1_000_003
 
 
 def _traced(record: Any) -> bool:
@@ -305,18 +300,18 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
     if pull.prim is None:
         return [(record[PARENTS], None)]
     t = record[TRACE]
-    needs = [(x._record, x._value) for x in t.inputs]
+    needs = [(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)]
     if pull.prim.kind == "custom":
-        needs += [(x._record, x._value) for x in t.body]
+        needs += [(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True)]
     elif t.body is not None:
         needs += [(r, v) for r, v in _targets_of(t.body) if v is not None]
-        needs += [(c._record, c._value) for c in t.body.cotangents]
+        needs += t.body.cotangents
     return needs
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
     """(record, value) of what a gradient was taken of; value None for a leaf that is no source: it adds nothing."""
-    sources = {x._record[SEQ]: x._value for x in g.sources if x._record is not None}
+    sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:
         if r[PULL] is None or not _traced(r):
@@ -345,7 +340,7 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any]) -> Program:
     b.visit([(r, v) for r, v in targets])
     for r, v in targets:
         b.program.outputs.append(b.found[b._key(r, v)])
-    b.program.sources = [b.nodes_of(s) for s in sources]
+    b.program.sources = [b.nodes_of(s._record) for s in sources]
     return b.program
 
 
