@@ -424,7 +424,8 @@ class Layer(Module):
         rest = [n for n, p in signature.parameters.items() if p.kind is inspect.Parameter.VAR_KEYWORD]
         if not rest:
             return {k: v for k, v in common.items() if k in signature.parameters} | given
-        return common | given.pop(rest[0], {}) | given
+        common |= given.pop(rest[0], {})
+        return common | given
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
