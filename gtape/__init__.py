@@ -87,7 +87,7 @@ def _find(name: str) -> Any:
     if importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
     dtypes = importlib.import_module("gtape.dtypes")
-    if name in dtypes.__all__:
+    if name in dtypes.__all__ or name == "bfloat16":  # which is there if ml_dtypes is
         return getattr(dtypes, name)
     math = importlib.import_module("gtape.math")
     if name in math._ALIASES:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
-from gtape.dispatch import RULES_ALONE, ComplexPull, ItemPull, Pull, Slots, cotangents, item_of
+from gtape.dispatch import RULES_ALONE, ItemPull, Pull, Slots, cotangents, cotangents_at_home, item_of
 from gtape.indexed_slices import SparseCotangent
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
 from gtape.tensor import Tensor, aval_of, wrap
-from gtape.worlds import COMPLEX, NUMPY, TAPE
+from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["batches_as_is", "full_sweep", "short_sweep"]
 
@@ -239,13 +239,8 @@ def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) ->
     out = _output(NUMPY, record)
     if out is not None and not prim.selects and _is_float(out):
         out = np.where(np.isfinite(out) & (out != 0), out, 1.0)
-    made = cotangents(_home(NUMPY, pull), pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
+    made = cotangents_at_home(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
     return [np.asarray(c) != 0 for c in made]
-
-
-def _home(world: Any, pull: Any) -> Any:
-    """The world that the rules of a record run in: complex numbers have kernels of their own."""
-    return COMPLEX if world is NUMPY and pull.__class__ is ComplexPull else world
 
 
 def _is_float(v: Any) -> bool:
@@ -386,16 +381,15 @@ def full_sweep(
         if masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
             live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
         elementwise_mask = mask if prim.partials is not None else None
-        home = _home(world, pull)
         if batch is not None and not prim.batched:
             rows = [
-                cotangents(home, pull, row, y, xs, avals=avals, out_shape=out_shape)
+                cotangents_at_home(world, pull, row, y, xs, avals=avals, out_shape=out_shape)
                 for row in _slices(world, g, batch)
             ]
             made = [_stack(world, list(column)) for column in zip(*rows, strict=True)]
         else:
-            made = cotangents(
-                home, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,
+            made = cotangents_at_home(
+                world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,
             )  # fmt: skip
         for k, (parent, c) in enumerate(zip(listed, made, strict=True)):
             if session in parent[TAPES].sessions and c is not None:

@@ -17,8 +17,8 @@ from gtape.tensor import FLOAT64_SCALAR, Aval, Tensor, as_operand, make_aval, wr
 from gtape.worlds import COMPLEX, NUMPY
 
 __all__ = [
-    "ComplexPull", "Pull", "Slots", "apply", "check_dtypes", "cotangents", "failure", "held", "operands", "plan_for",
-    "record_op", "refuse",
+    "ComplexPull", "NarrowPull", "Pull", "Slots", "apply", "check_dtypes", "cotangents", "cotangents_at_home",
+    "failure", "held", "operands", "plan_for", "record_op", "refuse",
 ]  # fmt: skip
 
 
@@ -191,6 +191,32 @@ class _ElementwisePull(Pull):
             own = avals[i].shape
             made.append(c if own == shape else NUMPY.sum_to(c, shape=own, batch=0))
         return made[0] if len(made) == 1 else made
+
+
+class NarrowPull(Pull):
+    """Any rules on bfloat16: computed in float32, rounded at the end."""
+
+    __slots__ = ()
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
+        xs = self._inputs(ins)
+        shape = getattr(self.out_aval, "shape", ())
+        made = cotangents_at_home(NUMPY, self, g, out, xs, avals=self.avals, out_shape=shape)
+        return made[0] if len(made) == 1 else made
+
+
+def cotangents_at_home(world: Any, pull: Any, g: Any, y: Any, xs: tuple[Any, ...], **more: Any) -> list[Any]:
+    """`cotangents`, where complex numbers have kernels of their own, and bfloat16 is computed in float32."""
+    if world is NUMPY and pull.__class__ is ComplexPull:
+        world = COMPLEX
+    elif world is NUMPY and pull.__class__ is NarrowPull:
+        wide_g, wide_y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
+        made = cotangents(world, pull, wide_g, wide_y, tuple(widened(xs)), **more)
+        return [
+            None if c is None else c.astype(a.dtype) if a.special and c.dtype != a.dtype else c
+            for c, a in zip(made, [pull.avals[i] for i in pull.active], strict=True)
+        ]
+    return cotangents(world, pull, g, y, xs, **more)
 
 
 class ComplexPull(Pull):
@@ -372,6 +398,41 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     return apply(prim, tuple(tensors), {})
 
 
+def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
+    """Run and record an op on complex numbers or on bfloat16."""
+    if any(t._aval.complex for t in tensors):
+        return _apply_complex(prim, tensors, params)
+    check_dtypes(prim, tensors)
+    stack = record.peek() or record.idle_stack()
+    values = [t._value for t in tensors]
+    try:
+        if prim.name == "cast":
+            y = stack.run(prim.kernel, *values, **params)
+        else:
+            y = narrowed(stack.run(prim.kernel, *widened(values), **params), next(v for v in values if is_narrow(v)))
+    except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+        raise failure(prim, tensors, e) from e
+    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
+    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
+
+
+def is_narrow(v: Any) -> bool:
+    """Whether a value is of bfloat16, for which NumPy has no loops that round well."""
+    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.name == "bfloat16"
+
+
+def widened(values: Any) -> list[Any]:
+    """bfloat16 as float32, everything else as it is."""
+    return [v.astype(np.float32) if is_narrow(v) else v for v in values]
+
+
+def narrowed(y: Any, like: Any) -> Any:
+    """What came out as float32, in the dtype of `like`."""
+    if y.__class__ is tuple or y.__class__ is list:
+        return tuple([narrowed(v, like) for v in y])
+    return y.astype(like.dtype) if getattr(y, "dtype", None) == np.float32 else y
+
+
 def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
     """Run and record an op on complex operands that its usual kernel is not made for."""
     how = prim.complex
@@ -379,7 +440,7 @@ def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
         raise errors.InvalidArgumentError(
             f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
         )
-    _check_same(prim, [t for t in tensors if t._aval.dtype.kind != "b" or prim.name != "where"])
+    check_dtypes(prim, tensors)
     if how.__class__ is str:
         from gtape.ops import complex_parts
 
@@ -415,14 +476,14 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
         first = tensors[0]._aval.dtype
         for t in tensors:
             if t._aval.dtype is not first or not t._aval.real:
-                if any(u._aval.complex for u in tensors):
-                    return _apply_complex(prim, tensors, params)
+                if any(u._aval.special for u in tensors):
+                    return _apply_special(prim, tensors, params)
                 check_dtypes(prim, tensors)
                 break
         if prim.promotes:
             tensors = _promoted(prim, tensors) or tensors
-    elif prim.complex is not True and any(t._aval.complex for t in tensors):
-        return _apply_complex(prim, tensors, params)
+    elif any(t._aval.special for t in tensors):
+        return _apply_special(prim, tensors, params)
     elif len(tensors) > 1:
         check_dtypes(prim, tensors)
     stack = record.peek() or record.idle_stack()
@@ -514,7 +575,9 @@ def _record_anyhow(
         return out
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
-    make = ComplexPull if callable(prim.complex) and any(a.complex for a in avals) else plan.make
+    make = plan.make
+    if any([a.special for a in avals]):  # noqa: C419 - a list is quicker
+        make = NarrowPull if not any(a.complex for a in avals) else ComplexPull if callable(prim.complex) else make
     pull = make(prim, plan.active, params, avals, tuple([o._aval for o in out]) if several else out._aval)
     keep = plan.keep
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])

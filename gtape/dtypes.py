@@ -54,7 +54,7 @@ class DType:
         # NumPy reads this attribute, which makes a DType good wherever NumPy wants a dtype.
         self.dtype = dtype
         self.as_numpy_dtype: Any = dtype.type
-        self.is_floating = kind == "f"
+        self.is_floating = kind == "f" or name == "bfloat16"
         self.is_integer = kind in "iu"
         self.is_unsigned = kind == "u"
         self.is_complex = kind == "c"
@@ -108,6 +108,11 @@ class DType:
         return self._limits()
 
     def _limits(self) -> tuple[Any, Any]:
+        if self.name == "bfloat16":
+            import ml_dtypes
+
+            info: Any = ml_dtypes.finfo(self.dtype)
+            return info.min, info.max
         if self.is_floating:
             info = np.finfo(self.dtype)
             return info.min, info.max
@@ -213,6 +218,8 @@ def as_dtype(type_value: Any) -> DType:
         return _FOUND[type_value]
     except (KeyError, TypeError):  # unknown, or unhashable
         pass
+    if getattr(type_value, "name", type_value) == "bfloat16" or getattr(type_value, "__name__", "") == "bfloat16":
+        return _bfloat16()
     if type_value is not None:  # NumPy reads None as float64
         try:
             dtype = np.dtype(type_value)
@@ -223,6 +230,38 @@ def as_dtype(type_value: Any) -> DType:
             if found is not None:
                 return found
     raise TypeError(f"Cannot convert {type_value!r} to a gtape DType; the types are {', '.join(_NAMES)}")
+
+
+def _bfloat16() -> DType:
+    """Made when first asked for: NumPy has no such type, and ml_dtypes need not be installed.
+
+    Raises
+    ------
+    TypeError
+        If ml_dtypes is not there.
+    """
+    found = _NAMES.get("bfloat16")
+    if found is None:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError(
+                "bfloat16 needs the package ml_dtypes, which is not installed: pip install ml_dtypes, or use "
+                "gtape.float16"
+            ) from None
+        found = _NAMES["bfloat16"] = DType("bfloat16", np.dtype(ml_dtypes.bfloat16))
+        for key in ("bfloat16", found.dtype, found.as_numpy_dtype):
+            _FOUND[key] = found
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bfloat16":
+        try:
+            return _bfloat16()
+        except TypeError as e:
+            raise AttributeError(f"module 'gtape' has no attribute 'bfloat16': {e}") from None
+    raise AttributeError(f"module 'gtape.dtypes' has no attribute {name!r}")
 
 
 def np_dtype(type_value: Any) -> np.dtype[Any]:

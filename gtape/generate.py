@@ -251,7 +251,7 @@ def _accepts(prim: Primitive) -> str:
     """The test that an operand's Aval passes if the kernel can run on it as it is; the rest is for `refuse`."""
     if prim.complex is True:
         return "True" if prim.ints else "av.inexact"
-    return "not av.complex" if prim.ints else "av.real"
+    return "not av.special" if prim.ints else "av.real"
 
 
 def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
@@ -377,7 +377,7 @@ def _one_operand(prim: Primitive) -> Callable[..., Any]:
             x = as_operand(x)
         s = peek() or idle()
         av = x._aval
-        if real_only and av.complex:
+        if av.special and (real_only or not av.complex):
             return apply(prim, (x,), params)
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
@@ -449,7 +449,7 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         b = y._value
         found = known.get((ax, ay))
         if found is None:
-            if ax.dtype is not ay.dtype or not ax.inexact or (real_only and ax.complex):
+            if ax.dtype is not ay.dtype or not ax.inexact or (ax.special and (real_only or not ax.complex)):
                 return apply(prim, (x, y), {})
             a = np.float64(a) if ax is FLOAT64_SCALAR else a
             b = np.float64(b) if ay is FLOAT64_SCALAR else b

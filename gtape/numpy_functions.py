@@ -176,7 +176,7 @@ def _percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> 
 def _without_nan(name: str, fill: float) -> Callable[..., Any]:
     def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t = as_operand(a)
-        if not t._aval.real:
+        if not t._aval.inexact or t._aval.complex:
             return getattr(T, name)(t, axis=axis, keepdims=keepdims)
         return getattr(T, name)(T.where(T.is_nan(t), _constant(fill, t), t), axis=axis, keepdims=keepdims)
 
@@ -241,7 +241,7 @@ def _round(a: Any, decimals: int = 0) -> Any:
 
 def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     t = as_operand(x)
-    if not t._aval.real:
+    if not t._aval.inexact or t._aval.complex:
         return t
     info = np.finfo(t._aval.dtype)
     for test, value in (

@@ -31,7 +31,7 @@ __all__ = [
 class Aval:
     """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
 
-    __slots__ = ("_tensor_shape", "complex", "dtype", "family", "inexact", "one", "real", "shape")
+    __slots__ = ("_tensor_shape", "complex", "dtype", "family", "inexact", "one", "real", "shape", "special")
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -40,10 +40,12 @@ class Aval:
         self.family: dict[tuple[int, ...], Aval] = _families.setdefault(dtype, {})
         # The cotangent that a sweep starts from, for scalars.
         self.one: Any = None
+        # Floats that NumPy knows; complex numbers; and what kernels are not written for (complex numbers, bfloat16).
+        self.real = dtype.kind == "f"
         self.complex = dtype.kind == "c"
-        self.real = dtype.kind == "f" or dtype.name == "bfloat16"
+        self.special = self.complex or dtype.name == "bfloat16"
         # What has derivatives.
-        self.inexact = self.real or self.complex
+        self.inexact = self.real or self.special
         self._tensor_shape: TensorShape | None = None
 
     @property
@@ -201,12 +203,12 @@ class Tensor(Operators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=None or copy=True")
+            raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
         return np.array(self._value, dtype=dtype)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
         if copy is False:
-            raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=None or copy=True")
+            raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
         return np.array(self._value).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -371,7 +373,8 @@ def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any
     )
     if not fits:
         raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
-    return array.astype(dtype)
+    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
+        return array.astype(dtype)
 
 
 def _first(value: Any) -> Any:
@@ -442,9 +445,12 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
             return convert_to_tensor(value.tolist(), dtype)
-        return born(wrap(np.array(value, dtype=wanted)))
+        if wanted is None or wanted == value.dtype:
+            return born(wrap(np.array(value)))
+        with np.errstate(all="ignore"):
+            return born(wrap(np.array(value, dtype=wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None:
-        return born(wrap(np.float32(value)))
+        return born(wrap(np.float32(value) if -3e38 < value < 3e38 else _far(value, np.dtype(np.float32))))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
         return _stacked(value, wanted)
     if wanted is None and dtype_hint is not None:
@@ -552,10 +558,16 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                     f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
                     "them with gtape.cast"
                 )
-            return wrap(x.astype(dtype))
+            with np.errstate(all="ignore"):
+                return wrap(x.astype(dtype))
         if isinstance(x, (list, tuple)) and not _has_tensors(x):
             return wrap(_from_python(x, dtype))
     return convert_to_tensor(x)
+
+
+def _far(x: Any, dtype: np.dtype[Any]) -> Any:
+    with np.errstate(all="ignore"):
+        return np.float64(x).astype(dtype)
 
 
 def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
@@ -566,7 +578,9 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         if dtype == FLOAT64_SCALAR.dtype:
             t._value, t._aval = float(x), FLOAT64_SCALAR
         else:
-            t._value, t._aval = dtype.type(x), make_aval(dtype, ())
+            # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
+            t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else _far(x, dtype)
+            t._aval = make_aval(dtype, ())
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
         return wrap(np.asarray(x).astype(dtype)[()])

@@ -24,13 +24,13 @@ from gtape.tensor import Tensor, as_operand, wrap
 __all__ = ["angle", "complex", "conj", "imag", "real"]
 
 Array = Any
-_WIDER = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_COMPLEX_OF = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 _SHAPES = (((),), ((3,),), ((2, 2),))
 
 
 def _complex_kernel(a: Array, b: Array) -> Array:
     # not a + 1j * b: an infinite part would make the other one NaN
-    out = np.empty(np.shape(a), _WIDER[np.dtype(a.dtype)])
+    out = np.empty(np.shape(a), _COMPLEX_OF.get(np.dtype(a.dtype), np.complex64))
     out.real, out.imag = a, b
     return out[()]
 
@@ -84,7 +84,7 @@ _complex = primitive(
 
 def _number(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind not in "fciu" and not t._aval.real:
+    if t._aval.dtype.kind not in "iu" and not t._aval.inexact:
         raise InvalidArgumentError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
     return t
 
@@ -188,7 +188,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
     a, b = operands(real, imag)
-    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in _WIDER:
+    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in _COMPLEX_OF:
         raise TypeError(
             f"complex takes two tensors of float32, or two of float64, not {a.dtype.name} and {b.dtype.name}: use "
             "gtape.cast first"
@@ -233,7 +233,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     t = _number(input, "angle")
     if t._aval.complex:
         return REGISTRY["atan2"](_imag(t), _real(t))  # type: ignore[no-any-return]
-    if not t._aval.real:
+    if not t._aval.inexact:
         raise InvalidArgumentError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
     value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
     return wrap(value)
