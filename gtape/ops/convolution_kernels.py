@@ -186,8 +186,9 @@ def correlate(
     if w.shape[-2] == 1:
         each = w.reshape(*taps, groups, -1)
         sums = out.reshape(n, *places, *each.shape[-2:])
+        term = np.empty_like(sums)
         for at, where in _taps(taps, places, geometry):
-            sums += x[(slice(None), *where)][..., None] * each[at]
+            sums += np.multiply(x[(slice(None), *where)][..., None], each[at], out=term)
         return out
     parts = zip(_split(x, groups, -1), _split(w, groups, -1), _split(out, groups, -1), strict=True)
     for a, b, c in parts:
@@ -230,10 +231,10 @@ def correlate_input(
                 whole[(slice(None), *where)] += (rows @ w[at].T).reshape(n, *places, channels)
         elif w.shape[-2] == 1:
             each, parts = w.reshape(*taps, groups, -1), g.reshape(n, *places, groups, -1)
+            term = np.empty(parts.shape, whole.dtype)
             for at, where in _taps(taps, places, geometry):
-                product = parts * each[at]
-                one = product[..., 0] if product.shape[-1] == 1 else np.add.reduce(product, axis=-1)
-                whole[(slice(None), *where)] += one
+                np.multiply(parts, each[at], out=term)
+                whole[(slice(None), *where)] += term[..., 0] if term.shape[-1] == 1 else np.add.reduce(term, axis=-1)
         else:
             for a, b, c in zip(_split(g, groups, -1), _split(w, groups, -1), _split(whole, groups, -1), strict=True):
                 c[...] = correlate_input(
@@ -267,10 +268,11 @@ def correlate_filter(
         return out
     x = _touched(x, _reach(places, taps, geometry), geometry)
     if each == 1:
-        parts = g.reshape(-1, groups, f // groups)
+        parts = g.reshape(*g.shape[:-1], groups, f // groups)
         for at, where in _taps(taps, places, geometry):
-            product = x[(slice(None), *where)].reshape(-1, groups, 1) * parts
-            out[at] = np.add.reduce(product, axis=0).reshape(1, f)
+            met = x[(slice(None), *where)]
+            summed = list(range(2, met.ndim + 1))  # the channels are axis 0, and what each is made into 1
+            out[at] = np.einsum(met, [*summed, 0], parts, [*summed, 0, 1], [0, 1]).reshape(1, f)
         return out
     for a, b, c in zip(_split(x, groups, -1), _split(g, groups, -1), _split(out, groups, -1), strict=True):
         c[...] = correlate_filter(

@@ -45,10 +45,11 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
     reach = [
         max(s * (o - 1) + d * (k - 1) + 1, 0) for o, k, s, d in zip(places, window, strides, dilations, strict=True)
     ]
-    framed = np.full(
-        [max(r, n + b) for r, n, (b, _) in zip(reach, x.shape, padding, strict=True)], least, dtype=x.dtype
-    )  # fmt: skip
-    framed[tuple([slice(b, b + n) for n, (b, _) in zip(x.shape, padding, strict=True)])] = x
+    framed = x
+    if any(p != (0, 0) for p in padding):
+        size = [max(r, n + b) for r, n, (b, _) in zip(reach, x.shape, padding, strict=True)]
+        framed = np.full(size, least, dtype=x.dtype)
+        framed[tuple([slice(b, b + n) for n, (b, _) in zip(x.shape, padding, strict=True)])] = x
     # The flat place of a tap is affine in the output place and in the tap.
     step = [math.prod(x.shape[a + 1 :]) for a in range(ndim)]
     start = np.zeros(places, np.int64)
@@ -58,6 +59,7 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
         start += _along(a, at * step[a], ndim)
         first += _along(a, np.maximum(-(at // d), 0) * (d * step[a]), ndim)
     best = np.full(places, least, dtype=x.dtype)
+    nan = x.dtype.kind not in "iu" and bool(np.isnan(np.maximum.reduce(x, axis=None, initial=least)))
     for tap in itertools.product(*map(range, window)):
         here = framed[
             tuple(
@@ -67,9 +69,10 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
                 ]
             )
         ]
-        greater = ~(here <= best) & (best == best)  # NaN counts as greater, once
-        np.copyto(best, here, where=greater)
-        np.copyto(first, sum(d * k * n for d, k, n in zip(dilations, tap, step, strict=True)), where=greater)
+        greater = ~(here <= best) & (best == best) if nan else here > best  # a NaN counts as greater, once
+        np.maximum(best, here, out=best)
+        # A sum with a mask: a choice element by element costs several times as much.
+        first += (sum(d * k * n for d, k, n in zip(dilations, tap, step, strict=True)) - first) * greater
     return start + first
 
 
