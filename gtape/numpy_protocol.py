@@ -104,7 +104,7 @@ def _refused(name: str, why: str) -> TypeError:
 def _ufunc_call(name: str) -> Callable[..., Any] | None:
     if name in _MADE:
         return _MADE[name]
-    return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None  # type: ignore[no-any-return]
+    return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

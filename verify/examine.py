@@ -95,7 +95,7 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
         return report
     for n in program.nodes:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
-            reason = "bfloat16 is not checked: its ops are computed in float32 and rounded; check the program in float32"
+            reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
             report.findings.append(Finding("undecided", order=order, op=n.name, line=n.line, reason=reason))
             return report
         if n.kind == "op" and not has_mirror(n.name):

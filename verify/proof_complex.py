@@ -168,11 +168,11 @@ class _Run:
             case.counterexample = f"# {direction} of {self.prim.name} on complex symbols raises {type(e).__name__}: {e}"
             return case
         hows = ["as built"]
-        for m, e in zip(got, expected, strict=True):
-            if np.shape(m) != e.shape:
-                case.how, case.counterexample = "fault", f"# the rule gives the shape {np.shape(m)}, not {e.shape}"
+        for m, wanted in zip(got, expected, strict=True):
+            if np.shape(m) != wanted.shape:
+                case.how, case.counterexample = "fault", f"# the rule gives the shape {np.shape(m)}, not {wanted.shape}"
                 return case
-            for left, right in zip(boxed(m).ravel().tolist(), e.ravel().tolist(), strict=True):
+            for left, right in zip(boxed(m).ravel().tolist(), wanted.ravel().tolist(), strict=True):
                 how, text = self._element(sp.sympify(left), sp.sympify(right), seeds)
                 hows.append(how)
                 if text is not None:

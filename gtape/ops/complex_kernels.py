@@ -232,7 +232,7 @@ def _two_roots(x: Array, p: Array, q: Array, a: Any, b: Any, n: int, k: int) -> 
         return root
 
     def rising(m: int) -> float:
-        return (-1) ** m * math.prod([k / 2 + j for j in range(m)])
+        return float((-1) ** m * math.prod([k / 2 + j for j in range(m)]))
 
     near, far = np.zeros_like(x), np.zeros_like(x)
     inverse = inverse_p * inverse_q

@@ -24,7 +24,10 @@ from gtape.tensor import Tensor, as_operand, wrap
 __all__ = ["angle", "complex", "conj", "imag", "real"]
 
 Array = Any
-_COMPLEX_OF = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_COMPLEX_OF: dict[Any, Any] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
 _SHAPES = (((),), ((3,),), ((2, 2),))
 
 
