@@ -21,6 +21,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.complex_parts": ("math",),
     "gtape.ops.reduction": ("math", "linalg"),
     "gtape.ops.scan": ("math",),
+    "gtape.ops.cumulative": ("math",),
     "gtape.ops.shape": (),
     "gtape.ops.indexing": ("math", "nn"),
     "gtape.ops.matmul": ("linalg",),

@@ -1,4 +1,4 @@
-"""Scans and products: cumulative sums, products and logsumexp, the product of all, and the recurrence behind them.
+"""Scans and products: cumulative sums and products, the product of all, and the recurrence behind them.
 
 No rule divides: the product of the other elements is the product of those before and those after, and whatever a
 cumulative product needs beyond that is a linear recurrence, whose rules are recurrences again. So zeros, any number
@@ -16,7 +16,7 @@ from gtape.ops.axes import axes_of, kept_shape, merged, one_axis, shape_of
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand
 
-__all__ = ["cumprod", "cumsum", "cumulative_logsumexp", "reduce_prod"]
+__all__ = ["cumprod", "cumsum", "reduce_prod"]
 
 
 def _along(axis: int, part: slice) -> tuple[Any, ...]:
@@ -279,48 +279,6 @@ _prod = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- cumulative logsumexp
-
-
-def _cumulative_kernel(x: Any) -> Any:
-    return np.logaddexp.accumulate(x, axis=-1).astype(x.dtype)
-
-
-def _decay(xp: Any, y: Any) -> Any:
-    """exp(y[i] - y[i + 1]), at most 1 since y grows; 0 for the last, which has no next."""
-    n = shape_of(y)[-1]
-    rank = len(shape_of(y))
-    whole = ((None, None, 1),) * (rank - 1)
-    here = xp.strided_slice(y, key=(*whole, (0, n - 1, 1)))
-    after = xp.strided_slice(y, key=(*whole, (1, n, 1)))
-    return xp.pad(xp.exp(here - after), paddings=((0, 0),) * (rank - 1) + ((0, 1),), value=0)
-
-
-def _cumulative_vjp(xp: Any, g: Any, y: Any, x: Any) -> Any:
-    if not shape_of(y)[-1]:
-        return g
-    return xp.exp(x - y) * xp.linear_recurrence(_fit(xp, _decay(xp, y), g), g, axis=-1, reverse=True)
-
-
-def _cumulative_jvp(xp: Any, t: Any, y: Any, x: Any) -> Any:
-    if not shape_of(y)[-1]:
-        return t
-    decay = xp.shift(_decay(xp, y), axis=-1, by=1)
-    return xp.linear_recurrence(_fit(xp, decay, t), t * xp.exp(x - y), axis=-1, reverse=False)
-
-
-_cumulative_logsumexp = primitive(
-    "cumulative_logsumexp",
-    _cumulative_kernel,
-    (lambda xp, g, y, x: _cumulative_vjp(xp, g, y, x),),
-    (lambda xp, t, y, x: _cumulative_jvp(xp, t, y, x),),
-    batched=True,
-    ulps=4.0,
-    public=False,
-    samples=((((3,),), {}), (((2, 2),), {}), (((1,),), {})),
-)
-
-
 # ---------------------------------------------------------------------------------------------- public functions
 
 
@@ -401,53 +359,6 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     """
     t = _operand(x, "cumprod")
     return _cumprod(t, axis=_axis(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
-
-
-def cumulative_logsumexp(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
-) -> Tensor:
-    """Running ``log(sum(exp(x)))`` along an axis, without overflow.
-
-    Parameters
-    ----------
-    x : floating-point tensor with at least one axis
-    axis, exclusive, reverse, name
-        As for `cumsum`; with `exclusive` the first result is minus infinity, the logarithm of no terms.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape and dtype.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For integers and scalars, or when the axis is out of range.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.math.cumulative_logsumexp(tf.constant([1000.0, 1000.0], tf.float64)).numpy()
-    array([1000.        , 1000.69314718])
-    """
-    t = _operand(x, "cumulative_logsumexp", floating=True)
-    a = _axis(axis, t, "cumulative_logsumexp")
-    perm = list(range(t.ndim))
-    perm[a], perm[-1] = perm[-1], perm[a]
-    if a != -1:
-        t = REGISTRY["transpose"](t, perm=tuple(perm))
-    if reverse:
-        t = REGISTRY["reverse"](t, axis=(-1,))
-    y = _cumulative_logsumexp(t)
-    n = t._aval.shape[-1]
-    if exclusive and n:
-        key = ((None, None, 1),) * (t.ndim - 1) + ((0, n - 1, 1),)
-        y = REGISTRY["pad"](
-            REGISTRY["strided_slice"](y, key=key), paddings=((0, 0),) * (t.ndim - 1) + ((1, 0),), value=-np.inf
-        )
-    if reverse:
-        y = REGISTRY["reverse"](y, axis=(-1,))
-    return REGISTRY["transpose"](y, perm=tuple(perm)) if a != -1 else y  # type: ignore[no-any-return]
 
 
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:

@@ -69,10 +69,6 @@ def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     return _rows(solve, axis, a, b)
 
 
-def _cumulative_logsumexp(W: Any, x: Any) -> Any:
-    return W.log(_rows(_scan(add, 0, False, False), -1, W.exp(x)))
-
-
 def _prod(W: Any, x: Any) -> Any:
     out = np.empty(x.shape[:-1], dtype=object)
     for at in np.ndindex(*out.shape):
@@ -86,4 +82,3 @@ array("cumprod", lambda W, x, *, axis, exclusive, reverse: _rows(_scan(mul, 1, e
 array("linear_recurrence", _recurrence)
 array("prod", lambda W, x: _prod(W, W.objects(x)))
 array("prod_others", lambda W, x: _rows(lambda row: [_product(row[:i] + row[i + 1 :]) for i in range(len(row))], -1, x))
-array("cumulative_logsumexp", _cumulative_logsumexp)

@@ -15,7 +15,19 @@ from gtape.worlds import NUMPY
 
 MODULES = {
     f"gtape.ops.{m}"
-    for m in ("creation", "shape", "join", "reduction", "norms", "scan", "indexing", "gather", "sorting")
+    for m in (
+        "creation",
+        "shape",
+        "join",
+        "reduction",
+        "norms",
+        "scan",
+        "indexing",
+        "gather",
+        "sorting",
+        "cumulative",
+        "segment",
+    )
 }
 MINE = [p for p in REGISTRY.values() if p.module in MODULES]
 CASES = [pytest.param(p, i, id=f"{p.name}-{i}") for p in MINE for i in range(len(p.samples))]

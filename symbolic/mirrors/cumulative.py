@@ -1,0 +1,27 @@
+"""Mirrors of gtape/ops/cumulative.py: sums of exponentials, one after the other, and each share in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.mirrors.registry import array
+
+
+def _sums(e: Any) -> Any:
+    return np.add.accumulate(e, axis=-1)
+
+
+def _before(e: Any) -> Any:
+    """The sums without the newest term: 0 for the first."""
+    return np.concatenate([np.full_like(e[..., :1], 0), _sums(e)[..., :-1]], axis=-1)
+
+
+def _exp(W: Any, x: Any) -> Any:
+    return np.asarray(W.exp(x), dtype=object)
+
+
+array("cumulative_logsumexp", lambda W, x: W.log(_sums(_exp(W, x))))
+array("cumulative_share", lambda W, x: W.divide(_exp(W, x), _sums(_exp(W, x))))
+array("cumulative_rest", lambda W, x: W.divide(_before(_exp(W, x)), _sums(_exp(W, x))))
