@@ -246,6 +246,8 @@ _WIDE = frozenset(
         "cholesky",
         "cofactors",
         "cross_entropy",
+        "cumulative_rest",
+        "cumulative_share",
         "det",
         "det_form",
         "eigh",
@@ -290,7 +292,7 @@ class Err:
     __array_ufunc__ = None
 
     def __init__(self, v: Any, e: Any, dtype: Any) -> None:
-        self.v = widest(v)
+        self.v: np.ndarray[Any, Any] = widest(v)
         self.e = e
         self.dtype = dtype
 
