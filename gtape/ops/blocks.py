@@ -26,7 +26,7 @@ def _transposed(x: Tensor, perm: tuple[int, ...]) -> Tensor:
 def _block_size(input: Any, block_size: Any, data_format: str, op: str) -> tuple[Tensor, int, bool]:
     x, b = as_operand(input), scalar_int(block_size)
     if data_format not in ("NHWC", "NCHW"):
-        raise ValueError(f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {data_format!r}")
+        raise errors.InvalidArgumentError(f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {data_format!r}")
     rank(x, 4, "input", op)
     if b < 2:
         raise errors.InvalidArgumentError(f"{op}: `block_size` must be greater than 1. Received: {b}")
@@ -51,10 +51,8 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 
     Raises
     ------
-    ValueError
-        For another `data_format`.
     gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
+        For another `data_format`, or when the blocks do not fit.
 
     Examples
     --------
@@ -95,10 +93,8 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
 
     Raises
     ------
-    ValueError
-        For another `data_format`.
     gtape.errors.InvalidArgumentError
-        When the channels do not make blocks.
+        For another `data_format`, or when the channels do not make blocks.
 
     Examples
     --------

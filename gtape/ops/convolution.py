@@ -144,9 +144,9 @@ def convolution(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -194,9 +194,9 @@ def conv1d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or a `stride` of a wrong length.
+        For an unknown `data_format`, or lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -241,9 +241,9 @@ def conv2d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -289,9 +289,9 @@ def conv3d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -322,9 +322,9 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     Raises
     ------
     ValueError
-        For an unknown `padding`.
+        For a list of pairs of another form.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -369,9 +369,9 @@ def depthwise_conv2d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -417,9 +417,9 @@ def separable_conv2d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -477,9 +477,9 @@ def conv_transpose(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -528,9 +528,9 @@ def conv1d_transpose(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -574,9 +574,9 @@ def conv2d_transpose(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -621,9 +621,9 @@ def conv3d_transpose(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `strides` and `dilations` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------
@@ -658,9 +658,9 @@ def atrous_conv2d_transpose(
     Raises
     ------
     ValueError
-        For an unknown `padding`.
+        For a list of pairs of another form.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        For an unknown `padding`, or when shapes or dtypes do not fit.
 
     Examples
     --------

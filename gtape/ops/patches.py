@@ -20,7 +20,9 @@ __all__ = ["extract_patches"]
 
 def _window(value: Any, what: str) -> tuple[int, ...]:
     if len(static_ints(value)) != 4:
-        raise ValueError(f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {value!r}")
+        raise errors.InvalidArgumentError(
+            f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {value!r}"
+        )
     return steps(value, 2, False, what, "extract_patches")
 
 
@@ -44,9 +46,9 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     Raises
     ------
     ValueError
-        For another `padding`, or a list of another length.
+        When `padding` is no word.
     gtape.errors.InvalidArgumentError
-        When a patch does not fit.
+        For another `padding`, a list of another length, or when a patch does not fit.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def _spans(value: Any, n: int, first: bool, what: str, op: str) -> tuple[Sizes, 
         numbers = numbers * n
     elif len(numbers) == n + 2:
         if numbers[0] != 1:
-            raise errors.InvalidArgumentError(f"{op}: Pooling is not yet supported on the batch dimension.")
+            raise errors.UnimplementedError(f"{op}: Pooling is not yet supported on the batch dimension.")
         depth = numbers[1] if first else numbers[-1]
         numbers = numbers[2:] if first else numbers[1:-1]
     elif len(numbers) != n:
@@ -225,7 +225,7 @@ def _mean(
             f"{op} needs a floating-point tensor, not {x.dtype.name}; use gtape.cast(x, gtape.float32) first"
         )
     if (windows.depth, windows.depth_stride) != (1, 1):
-        raise errors.InvalidArgumentError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
+        raise errors.UnimplementedError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
     x = move_channels(x, n, back=True) if first else x
     channels, dtype = x._aval.shape[-1], x._aval.dtype
     geometry = windows.geometry._replace(groups=max(channels, 1))
@@ -245,7 +245,7 @@ def _axes(input: Any, op: str) -> int:
     """How many spatial axes the input has."""
     n = len(as_operand(input)._aval.shape) - 2
     if not 1 <= n <= 3:
-        raise errors.InvalidArgumentError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
+        raise ValueError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
     return n
 
 
@@ -279,9 +279,9 @@ def max_pool(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -315,9 +315,9 @@ def max_pool1d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -351,9 +351,9 @@ def max_pool2d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -388,9 +388,9 @@ def max_pool3d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -444,9 +444,9 @@ def max_pool_with_argmax(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -491,9 +491,9 @@ def avg_pool(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -527,9 +527,9 @@ def avg_pool1d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -563,9 +563,9 @@ def avg_pool2d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -600,9 +600,9 @@ def avg_pool3d(
     Raises
     ------
     ValueError
-        For an unknown `data_format` or `padding`, or `ksize` and `strides` of a wrong length.
+        For lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
@@ -647,9 +647,9 @@ def pool(
     Raises
     ------
     ValueError
-        For an unknown `pooling_type`, `data_format` or `padding`, or sizes of a wrong length.
+        For an unknown `pooling_type`, or lists of a wrong length.
     gtape.errors.InvalidArgumentError
-        When a window does not fit the input.
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------

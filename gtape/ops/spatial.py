@@ -22,8 +22,8 @@ def channels_first(data_format: Any, n: int, op: str) -> bool:
 
     Raises
     ------
-    ValueError
-        For a format that does not exist for so many axes.
+    ValueError, gtape.errors.InvalidArgumentError
+        For a format that does not exist for so many axes: the former for one axis, as in TensorFlow.
     """
     space = _LETTERS.get(n, "." * n)
     behind, before = f"N{space}C", f"NC{space}"
@@ -31,7 +31,8 @@ def channels_first(data_format: Any, n: int, op: str) -> bool:
         return False
     if data_format == before:
         return True
-    raise ValueError(f"{op}: `data_format` must be {behind!r} or {before!r}. Received: {data_format!r}")
+    text = f"{op}: `data_format` must be {behind!r} or {before!r}. Received: {data_format!r}"
+    raise ValueError(text) if n == 1 else errors.InvalidArgumentError(text)
 
 
 def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
@@ -42,7 +43,9 @@ def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
     ValueError
         For a list of another length.
     gtape.errors.InvalidArgumentError
-        When a number is below 1, or the batch or the channels have another one than 1.
+        When a number is below 1.
+    gtape.errors.UnimplementedError
+        When the batch or the channels have another one than 1.
     """
     numbers = (1,) if value is None else static_ints(value)
     if len(numbers) == 1:
@@ -50,7 +53,7 @@ def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
     elif len(numbers) == n + 2:
         beside = (numbers[0], numbers[1] if first else numbers[-1])
         if beside != (1, 1):
-            raise errors.InvalidArgumentError(
+            raise errors.UnimplementedError(
                 f"{op}: `{what}` must be 1 for the batch and the channels. Received: {list(numbers)}"
             )
         numbers = numbers[2:] if first else numbers[1:-1]
@@ -72,31 +75,35 @@ def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: 
     Raises
     ------
     ValueError
-        For anything else.
+        For a list of another form.
+    gtape.errors.InvalidArgumentError
+        For another word, negative numbers, or zeros around the batch or the channels.
     """
     n = len(size)
     if isinstance(padding, str):
-        word = padding.upper()
-        if word == "VALID":
+        if padding == "VALID":
             return ((0, 0),) * n
-        if word == "SAME":
+        if padding == "SAME":
             return tuple([_same(*axis) for axis in zip(size, taps, strides, dilations, strict=True)])
-        raise ValueError(
+        text = (
             f"{op}: `padding` must be 'VALID', 'SAME', or a list of {n + 2} pairs (zeros before, zeros behind). "
             f"Received: {padding!r}"
         )
+        raise ValueError(text) if padding == "EXPLICIT" else errors.InvalidArgumentError(text)
     try:
         pairs = [static_ints(p) for p in padding]
     except TypeError:
         pairs = []
-    if len(pairs) != n + 2 or any(len(p) != 2 or min(p) < 0 for p in pairs):
+    if len(pairs) != n + 2 or any(len(p) != 2 for p in pairs):
         raise ValueError(
-            f"{op}: explicit `padding` is a list of {n + 2} pairs of numbers from 0, such as "
-            f"[[0, 0], {'[1, 1], ' * n}[0, 0]]. Received: {padding!r}"
+            f"{op}: explicit `padding` is a list of {n + 2} pairs, such as [[0, 0], {'[1, 1], ' * n}[0, 0]]. "
+            f"Received: {padding!r}"
         )
     beside = (pairs[0], pairs[1] if first else pairs[-1])
-    if any(any(p) for p in beside):
-        raise ValueError(f"{op}: the batch and the channels cannot be padded. Received: padding={padding!r}")
+    if any(any(p) for p in beside) or any(min(p) < 0 for p in pairs):
+        raise errors.InvalidArgumentError(
+            f"{op}: explicit `padding` is not negative, and 0 for the batch and the channels. Received: {padding!r}"
+        )
     return tuple([(p[0], p[1]) for p in (pairs[2:] if first else pairs[1:-1])])
 
 

@@ -88,7 +88,7 @@ ONES = np.ones((2, 4, 4, 3))
     [
         (lambda: tf.nn.space_to_depth(ONES, 3), InvalidArgumentError, "blocks of 3 x 3"),
         (lambda: tf.nn.space_to_depth(ONES, 1), InvalidArgumentError, "greater than 1"),
-        (lambda: tf.nn.space_to_depth(ONES, 2, "NCWH"), ValueError, "'NHWC' or 'NCHW'"),
+        (lambda: tf.nn.space_to_depth(ONES, 2, "NCWH"), InvalidArgumentError, "'NHWC' or 'NCHW'"),
         (lambda: tf.nn.depth_to_space(ONES, 2), InvalidArgumentError, "3 channels"),
         (lambda: tf.nn.depth_to_space(ONES[0], 2), InvalidArgumentError, "4 axes"),
         (lambda: tf.space_to_batch(ONES, [3], [[0, 0]]), InvalidArgumentError, "blocks of"),
@@ -96,7 +96,7 @@ ONES = np.ones((2, 4, 4, 3))
         (lambda: tf.space_to_batch(ONES, [2], [[-1, 1]]), InvalidArgumentError, "not negative"),
         (lambda: tf.batch_to_space(ONES, [3], [[0, 0]]), InvalidArgumentError, "a batch of 2"),
         (lambda: tf.batch_to_space(ONES, [2], [[9, 0]]), InvalidArgumentError, "crops"),
-        (lambda: tf.image.extract_patches(ONES, [2, 2], [1] * 4, [1] * 4, "SAME"), ValueError, "length 4"),
+        (lambda: tf.image.extract_patches(ONES, [2, 2], [1] * 4, [1] * 4, "SAME"), InvalidArgumentError, "length 4"),
         (lambda: tf.image.extract_patches(ONES, [1, 9, 1, 1], [1] * 4, [1] * 4, "VALID"), InvalidArgumentError, "neg"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtape as tf
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.verify import check
 
 RNG = np.random.default_rng(7)
@@ -277,12 +277,14 @@ FILTER = np.ones((2, 2, 2, 1))
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda: tf.nn.conv2d(ONES, FILTER, 1, "same?"), ValueError, "'VALID', 'SAME'"),
+        (lambda: tf.nn.conv2d(ONES, FILTER, 1, "same"), InvalidArgumentError, "'VALID', 'SAME'"),
+        (lambda: tf.nn.conv2d(ONES, FILTER, 1, "EXPLICIT"), ValueError, "list of 4 pairs"),
         (lambda: tf.nn.conv2d(ONES, FILTER, 1, [[1, 1], [1, 1]]), ValueError, "list of 4 pairs"),
-        (lambda: tf.nn.conv2d(ONES, FILTER, 1, [[1, 0], [0, 0], [0, 0], [0, 0]]), ValueError, "batch"),
-        (lambda: tf.nn.conv2d(ONES, FILTER, 1, "SAME", data_format="NWHC"), ValueError, "'NHWC' or 'NCHW'"),
+        (lambda: tf.nn.conv2d(ONES, FILTER, 1, [[1, 0], [0, 0], [0, 0], [0, 0]]), InvalidArgumentError, "batch"),
+        (lambda: tf.nn.conv2d(ONES, FILTER, 1, "SAME", data_format="NWHC"), InvalidArgumentError, "'NHWC' or 'NCHW'"),
+        (lambda: tf.nn.conv1d(ONES[0], FILTER[0], 1, "SAME", data_format="N"), ValueError, "'NWC' or 'NCW'"),
         (lambda: tf.nn.conv2d(ONES, FILTER, [1, 2, 1], "SAME"), ValueError, "length 1, 2 or 4"),
-        (lambda: tf.nn.conv2d(ONES, FILTER, [2, 1, 1, 1], "SAME"), InvalidArgumentError, "batch"),
+        (lambda: tf.nn.conv2d(ONES, FILTER, [2, 1, 1, 1], "SAME"), UnimplementedError, "batch"),
         (lambda: tf.nn.conv2d(ONES, FILTER, 0, "SAME"), InvalidArgumentError, "positive"),
         (lambda: tf.nn.conv2d(ONES, FILTER[:, :, :1][:, :, [0] * 3], 1, "SAME"), InvalidArgumentError, "2 channels"),
         (lambda: tf.nn.conv2d(ONES[0], FILTER, 1, "SAME"), InvalidArgumentError, "4 axes"),
