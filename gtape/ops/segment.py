@@ -9,7 +9,7 @@ import numpy as np
 from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import scalar_int
-from gtape.ops.gather import index_values
+from gtape.ops.gather import _scatter_rows_kernel, index_values
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -52,8 +52,7 @@ def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
 def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
     # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole segment NaN, as the value is.
     chosen = np.equal(x, extreme[ids]).astype(x.dtype)
-    total = np.zeros((size, *x.shape[1:]), x.dtype)
-    np.add.at(total, ids, chosen)
+    total = _scatter_rows_kernel(chosen, ids, size=size)
     return chosen / total[ids]
 
 
