@@ -144,7 +144,7 @@ def convolution(
     Raises
     ------
     ValueError
-        For lists of a wrong length.
+        For lists of a wrong length, or a filter without spatial axes.
     gtape.errors.InvalidArgumentError
         For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
@@ -158,7 +158,7 @@ def convolution(
     x, w = operands(input, filters)
     n = len(w._aval.shape) - 2
     if n < 1:
-        raise errors.InvalidArgumentError(f"convolution: the filter must have 3 axes at least, not {n + 2}")
+        raise ValueError(f"convolution: the filter must have 3 axes at least, not {n + 2}")
     return _convolve(x, w, strides, padding, data_format, dilations, n, "convolution")
 
 
@@ -490,9 +490,7 @@ def conv_transpose(
     """
     n = len(static_ints(output_shape)) - 2
     if n < 1:
-        raise errors.InvalidArgumentError(
-            f"conv_transpose: `output_shape` must have 3 entries at least. Received: {output_shape!r}"
-        )
+        raise ValueError(f"conv_transpose: `output_shape` must have 3 entries at least. Received: {output_shape!r}")
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, "conv_transpose")
 
 

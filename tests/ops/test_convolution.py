@@ -302,6 +302,8 @@ FILTER = np.ones((2, 2, 2, 1))
             InvalidArgumentError, r"\[5, 4\] places",
         ),
         (lambda: tf.nn.conv2d_transpose(ONES, FILTER, [8, 8], 2), InvalidArgumentError, "4 entries"),
+        (lambda: tf.nn.conv_transpose(ONES, FILTER, [8, 8], 2), ValueError, "3 entries"),
+        (lambda: tf.nn.convolution(ONES[0, 0], FILTER[0, 0]), ValueError, "3 axes"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(call: Any, error: Any, text: str) -> None:
