@@ -316,7 +316,7 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
     if len(tensors) == 2 and tensors[0]._aval.dtype is tensors[1]._aval.dtype and tensors[0]._aval.inexact:
         return
     checked = []
-    for t in tensors:
+    for i, t in enumerate(tensors):
         aval = t._aval
         if prim.kind == "elementwise":
             if not aval.inexact and not prim.ints and not prim.promotes:
@@ -334,8 +334,8 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                         f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     )
-        elif not aval.inexact:
-            continue
+        elif not aval.inexact and not prim.connected(i):
+            continue  # indices and the like
         checked.append(t)
     _check_same(prim, checked)
 

@@ -251,6 +251,10 @@ class GradientTape:
             r = t._record = record.leaf()
         elif r[PULL] is None:
             r[COT] = LEAF
+        else:  # a result of another tape, which goes on needing it
+            session.shared = True
+            for other in r[TAPES].sessions:
+                other.shared = True
         _extend(r, (session,))
         session.track(t)
 
@@ -364,7 +368,7 @@ class GradientTape:
             and target.__class__ is Tensor
         ):
             results = self._usual(session, target, sources)
-            if results is not None:
+            if results is not None or self._session is None:  # used up: the answer, which may be None
                 return results
         zero = unconnected_gradients is not _NONE and _wants_zeros(unconnected_gradients)
         if target is None:

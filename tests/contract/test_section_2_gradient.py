@@ -741,3 +741,15 @@ def test_nested_lists_of_tensors_are_matrices() -> None:
 def test_a_fraction_beside_integer_tensors_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         tf.convert_to_tensor([tf.constant(1), 2.5])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_unconnected_source_alone_gives_none(dtype: str) -> None:
+    v, w = tf.Variable(1.0, dtype=dtype), tf.Variable(3.0, dtype=dtype)
+    with tf.GradientTape() as tape:
+        y = v * w * 2.0
+        z = v * 2.0
+    assert tape.gradient(z, w) is None
+    with tf.GradientTape() as tape:
+        y = v * 2.0
+    assert tape.gradient(y, [w]) == [None]
