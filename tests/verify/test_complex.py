@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import catalogue
@@ -62,6 +64,33 @@ def test_derivatives_are_exact_at_order_1_and_2(name: str) -> None:
         assert report.ok, report.summary()
     report = check(REGISTRY[name].function, *[x.astype(np.complex64) for x in xs])
     assert report.ok, report.summary()
+
+
+SMOOTH: dict[str, Any] = {
+    "sin": tf.sin, "exp(z/4)": lambda z: tf.exp(z / 4), "tanh": tf.tanh, "sqrt(z+5)": lambda z: tf.sqrt(z + 5),
+    "log(z*z+9)": lambda z: tf.math.log(z * z + 9), "1/(z+4)": lambda z: 1 / (z + 4), "conj": tf.math.conj,
+    "z*conj(z)": lambda z: z * tf.math.conj(z), "|z|": lambda z: tf.cast(tf.abs(z), z.dtype),
+    "atan(z/9)": lambda z: tf.atan(z / 9),
+    "re+2i im": lambda z: tf.complex(tf.math.real(z), 2 * tf.math.imag(z)), "sum": lambda z: z + tf.reduce_sum(z) / 8,
+    "angle": lambda z: z * tf.cast(tf.math.angle(z + 7), z.dtype), "reverse": lambda z: z[::-1] * 0.5,
+}  # fmt: skip
+PARTS = st.floats(-2, 2, allow_subnormal=False).map(lambda v: round(v, 3))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from(sorted(SMOOTH)), min_size=1, max_size=4),
+    st.lists(st.tuples(PARTS, PARTS), min_size=1, max_size=3),
+    st.sampled_from([np.complex128, np.complex64]),
+)
+def test_random_programs_have_exact_gradients(names: list[str], parts: list[tuple[float, float]], dtype: Any) -> None:
+    def program(z: Any) -> Any:
+        for name in names:
+            z = SMOOTH[name](z)
+        return z
+
+    report = check(program, np.array([complex(*p) for p in parts], dtype))
+    assert report.ok, f"{names}: {report.summary()}"
 
 
 A = np.array([[2 + 1j, 0.5j, 1], [0.25, 3 - 1j, -1j], [1j, 0.5, 2.5]])
