@@ -101,21 +101,21 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     )
     forward, backward = forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
     # The parts of a factorisation are accurate against their largest element.
-    own: Any = (
+    committed: Any = (
         tuple([forward * spacing(_largest(v), dtype) for v in y])
         if isinstance(y, tuple)
         else forward * spacing(_largest(y) if prim.name in _BY_NORM else y, dtype)
     )
     terms = _TERMS.get(prim.name)
     if terms is not None:
-        return own + backward * unit * terms(*values, **params)
+        return committed + backward * unit * terms(*values, **params)
     if backward == 0 or prim.variadic or prim.kind == "custom":
-        return own
+        return committed
     if prim.name in _BY_ELIMINATION:
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         magnitudes = [_row_size(v) if _is_float(v) and v.ndim > 1 else v for v in magnitudes]
     moves = [backward * unit * v if _is_float(v) else None for v in magnitudes]
-    return _plus(own, _carried(prim, moves, values, y, params))
+    return _plus(committed, _carried(prim, moves, values, y, params))
 
 
 _FEW = 8

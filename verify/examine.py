@@ -119,9 +119,7 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
     return _compared(program, seeds, got, order, locally, report)
 
 
-def _compared(
-    program: Program, seeds: list[Any], got: list[Any], order: int, locally: bool, report: Report
-) -> Report:
+def _compared(program: Program, seeds: list[Any], got: list[Any], order: int, locally: bool, report: Report) -> Report:
     """The comparison itself, at rising precision."""
     undecided: Finding | None = None
     tied: list[Any] = []

@@ -57,7 +57,8 @@ class _Field:
         return total, whole if total else {}
 
     def _product(self, parts: list[Fraction]) -> Fraction:
-        above, whole = self.ring.one, {}
+        above = self.ring.one
+        whole: Denominator = {}
         for a, below in parts:
             above = above * a
             for factor, n in below.items():

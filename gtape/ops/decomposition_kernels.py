@@ -56,7 +56,7 @@ def full_rank(a: Array) -> bool:
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors as columns, from the lower triangle."""
     check_square(a)
-    return _factored(lambda x: tuple(np.linalg.eigh(x)), a)  # type: ignore[return-value]
+    return _factored(lambda x: tuple(np.linalg.eigh(x)), a)
 
 
 def _svd(a: Array) -> tuple[Array, Array, Array]:
@@ -66,12 +66,12 @@ def _svd(a: Array) -> tuple[Array, Array, Array]:
 
 def svd(a: Array) -> tuple[Array, Array, Array]:
     """Singular values in descending order, left and right singular vectors as columns."""
-    return _factored(_svd, a)  # type: ignore[return-value]
+    return _factored(_svd, a)
 
 
 def qr(a: Array) -> tuple[Array, Array]:
     """Orthonormal columns and an upper triangle."""
-    return _factored(lambda x: tuple(np.linalg.qr(x)), a)  # type: ignore[return-value]
+    return _factored(lambda x: tuple(np.linalg.qr(x)), a)
 
 
 def complement(u: Array) -> Array:

@@ -386,7 +386,7 @@ def tridiagonal_solve(
             f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
         )
     x = _invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
-    return _reshape(x, shape=sb[:-1]) if vector else x  # type: ignore[no-any-return]
+    return _reshape(x, shape=sb[:-1]) if vector else x
 
 
 def _compact(diagonals: Any, form: str) -> Tensor:
@@ -477,7 +477,7 @@ def banded_triangular_solve(
     if vector:
         b = _reshape(b, shape=(*b._aval.shape, 1))
     x = triangular_solve(whole, b, lower=lower, adjoint=adjoint)
-    return _reshape(x, shape=x._aval.shape[:-1]) if vector else x  # type: ignore[no-any-return]
+    return _reshape(x, shape=x._aval.shape[:-1]) if vector else x
 
 
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -89,11 +89,7 @@ _unit = primitive(
 _norm = primitive(
     "norm",
     _norm_kernel,
-    (
-        lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis)
-        ),
-    ),
+    (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.unit_vector(x, axis=axis), axis=axis, keepdims=keepdims),),
     params=("axis", "keepdims"),
     batched=True,
@@ -161,7 +157,8 @@ def norm(
     ----------
     tensor : floating-point tensor, any shape
     ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
-        A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum).
+        A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum), 2
+        (largest singular value).
     axis : int or pair of int, optional
         One axis for vectors, two for matrices; by default all elements are one vector.
     keepdims : bool, optional
@@ -177,8 +174,6 @@ def norm(
     ------
     ValueError
         For an order that does not exist, or axes that are no vector or matrix.
-    gtape.errors.UnimplementedError
-        For the matrix norm of order 2.
 
     Examples
     --------
@@ -201,9 +196,7 @@ def norm(
         if ord in ("euclidean", "fro"):
             return reduce_euclidean_norm(t, [rows, columns], keep)
         if ord == 2:
-            raise UnimplementedError(
-                "the matrix norm of order 2 needs singular values, which gtape does not have yet: use 'fro', 1 or inf"
-            )
+            return _spectral_norm(t, rows, columns, keep)
         inner, outer = (rows, columns) if ord == 1 else (columns, rows)
         sums = reduce_sum(REGISTRY["abs"](t), inner, True)
         greatest = reduce_max(sums, outer, True)
@@ -222,6 +215,16 @@ def norm(
     if ord == math.inf:
         return reduce_max(REGISTRY["abs"](t), axis, keep)
     return _p_norm(t, float(ord), axes_of(axis, t.ndim), keep)
+
+
+def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
+    from gtape.ops.spectral import svd
+
+    others = [a for a in range(t.ndim) if a not in (rows, columns)]
+    s = svd(REGISTRY["transpose"](t, perm=(*others, rows, columns)), compute_uv=False)
+    greatest = s[..., 0]
+    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._aval.shape)])
+    return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest  # type: ignore[no-any-return]
 
 
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:

@@ -231,7 +231,7 @@ def _svd(W: Any, a: Any) -> tuple[Any, Any, Any]:
     made = [_svd_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
     parts = list(zip(*made, strict=True)) or [(), (), ()]
     shapes = ((k,), (m, k), (n, k))
-    return tuple(_stack(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))  # type: ignore[return-value]
+    return tuple(_stack(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))
 
 
 def _svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
