@@ -511,6 +511,8 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     def call(*args: Any, name: str | None = None, **words: Any) -> Any:
         if len(args) > n:
             extra = args[n:]
+            if len(extra) == len(params) + 1 and (extra[-1] is None or isinstance(extra[-1], str)):
+                extra = extra[:-1]  # TensorFlow's `name`
             if len(extra) > len(params):
                 raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
             words.update(zip(params, extra, strict=False))

@@ -135,6 +135,11 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
     """Matrix product over the last two axes.
@@ -148,6 +153,10 @@ def matmul(
         Swap the last two axes of that argument first.
     adjoint_a, adjoint_b : bool
         Swap them and conjugate; the same as transposing for real numbers.
+    a_is_sparse, b_is_sparse, grad_a, grad_b : bool
+        TensorFlow's hints; ignored.
+    output_type : dtype, optional
+        Of the product, for small integers: both arguments are cast to it first.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -170,6 +179,10 @@ def matmul(
     """
     if a.__class__ is not Tensor or b.__class__ is not Tensor:
         a, b = operands(a, b)
+    if output_type is not None:
+        from gtape.ops.creation import cast
+
+        a, b = cast(a, output_type), cast(b, output_type)
     if len(a._aval.shape) < 2 or len(b._aval.shape) < 2:
         _matrix(a, "the first argument", "matmul")
         _matrix(b, "the second argument", "matmul")
@@ -226,6 +239,8 @@ def matvec(
     b: Any,
     transpose_a: bool = False,
     adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
     """Matrix times vector over the last axes.
@@ -236,6 +251,8 @@ def matvec(
     b : tensor, shape [..., k]
     transpose_a, adjoint_a : bool
         Transpose the matrix first.
+    a_is_sparse, b_is_sparse : bool
+        TensorFlow's hints; ignored.
     name : str, optional
         Ignored; TensorFlow has it.
 

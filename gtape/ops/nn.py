@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from gtape import errors
 from gtape.dispatch import operands
+from gtape.ops.axes import axes_of
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.reduction import _sum
 from gtape.ops.shape import _broadcast_to, _reshape
 from gtape.ops.softmax import _cross_entropy_primitive, _log_softmax_primitive, _softmax_primitive
 from gtape.primitive import REGISTRY, elementwise
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = [
     "bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "log_softmax", "moments",
@@ -425,8 +427,8 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     return REGISTRY["add"](x, b)  # type: ignore[no-any-return]
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
-    """``x / sqrt(max(sum(x ** 2), epsilon))`` along some axes.
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
+    """``x / sqrt(max(sum(x ** 2), epsilon))`` along some axes, without overflow.
 
     Parameters
     ----------
@@ -437,6 +439,8 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         Lower bound of the sum of squares.
     name : str, optional
         Ignored; TensorFlow has it.
+    dim : int or sequence of int, optional
+        TensorFlow's old name of `axis`.
 
     Returns
     -------
@@ -456,8 +460,17 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     from gtape.ops.reduction import reduce_sum
 
     t = convert_to_tensor(x)
-    total = reduce_sum(REGISTRY["square"](t), axis=axis, keepdims=True)
-    return t * REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))  # type: ignore[no-any-return]
+    along = dim if axis is None else axis
+    if t._aval.dtype.kind != "f":
+        total = reduce_sum(REGISTRY["square"](t), axis=along, keepdims=True)
+        return t * REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))  # type: ignore[no-any-return]
+    axes = axes_of(along, len(t._aval.shape))
+    least = math.sqrt(epsilon)
+    length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
+    long = np.broadcast_to(np.asarray(length._value) >= least, t._aval.shape)
+    if long.all():
+        return REGISTRY["unit_vector"](t, axis=axes)  # type: ignore[no-any-return]
+    return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)  # type: ignore[no-any-return]
 
 
 def moments(
