@@ -189,6 +189,9 @@ class ForwardAccumulator:
             r = primal._record = record.leaf()
         elif r[PULL] is None:
             r[COT] = LEAF
+        else:  # a result of a tape, whose record now holds more than its short way expects
+            for other in r[TAPES].sessions:
+                other.shared = True
         _set_tangent(r, self._session, tangent)
         self._primals.append(weakref.ref(primal))
         if self._mode:

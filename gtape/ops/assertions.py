@@ -81,7 +81,7 @@ def _summary(x: Any, summarize: Any) -> str:
     return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
 
 
-def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:  # noqa: N802
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
     """Raise unless a condition holds.
 
     Parameters
@@ -306,6 +306,11 @@ def _rank_error(text: str, message: Any) -> ValueError:
     return ValueError(f"{message}. {text}" if message else text)
 
 
+def _rank_of(x: Any) -> str:
+    t = as_operand(x)
+    return f"Received rank {t.ndim}, shape {t.shape}"
+
+
 def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has a given number of axes.
 
@@ -343,9 +348,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
     """Raise ValueError unless a tensor has at least `rank` axes."""
     have = as_operand(x).ndim
     if have < int(rank):
-        raise _rank_error(
-            f"Tensor must have rank at least {int(rank)}. Received rank {have}, shape {as_operand(x).shape}", message
-        )
+        raise _rank_error(f"Tensor must have rank at least {int(rank)}. {_rank_of(x)}", message)
 
 
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
@@ -383,7 +386,8 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     Parameters
     ----------
     shapes : list of (tensor, shape) or dict
-        A shape is a sequence of sizes: an int, a letter or other symbol, or None for any. A leading ``...`` stands for any axes.
+        A shape is a sequence of sizes: an int, a letter or other symbol, or None for any. A leading ``...`` stands for
+        any axes.
     data, summarize, name
         TensorFlow has them; they change nothing.
     message : str, optional
@@ -452,7 +456,7 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
 
 
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DType:
-    """The floating-point dtype that all tensors have; ValueError where they do not have one, float32 where none is given."""
+    """The floating-point dtype that all tensors have, float32 without any; ValueError where they do not have one."""
     found = None if dtype is None else dtypes.as_dtype(dtype)
     for t in tensors or ():
         if t is None:
@@ -469,7 +473,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
 
 def assert_proper_iterable(values: Any) -> None:
-    """Raise TypeError for what can be iterated over but hardly was meant to: tensors, arrays, strings; and for the rest."""
+    """Raise TypeError for what cannot be iterated over, and for what hardly was meant to: tensors, arrays, strings."""
     if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)):
         raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values).__name__}')
     if not hasattr(values, "__iter__"):

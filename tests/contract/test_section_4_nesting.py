@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import weakref
 from collections.abc import Iterator
@@ -362,3 +363,31 @@ def test_gradient_with_the_outer_tape_paused_is_a_constant_to_it() -> None:
             dy = inner.gradient(y, x)
         z = dy * x
     assert outer.gradient(z, x).numpy() == 27.0
+
+
+# ---------------------------------------------------------------- tapes one after the other
+
+
+def test_a_tape_that_watches_another_tape_s_result_leaves_that_tape_usable() -> None:
+    x = tf.constant(2.0)
+    with tf.GradientTape() as first:
+        first.watch(x)
+        y = x * x
+        z = tf.exp(y)
+    with tf.GradientTape() as second:
+        second.watch(y)
+        w = y * y
+    assert second.gradient(w, y).numpy() == 8.0
+    assert first.gradient(z, x).numpy() == pytest.approx(4.0 * math.exp(4.0), rel=1e-6)
+
+
+def test_an_accumulator_on_a_tape_s_result_leaves_that_tape_usable() -> None:
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        z = y * y
+    with tf.autodiff.ForwardAccumulator(y, tf.constant(1.0)) as acc:
+        w = y * y
+    assert acc.jvp(w).numpy() == 8.0
+    assert tape.gradient(z, x).numpy() == 32.0
