@@ -22,7 +22,7 @@ __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
 def _stack(parts: list[Tensor]) -> Tensor:
     from gtape.ops.shape import stack
 
-    return stack(parts)  # type: ignore[no-any-return]
+    return stack(parts)
 
 
 def _callable(fn: Any) -> None:

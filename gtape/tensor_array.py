@@ -207,13 +207,13 @@ class TensorArray:
             return wrap(np.zeros((0, *rest), self._dtype))
         from gtape.ops.shape import stack
 
-        return stack(self._all())  # type: ignore[no-any-return]
+        return stack(self._all())
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at `indices` along a new first axis."""
         from gtape.ops.shape import stack
 
-        return stack([self._present(int(i)) for i in convert_to_tensor(indices).numpy()])  # type: ignore[no-any-return]
+        return stack([self._present(int(i)) for i in convert_to_tensor(indices).numpy()])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements one behind the other along their first axis."""

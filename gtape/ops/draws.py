@@ -111,7 +111,7 @@ def shape_of_draw(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-_WIDE = {np.dtype(np.float64): np.float64, np.dtype(np.float32): np.float32}
+_WIDE: dict[Any, Any] = {np.dtype(np.float64): np.float64, np.dtype(np.float32): np.float32}
 
 
 def normal_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -39,9 +39,10 @@ _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6)
 @cache
 def _rule() -> tuple[Any, Any]:
     """Nodes and weights on [0, 1], closer where most of the integrals lies: Gauss and Legendre's rule in the root."""
-    x = np.polynomial.legendre.leggauss(_NODES)[0].astype(_LONG)
+    x: Any = np.polynomial.legendre.leggauss(_NODES)[0].astype(_LONG)
     for _ in range(3):
-        before, now = np.ones_like(x), x
+        before: Any = np.ones_like(x)
+        now = x
         for k in range(2, _NODES + 1):
             before, now = now, ((2 * k - 1) * x * now - (k - 1) * before) / k
         slope = _NODES * (before - x * now) / (1 - x * x)

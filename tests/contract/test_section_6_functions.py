@@ -84,7 +84,7 @@ def test_function_lets_exceptions_through_and_leaves_no_tape_behind() -> None:
 
 @pytest.mark.parametrize("call", [tf.gradients, tf.hessians])
 def test_outside_a_function_they_name_the_tape(call: Any) -> None:
-    with pytest.raises(RuntimeError, match="not supported when eager execution is enabled.*GradientTape"):
+    with pytest.raises(RuntimeError, match=r"not supported when eager execution is enabled.*GradientTape"):
         call(C, C)
 
 

@@ -84,7 +84,9 @@ def test_clip_by_global_norm_is_differentiable() -> None:
 
 def test_global_norm_skips_none_and_has_slope_zero_at_zero() -> None:
     assert tf.linalg.global_norm([tf.constant([3.0]), None, tf.constant([[4.0]])]).numpy() == 5.0
-    np.testing.assert_allclose(tf.linalg.global_norm([tf.constant([3e200, 4e200], tf.float64)]).numpy(), 5e200, rtol=1e-15)
+    np.testing.assert_allclose(
+        tf.linalg.global_norm([tf.constant([3e200, 4e200], tf.float64)]).numpy(), 5e200, rtol=1e-15
+    )
     x = tf.Variable([0.0])
     with tf.GradientTape() as tape:
         y = tf.linalg.global_norm([x])
