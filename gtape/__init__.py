@@ -54,6 +54,9 @@ _NAMESPACES = frozenset({
     "test", "verify",
 })  # fmt: skip
 
+# Parts of Keras that TensorFlow has at its top level too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
+_FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
+
 __all__ = [
     "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
     "VerificationError", "as_dtype", "autodiff", "constant", "convert_to_tensor", "custom_gradient", "dtypes",
@@ -81,6 +84,8 @@ def executing_eagerly() -> Any:
 def _find(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(importlib.import_module(_HOME_OF[name]), name)
+    if name in _FROM_KERAS:
+        return importlib.import_module(f"gtape.keras.{name}")
     if name == "print":
         return importlib.import_module("gtape.printing").print_v2
     # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
@@ -105,4 +110,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from gtape import catalogue, dtypes
 
-    return sorted({*globals(), *_HOME_OF, *_NAMESPACES, "print", *dtypes.__all__, *catalogue.names_in()})
+    return sorted({*globals(), *_HOME_OF, *_NAMESPACES, *_FROM_KERAS, "print", *dtypes.__all__, *catalogue.names_in()})

@@ -390,9 +390,12 @@ class Layer(Module):
 
     def add_loss(self, loss: Any) -> None:
         """Add a penalty that was computed during `call`; it appears in `losses` until the next call."""
-        self._losses.extend(nest.flatten(loss))
         context = _CALL.get()
-        (self._added if context is None else context.added).append(self)
+        added = self._added if context is None else context.added
+        if all(layer is not self for layer in added):
+            self._losses.clear()  # they are of a call on its own, or in another model
+            added.append(self)
+        self._losses.extend(nest.flatten(loss))
 
     @property
     def losses(self) -> list[Any]:
