@@ -181,7 +181,7 @@ def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], ste
             found[s] = objects(np.frompyfunc(lambda a, b: (a - b).mid(), 2, 1)(found[s], move))
         largest = _largest(np.concatenate(list(moves.values())))
         scale = _largest(np.concatenate([found[s] for s in moves]))
-        if largest <= arb(2) ** (8 - ctx.prec) * (1 + scale):
+        if largest <= arb(2) ** (8 - ctx.prec) * scale:
             return
         if last is not None and not largest < last / 2:  # at the end of what wide inputs allow, or it diverges
             return
