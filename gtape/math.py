@@ -24,10 +24,14 @@ _SHARED = frozenset({"l2_normalize", "log_softmax", "softmax"})
 
 
 def __getattr__(name: str) -> Any:
+    if name == "special":
+        from gtape import special
+
+        return special
     value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*names_in("math"), *_ALIASES, *_SHARED})
+    return sorted({*names_in("math"), *_ALIASES, *_SHARED, "special"})

@@ -106,6 +106,8 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
     reads : tuple of frozenset
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+    limit : float
+        ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     complex : bool, callable or str
@@ -116,7 +118,7 @@ class Primitive:
 
     __slots__ = (
         "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
-        "ints", "jvp", "kernel", "kind", "kinks", "module", "name", "outputs", "params", "partials", "plans",
+        "ints", "jvp", "kernel", "kind", "kinks", "limit", "module", "name", "outputs", "params", "partials", "plans",
         "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps",
         "variadic", "vjp",
     )  # fmt: skip
@@ -148,6 +150,7 @@ class Primitive:
         self.holds_zero: bool = data.pop("holds_zero", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
+        self.limit: float = data.pop("limit", 4.0)
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))

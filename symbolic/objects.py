@@ -51,7 +51,8 @@ class ObjectWorld:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
             try:
-                out = np.frompyfunc(function, len(arrays), 1)(*arrays)
+                with np.errstate(all="ignore"):  # flags that flint leaves behind say nothing
+                    out = np.frompyfunc(function, len(arrays), 1)(*arrays)
             except TypeError:  # a complex ball is no argument of a function of real ones
                 if not any(map(has_complex, arrays)):
                     raise

@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.verify.partials import LIMIT, Key, distance, exact_partials, keys_of, kink_allowance, root_allowance
+from gtape.verify.partials import (
+    LIMIT,
+    Key,
+    distance,
+    exact_partials,
+    keys_of,
+    kink_allowance,
+    limit_of,
+    root_allowance,
+)
 from gtape.verify.points import climb, points_for
 from gtape.verify.subjects import Subject, subjects
 
@@ -113,7 +122,7 @@ class _Tally:
 
     def _excuse(self, subject: Subject, xs: list[Any], key: Key, got: Any, score: Any, dtype: Any) -> None:
         """Clear the score of what the rules for kinks and roots let pass, from the worst on until one stays."""
-        high = np.flatnonzero(score > LIMIT)
+        high = np.flatnonzero(score > limit_of(subject.prim, dtype))
         high = high[np.argsort(-score[high], kind="stable")]
         for start in range(0, len(high), _CHUNK):
             chunk = high[start : start + _CHUNK]
@@ -135,7 +144,7 @@ class _Tally:
         return Row(
             str(subject), subject.prim.name, ",".join(map(str, key)), len(key), np.dtype(dtype).name,
             self.points, self.worst, self.where, self.got, self.exact, self.at_roots, self.worst_at_roots,
-            self.at_kinks, self.open, "correct" if self.worst <= LIMIT else "unstable",
+            self.at_kinks, self.open, "correct" if self.worst <= limit_of(subject.prim, dtype) else "unstable",
         )  # fmt: skip
 
 

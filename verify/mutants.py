@@ -70,13 +70,17 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
         if interval is BOOLEAN:
             arrays.append(np.array([True, False, True, True, False]))
             continue
+        if interval.whole:
+            arrays.append(rng.integers(max(interval.lo, 0), min(interval.hi, 3) + 1, 5).astype(dtype))
+            continue
         low, high = max(interval.lo, -3.0), min(interval.hi, 3.0)
         x = rng.uniform(low + 0.2, high - 0.2, 5)
         if interval.lo == -np.inf and interval.hi == np.inf:
             x = rng.uniform(0.2, 1.2, 5) * np.array([1, -1, 1, -1, 1])
         arrays.append(x.astype(dtype))
     if prim.domain.where is not None or prim.name.startswith(("hypot", "pow")):
-        arrays = [np.abs(a) + a.dtype.type(0.1) for a in arrays]
+        whole = [interval.whole for interval in prim.domain.intervals]
+        arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
     if prim.name == "clip_by_value":
         arrays = [np.array([-2.0, 0.1, 2.0, 0.2, -1.5]), np.full(5, -1.0), np.full(5, 1.0)]
         arrays = [a.astype(dtype) for a in arrays]

@@ -24,9 +24,15 @@ from gtape.verify.points import steps, unsteps
 from gtape.verify.subjects import Subject
 from gtape.verify.ulp import spacing
 
-__all__ = ["LIMIT", "Exact", "distance", "exact_partials", "keys_of", "kink_allowance", "root_allowance"]
+__all__ = ["LIMIT", "Exact", "distance", "exact_partials", "keys_of", "kink_allowance", "limit_of", "root_allowance"]
 
 LIMIT = 4.0  # ULP: what every elementwise derivative keeps to
+
+
+def limit_of(prim: Any, dtype: Any) -> float:
+    """How many ULP the derivatives of a primitive may be off: 4, or what float64 allows where it declares more."""
+    return float(prim.limit) if np.dtype(dtype).itemsize == 8 else LIMIT
+
 
 _PRECISIONS = (160, 640, 2560, 10240)
 _ACCURATE = 72  # bits: the enclosure is then 2**-19 ULP wide at most
@@ -319,7 +325,8 @@ def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
     value = np.asarray(got, dtype=np.float64)
     if not np.isfinite(value).any():
         return np.zeros(n, dtype=bool)
-    floats = [i for i in range(len(xs)) if xs[i].dtype.kind == "f"]
+    whole = [interval.whole for interval in subject.prim.domain.intervals]
+    floats = [i for i in range(len(xs)) if xs[i].dtype.kind == "f" and not whole[i]]
     shifts = np.stack(np.meshgrid(*[[-2.0, 2.0]] * len(floats), indexing="ij"), -1).reshape(-1, len(floats))
     with np.errstate(all="ignore"):
         for shift in shifts:
@@ -336,7 +343,8 @@ def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
             moved[i] = x + step
             slope = (exact_partials(subject, moved, [key])[key].high - here) / step
             newton = -here / slope
-            moved[i] = x + 2 * newton
+            least = 2 * spacing(x, dtype)  # a root may be nearer than any number is
+            moved[i] = x + np.where(np.abs(2 * newton) < least, np.copysign(least, newton), 2 * newton)
             beyond = exact_partials(subject, moved, [key])[key].high
             beside |= (np.abs(newton) <= np.abs(x) / 8) & (x != 0) & (np.sign(beyond) * np.sign(here) <= 0)
         # a rounding of the result itself comes on top

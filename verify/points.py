@@ -113,16 +113,25 @@ def _approaches(marks: list[float], dtype: Any, rng: np.random.Generator, n: int
     return (at + away * np.where(at == 0, 1.0, np.abs(at))).astype(dtype)
 
 
+def _whole(interval: Interval, dtype: Any, rng: np.random.Generator, n: int) -> Any:
+    """Whole numbers of an interval, small ones most often."""
+    x = np.rint(_moderate(interval, dtype, rng, n))
+    return np.clip(x, max(interval.lo, -(2.0**20)), min(interval.hi, 2.0**20)).astype(dtype)
+
+
 def _inside(interval: Interval, x: Any) -> Any:
     above = (x > interval.lo) | ((x == interval.lo) & (not interval.open_lo))
     below = (x < interval.hi) | ((x == interval.hi) & (not interval.open_hi))
-    return above & below & ~np.isin(x, interval.holes) & np.isfinite(x)
+    inside = above & below & ~np.isin(x, interval.holes) & np.isfinite(x)
+    return inside & (x == np.rint(x)) if interval.whole else inside
 
 
 def _column(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: int, around: int) -> Any:
     interval = prim.domain.intervals[i]
     if interval is BOOLEAN:
         return rng.integers(0, 2, n).astype(dtype)
+    if interval.whole:
+        return _whole(interval, dtype, rng, n)
     marks = landmarks(prim, i, dtype)
     # the declared points, then a few around where any function of this dtype may saturate
     near = [neighbours(p, dtype, around) for p in marks]
@@ -184,6 +193,8 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
         for i, interval in enumerate(prim.domain.intervals):
             if interval is BOOLEAN:
                 tied[i] = rng.integers(0, 2, n // 4).astype(dtype)
+            elif interval.whole:
+                tied[i] = _whole(interval, dtype, rng, n // 4)
         together = [np.concatenate(c) for c in zip(free, marked, tied, strict=True)]
         keep = np.ones(len(together[0]), dtype=bool)
         for interval, c in zip(prim.domain.intervals, together, strict=True):
@@ -210,6 +221,8 @@ def _some(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: int,
     interval = prim.domain.intervals[i]
     if interval is BOOLEAN:
         return rng.integers(0, 2, n).astype(dtype)
+    if interval.whole:
+        return _whole(interval, dtype, rng, n)
     marks = landmarks(prim, i, dtype)
     pool = np.concatenate([neighbours(p, dtype, around) for p in marks] + [np.array(marks, dtype=dtype)] * 8)
     half = rng.choice(pool, n)
@@ -231,7 +244,7 @@ def climb(prim: Primitive, best: list[Any], dtype: Any, n: int, rng: np.random.G
     made = []
     for i, interval in enumerate(prim.domain.intervals):
         x = best[i][pick]
-        if interval is BOOLEAN:
+        if interval is BOOLEAN or interval.whole:
             made.append(x)
             continue
         reach = np.exp2(rng.uniform(0, np.finfo(dtype).nmant + 2, n)).astype(np.int64)

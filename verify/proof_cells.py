@@ -211,6 +211,9 @@ def breakpoints(prim: Primitive, params: dict[str, Any], arity: int) -> list[Any
 
 def _between(cuts: list[Any], interval: Interval, index: int) -> Iterator[Any]:
     """One point in each gap between the cuts and beyond them, at another place in the gap for each argument."""
+    if interval.whole:
+        yield from (sp.Integer(n) for n in (1, 2, 3) if n in interval)
+        return
     share = (sp.Rational(4, 7), sp.Rational(3, 11), sp.Rational(9, 13))[index % 3]
     ends = [cuts[0] - 2, *cuts, cuts[-1] + 2]
     for lo, hi in itertools.pairwise(ends):

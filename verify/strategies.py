@@ -102,6 +102,9 @@ def floats_for(
         raise ValueError(f"interval must be a gtape.domains.Interval, not {interval!r}")
     dtype = _dtype(dtype)
     f = np.finfo(dtype)
+    if interval.whole:
+        bound = 2 ** int(f.nmant)
+        return st.integers(int(max(interval.lo, -bound)), int(min(interval.hi, bound))).map(float)
     top = float(f.max)
     points = _numbers("special", special) + _numbers("kinks", kinks)
     points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]

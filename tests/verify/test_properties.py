@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gtape import catalogue
 from gtape.primitive import REGISTRY
-from gtape.verify.partials import LIMIT, distance, exact_partials, keys_of, kink_allowance, root_allowance
+from gtape.verify.partials import distance, exact_partials, keys_of, kink_allowance, limit_of, root_allowance
 from gtape.verify.strategies import Call, arguments
 from gtape.verify.subjects import Subject
 from gtape.verify.trials import MODES, trial
@@ -33,8 +33,8 @@ def few(share: int) -> int:
 
 
 def outside(subject: Subject, xs: list[Any], key: Any, got: Any, exact: Any, dtype: Any) -> Any:
-    """Where a derivative is off by more than 4 ULP, and no rule for roots or kinks covers it."""
-    bad = np.flatnonzero(distance(got, exact, dtype) > LIMIT)
+    """Where a derivative is off by more than it may be (4 ULP), and no rule for roots or kinks covers it."""
+    bad = np.flatnonzero(distance(got, exact, dtype) > limit_of(subject.prim, dtype))
     for rule in (kink_allowance, root_allowance):
         if len(bad):
             value = None if got is None else np.asarray(got)[bad]
