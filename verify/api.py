@@ -13,7 +13,7 @@ from gtape.errors import UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
 from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, to_float
-from gtape.symbolic.program import Program, as_input, build
+from gtape.symbolic.program import Node, Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.verify.examine import PRECISIONS, examine
@@ -543,7 +543,7 @@ def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], s
             try:
                 for node in program.nodes:
                     if node.index not in oracle.env:
-                        oracle.env[node.index] = oracle._value(node, oracle.env)
+                        oracle.env[node.index] = _decided_here(oracle, node)
                 made = oracle.replay()[s]
                 if made is None:
                     return None
@@ -551,6 +551,18 @@ def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], s
             except ArithmeticError:
                 return None
     return min(sides), max(sides)
+
+
+def _decided_here(oracle: Oracle, node: Node) -> Any:
+    """The value of a node beside the recorded point: comparisons and places are decided anew there."""
+    from gtape.verify.oracle import BALLS
+
+    if node.kind == "op" and not node.prim.differentiable and (node.prim.kinks or node.prim.kind == "elementwise"):
+        output = node.output if isinstance(node.output, np.ndarray) else np.asarray(node.output)
+        if output.dtype.kind in "biu" and node.name != "cast":
+            exact = getattr(BALLS, node.prim.name)(*[oracle.env[i] for i in node.inputs], **node.params)
+            return np.asarray(exact).astype(output.dtype)
+    return oracle._value(node, oracle.env)
 
 
 def _lifted(value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import gtape as tf
 from gtape.primitive import REGISTRY
-from gtape.verify import check
+from gtape.verify import check, judge
 from gtape.verify.mutants import planted_kernel
 
 X = np.array([[0.5, 2.0, -1.0, 2.0], [3.0, 0.25, 3.0, 1.0]])
@@ -50,3 +50,19 @@ def test_a_tie_that_rounding_made_is_conditioning(reduce: Any) -> None:
     x = tf.constant(np.array([0.1, 0.2, 0.30000000000000004]))
     report = check(lambda v: reduce(tf.stack([v[0] + v[1], v[2]])), x)
     assert report.ok and report.verdict == "conditioning"
+
+
+TIES: dict[str, Any] = {
+    "max_pool": lambda v: tf.nn.max_pool1d(tf.reshape(v, [1, 2, 1]), 2, 2, "VALID"),
+    "sort": lambda v: tf.sort(v)[-1],
+    "where": lambda v: tf.where(v[0] > v[1], v[0], v[1]),
+}
+
+
+@pytest.mark.parametrize("f", TIES.values(), ids=TIES)
+def test_another_choice_at_a_tie_is_a_convention_and_what_lies_beyond_both_is_not_fine(f: Any) -> None:
+    x = tf.constant(np.array([1.0, 1.0]))
+    for claimed in ([1.0, 0.0], [0.0, 1.0], [0.5, 0.5]):
+        report = judge(f, [x], np.array(claimed))
+        assert report.ok, report.summary()
+    assert not judge(f, [x], np.array([2.0, -1.0])).ok
