@@ -206,7 +206,9 @@ def gather(
         )
     check_range(where_, shape[a], "gather")
     if not b:
-        prim = _gather if a else _gather_rows
+        # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
+        spelt = 0 if axis is None else scalar_int(axis)
+        prim = _gather if spelt else _gather_rows
         return prim(t, wrap(where_), axis=a - len(shape), size=shape[a])  # type: ignore[no-any-return]
     # Batches become one long axis: the index of the batch is added to each index.
     batch = int(np.prod(shape[:b]))

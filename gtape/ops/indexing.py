@@ -203,6 +203,8 @@ def _entry(e: Any, axis: int, n: int) -> Any:
         if bounds.step == 0:
             raise InvalidArgumentError(f"the step of the slice of axis {axis} must not be 0")
         start, stop, step = bounds.indices(n)
+        if start < 0:  # before the first element, going back: nothing
+            return (0, 0, 1)
         return (start, None if stop < 0 else stop, step)
     i = _place_in_key(e)
     if not -n <= i < n:
@@ -312,6 +314,8 @@ def strided_slice(
         elif new_axis_mask >> i & 1:
             key.append(None)
         elif shrink_axis_mask >> i & 1:
+            if s < 0:
+                raise InvalidArgumentError("only stride 1 allowed on non-range indexing")
             key.append(b)
         else:
             key.append(_python_slice(None if begin_mask >> i & 1 else b, None if end_mask >> i & 1 else e, s))

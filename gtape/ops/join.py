@@ -490,9 +490,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Raises
     ------
     ValueError
-        When there is not one number for each element of the axis.
+        When there is not one number for each element of the axis, or the axis is out of range.
     gtape.errors.InvalidArgumentError
-        When a number is negative, or the axis out of range.
+        When a number is negative.
 
     Examples
     --------
@@ -506,6 +506,8 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         axis = 0
     elif not t._aval.shape:
         t = REGISTRY["reshape"](t, shape=(1,))
+    if not -t.ndim <= scalar_int(axis) < t.ndim:
+        raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._aval.tensor_shape}")
     a = one_axis(axis, t.ndim)
     shape = t._aval.shape
     times = static_ints(repeats)

@@ -213,6 +213,8 @@ def _product(t: Tensor, ids: Any, n: int) -> Tensor:
     shape = t._aval.shape
     rows = shape[0]
     rest = shape[1:]
+    if not rows:  # the product of nothing, connected with what it is the product of
+        return REGISTRY["add"](_sum(t, ids, n), wrap(np.ones((n, *rest), t._aval.dtype)))  # type: ignore[no-any-return]
     counts = np.bincount(ids, minlength=n)
     order = np.argsort(ids, kind="stable")
     starts = np.cumsum(counts) - counts

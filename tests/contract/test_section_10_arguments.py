@@ -190,6 +190,7 @@ def test_unique_names_its_parts() -> None:
         (lambda: tf.meshgrid([1], [1], indexing="yx"), ValueError),
         (lambda: tf.roll(X, [1, 2], [0]), IAE),
         (lambda: tf.strided_slice(X, [0, 0], [2]), IAE),
+        (lambda: tf.strided_slice(X, [1], [0], [-1], shrink_axis_mask=1), IAE),
         (lambda: tf.where(True), IAE),
         (lambda: tf.where([1.0], [1.0], [2.0]), IAE),
         (lambda: tf.where([True], [1.0]), ValueError),
@@ -309,6 +310,7 @@ def test_a_lookup_of_rows_gives_slices_and_other_picks_are_dense() -> None:
     for f, sparse in (
         (lambda: tf.gather(x, [1, 1]), True),
         (lambda: tf.gather(x, [1, 1], axis=1), False),
+        (lambda: tf.gather(x, [1, 1], axis=-2), False),
         (lambda: tf.gather(x, [[1], [1]], batch_dims=1), False),
         (lambda: tf.gather_nd(x, [[1, 1]]), False),
         (lambda: tf.dynamic_partition(x, [0, 1], 2), False),
@@ -318,6 +320,11 @@ def test_a_lookup_of_rows_gives_slices_and_other_picks_are_dense() -> None:
         with tf.GradientTape() as tape:
             y = f()
         assert isinstance(tape.gradient(y, x), tf.IndexedSlices) is sparse
+
+
+def test_products_of_no_rows_are_connected() -> None:
+    (g,) = _gradient(lambda x: m.unsorted_segment_prod(x, np.zeros(0, int), 2), np.zeros((0, 2)))
+    assert g == []
 
 
 def test_scalar_mul_scales_indexed_slices() -> None:

@@ -185,6 +185,8 @@ SHAPES = [
 INDICES = [
     Op("indexing by integers and slices", lambda x: x[1, ::-1, 1:3], lambda x: x[1, ::-1, 1:3], (CUBE,)),
     Op("indexing by ellipsis and new axes", lambda x: x[..., tf.newaxis, -1], lambda x: x[..., None, -1], (CUBE,)),
+    Op("indexing backwards from before the start", lambda x: x[:, -9::-1], lambda x: x[:, -9::-1], (MATRIX,)),
+    Op("indexing backwards to the start", lambda x: x[:, 1::-1], lambda x: x[:, 1::-1], (MATRIX,)),
     Op("indexing by a mask", lambda x: x[tf.constant(MASK)], lambda x: x[MASK], (MATRIX,)),
     Op("slice", lambda x: tf.slice(x, [0, 1], [-1, 2]), lambda x: x[:, 1:3], (MATRIX,)),
     Op("strided_slice", lambda x: tf.strided_slice(x, [0, -1], [2, -4], [1, -2]), lambda x: x[:, ::-2], (MATRIX,)),
