@@ -389,6 +389,7 @@ def searchsorted(
         raise InvalidArgumentError(
             f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"
         )
-    rows, looked = np.asarray(a._value).reshape(-1, have[-1]), np.asarray(b._value).reshape(-1, want[-1])
+    count = int(np.prod(have[:-1]))
+    rows, looked = np.asarray(a._value).reshape(count, have[-1]), np.asarray(b._value).reshape(count, want[-1])
     found = [np.searchsorted(r, v, side=side) for r, v in zip(rows, looked, strict=True)]  # type: ignore[call-overload]
     return wrap(np.array(found, dtype=dtypes.np_dtype(out_type)).reshape(want))

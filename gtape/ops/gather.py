@@ -217,7 +217,7 @@ def gather(
     rows = REGISTRY["transpose"](t, perm=order) if a != b else t
     rows = REGISTRY["reshape"](rows, shape=(batch * shape[a], *middle, *rest))
     inner = where_.shape[b:]
-    flat = where_.reshape(batch, -1).astype(np.int64) + shape[a] * np.arange(batch)[:, None]
+    flat = where_.reshape(batch, int(np.prod(inner))).astype(np.int64) + shape[a] * np.arange(batch)[:, None]
     taken = _gather(rows, wrap(flat.reshape(shape[:b] + inner)), axis=-len(rows._aval.shape), size=batch * shape[a])
     if not middle or not inner:
         return taken  # type: ignore[no-any-return]
