@@ -56,6 +56,10 @@ _NAMESPACES = frozenset({
 
 # Parts of Keras that TensorFlow has at its top level too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
 _FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
+_INITIALIZERS = frozenset({
+    "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
+    "zeros_initializer",
+})  # fmt: skip
 
 __all__ = [
     "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
@@ -86,6 +90,8 @@ def _find(name: str) -> Any:
         return getattr(importlib.import_module(_HOME_OF[name]), name)
     if name in _FROM_KERAS:
         return importlib.import_module(f"gtape.keras.{name}")
+    if name in _INITIALIZERS:
+        return getattr(importlib.import_module("gtape.keras.initializers"), name.removesuffix("_initializer"))
     if name == "print":
         return importlib.import_module("gtape.printing").print_v2
     # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
@@ -110,4 +116,5 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from gtape import catalogue, dtypes
 
-    return sorted({*globals(), *_HOME_OF, *_NAMESPACES, *_FROM_KERAS, "print", *dtypes.__all__, *catalogue.names_in()})
+    elsewhere = {*_HOME_OF, *_NAMESPACES, *_FROM_KERAS, *_INITIALIZERS, "print"}
+    return sorted({*globals(), *elsewhere, *dtypes.__all__, *catalogue.names_in()})

@@ -122,7 +122,7 @@ class CustomPull:
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
         if not pairs:
             return None
-        # In TensorFlow's convention both maps are adjoints: the adjoint of grad_fn is J itself, for complex numbers too.
+        # In TensorFlow's convention both are adjoints: the adjoint of grad_fn is J itself, for complex numbers too.
         made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
         return tuple(made) if out.__class__ is tuple else made[0]
 
@@ -502,8 +502,11 @@ def _kept_after(session: Any, records: list[Any]) -> dict[int, Any]:
             continue  # a leaf may stand for the record of the same number, see backprop's anchors
         seen[r[record.SEQ]] = r
         pending.extend(p for p in _origins(r) if p is not None)
-    outlive = lambda r: any(s.live and s is not session for s in r[record.TAPES].sessions)
-    kept = {number: list(r) for number, r in seen.items() if r[record.PULL] is not None and not outlive(r)}
+    kept = {
+        number: list(r)
+        for number, r in seen.items()
+        if r[record.PULL] is not None and not any(s.live and s is not session for s in r[record.TAPES].sessions)
+    }
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None
         if trace is not None:

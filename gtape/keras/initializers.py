@@ -340,6 +340,13 @@ def _names() -> dict[str, Any]:
 _KNOWN = _names()
 
 
+def __getattr__(name: str) -> Any:
+    # Keras has the classes under the names that `get` takes, too: initializers.glorot_uniform(seed=1).
+    if name in _KNOWN:
+        return _KNOWN[name]
+    raise AttributeError(f"module 'gtape.keras.initializers' has no attribute {name!r}")
+
+
 def get(identifier: Any) -> Callable[..., Any]:
     """An initializer.
 

@@ -13,6 +13,10 @@ from gtape.keras.layers.symbolic import Graph, KerasTensor
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
 
+_OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
+_LOOPS = frozenset({"compile", "evaluate", "fit", "test_step", "train_on_batch", "train_step"})
+
+
 class Model(Layer):
     """A layer made of layers: a subclass with `call`, or everything between given inputs and outputs.
 
@@ -120,9 +124,19 @@ class Model(Layer):
         """The shape of the output, None standing for an open size."""
         return _structure_of_shapes(self.output)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _LOOPS:
+            raise AttributeError(
+                f"gtape's models have no `{name}`: write the loop with a GradientTape, an optimizer's apply_gradients "
+                "and gtape.keras.metrics"
+            )
+        if name in _OF_GRAPHS:  # a property that failed ends here
+            raise AttributeError(f"{self.name} is no graph of layers, so it has no `{name}` that is known")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def _need_graph(self) -> Graph:
         if self._graph is None:
-            raise AttributeError(f"{self.name} is no graph of layers, so its inputs and outputs are not known")
+            raise AttributeError(self.name)
         return self._graph
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:

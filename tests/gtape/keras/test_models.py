@@ -152,6 +152,13 @@ def test_a_subclass_holds_its_layers_in_the_order_of_its_attributes() -> None:
         keras.Model()(ROWS)
 
 
+def test_loops_are_to_be_written_with_a_tape() -> None:
+    with pytest.raises(AttributeError, match="no `fit`: write the loop with a GradientTape"):
+        keras.Sequential().fit(ROWS, ROWS)
+    with pytest.raises(AttributeError, match="no attribute 'speed'"):
+        Classifier().speed  # noqa: B018
+
+
 def test_models_can_be_cloned_and_copied() -> None:
     for model in (keras.Sequential([keras.Input((3,)), layers.Dense(2, "tanh"), layers.Dense(1)]), None):
         x: Any = ROWS

@@ -252,3 +252,7 @@ def test_keras_parts_are_found_by_name() -> None:
         keras.nonsense  # noqa: B018
     assert tf.optimizers is keras.optimizers and tf.losses is keras.losses
     assert tf.metrics is keras.metrics and tf.initializers is keras.initializers
+    assert tf.random_normal_initializer is initializers.RandomNormal is initializers.random_normal
+    assert tf.zeros_initializer()([2]).numpy().tolist() == [0.0, 0.0]
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        initializers.nonsense  # noqa: B018
