@@ -23,7 +23,7 @@ __all__ = ["Geometry", "correlate", "correlate_filter", "correlate_input", "outp
 Array = Any
 Sizes = tuple[int, ...]
 
-# Windows are laid out for as many images at a time as fill about this many bytes: they stay in the cache.
+# Windows are laid out for as many images or rows at a time as fill about this many bytes: they stay in the cache.
 _BLOCK = 1 << 18
 
 
@@ -116,34 +116,38 @@ def _windows(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Array:
     return as_strided(x, shape, (first, *along, *within, last), writeable=False)
 
 
-def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[slice, Array]]:
-    """The windows of images as the rows of matrices, some images at a time; each matrix is overwritten by the next."""
-    n, count, width = x.shape[0], math.prod(places), math.prod(taps) * x.shape[-1]
+Part = tuple[slice, slice]
+
+
+def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[Part, Array]]:
+    """The windows of some images, or of some rows of one, as the rows of a matrix, which the next one overwrites.
+
+    With each comes which images and which places along the first spatial axis it has.
+    """
+    n, width = x.shape[0], math.prod(taps) * x.shape[-1]
     reach = _reach(places, taps, geometry)
     own, there = _inside(x.shape[1:-1], reach, geometry)
     whole = _is_whole(x.shape[1:-1], reach, geometry)
     if whole and reach == x.shape[1:-1] == places and x.flags.c_contiguous:
-        yield slice(0, n), x.reshape(n * count, width)  # one tap, no step: no copy
+        yield (slice(0, n), slice(None)), x.reshape(-1, width)  # one tap, no step: no copy
         return
-    step = min(n, max(1, _BLOCK // (count * width * x.dtype.itemsize)))
-    # Two buffers for all blocks: fresh memory for each would cost more in page faults than the copies do.
-    buffer = np.empty((step, *places, *taps, x.shape[-1]), x.dtype)
-    if whole:
-        windows = _windows(x[(slice(None), *own)], taps, places, geometry)
-        for start in range(0, n, step):
-            part = windows[start : start + step]
-            block = buffer[: part.shape[0]]
-            np.copyto(block, part)
-            yield slice(start, start + step), block.reshape(block.shape[0] * count, width)
-        return
-    framed = np.zeros((step, *reach, x.shape[-1]), x.dtype)
-    inside, windows = framed[(slice(None), *there)], _windows(framed, taps, places, geometry)
+    row = math.prod(places[1:]) * width * x.dtype.itemsize
+    step = min(n, max(1, _BLOCK // (row * places[0])))
+    rows = places[0] if step > 1 else min(places[0], max(1, _BLOCK // row))
+    # One buffer for all blocks: fresh memory for each would cost more in page faults than the copies do.
+    buffer = np.empty((step, rows, *places[1:], *taps, x.shape[-1]), x.dtype)
+    framed = None if whole else np.zeros((step, *reach, x.shape[-1]), x.dtype)
+    windows = _windows(x[(slice(None), *own)] if framed is None else framed, taps, places, geometry)
     for start in range(0, n, step):
-        part = x[(slice(start, start + step), *own)]
-        k = part.shape[0]
-        inside[:k] = part
-        np.copyto(buffer[:k], windows[:k])
-        yield slice(start, start + step), buffer[:k].reshape(k * count, width)
+        k = min(step, n - start)
+        at = start if framed is None else 0
+        if framed is not None:
+            framed[(slice(0, k), *there)] = x[(slice(start, start + k), *own)]
+        for first in range(0, places[0], rows):
+            part = windows[at : at + k, first : first + rows]
+            block = buffer[:k, : part.shape[1]]
+            np.copyto(block, part)
+            yield (slice(start, start + k), slice(first, first + rows)), block.reshape(-1, width)
 
 
 def _in_float32(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -178,9 +182,8 @@ def correlate(
         return out
     if groups == 1:
         matrix = w.reshape(-1, w.shape[-1])
-        rows = out.reshape(n, -1, w.shape[-1])
         for part, block in _blocks(x, taps, places, geometry):
-            np.matmul(block, matrix, out=rows[part].reshape(-1, w.shape[-1]))
+            np.matmul(block, matrix, out=out[part].reshape(-1, w.shape[-1]))
         return out
     x = _touched(x, _reach(places, taps, geometry), geometry)
     if w.shape[-2] == 1:

@@ -146,7 +146,9 @@ def _read(
     apart, _ = _spans(dilations, n, first, "dilations", op)
     around = paddings(padding, size, taps, every, apart, first, op)
     geometry = Geometry(every, apart, around, 1)
-    _no_empty_windows(size, taps, geometry, op)
+    places_of(size, taps, geometry, op)
+    if not isinstance(padding, str) or any(d != 1 for d in apart):
+        _no_empty_windows(size, taps, geometry, op)
     return x, first, _Windows(taps, geometry, depth, depth_stride)
 
 
@@ -167,7 +169,6 @@ def _counts(size: Sizes, taps: Sizes, geometry: Geometry) -> list[Any]:
 
 
 def _no_empty_windows(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> None:
-    places_of(size, taps, geometry, op)
     if any((c == 0).any() for c in _counts(size, taps, geometry)):
         raise errors.InvalidArgumentError(
             f"{op}: some windows of {list(taps)} elements would hold nothing but padding; pad less than the window's "

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.ops import convolution_kernels
 from gtape.verify import check
 
 RNG = np.random.default_rng(7)
@@ -167,6 +168,20 @@ def test_a_transposed_convolution_is_the_gradient_of_the_convolution() -> None:
         y = tf.nn.atrous_conv2d(x, w, 1, "VALID")
     back = tf.nn.atrous_conv2d_transpose(g, w, [1, 6, 6, 1], 1, "VALID")
     assert np.array_equal(tape.gradient(y, x, output_gradients=g), back)
+
+
+@pytest.mark.parametrize("size", [1, 300, 2000])
+def test_images_may_be_taken_in_parts_of_any_size(size: int, monkeypatch: Any) -> None:
+    x, w = draw(3, 9, 7, 2), draw(3, 2, 2, 4)
+    whole = textbook(x, w, (2, 1), (1, 2), "SAME")
+    monkeypatch.setattr(convolution_kernels, "_BLOCK", size)
+    tensors = tf.constant(x), tf.constant(w)
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        y = tf.nn.conv2d(*tensors, [2, 1], "SAME", dilations=[1, 2])
+    np.testing.assert_allclose(y, whole, rtol=1e-12, atol=1e-13)
+    # y is linear in the filter, so its derivative along the filter is y itself.
+    np.testing.assert_allclose(np.sum(tape.gradient(y, tensors[1]).numpy() * w), np.sum(whole), rtol=1e-11)
 
 
 def test_half_precision_is_summed_in_single() -> None:
