@@ -194,7 +194,7 @@ class _ElementwisePull(Pull):
 
 
 class NarrowPull(Pull):
-    """Any rules on bfloat16: computed in float32, rounded at the end."""
+    """Any rules on half precision: computed in float32, rounded at the end."""
 
     __slots__ = ()
 
@@ -206,14 +206,14 @@ class NarrowPull(Pull):
 
 
 def cotangents_at_home(world: Any, pull: Any, g: Any, y: Any, xs: tuple[Any, ...], **more: Any) -> list[Any]:
-    """`cotangents`, where complex numbers have kernels of their own, and bfloat16 is computed in float32."""
+    """`cotangents`, where complex numbers have kernels of their own, and half precision is computed in float32."""
     if world is NUMPY and pull.__class__ is ComplexPull:
         world = COMPLEX
     elif world is NUMPY and pull.__class__ is NarrowPull:
         wide_g, wide_y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
         made = cotangents(world, pull, wide_g, wide_y, tuple(widened(xs)), **more)
         return [
-            None if c is None else c.astype(a.dtype) if a.special and c.dtype != a.dtype else c
+            None if c is None else c.astype(a.dtype) if a.detour and c.dtype != a.dtype else c
             for c, a in zip(made, [pull.avals[i] for i in pull.active], strict=True)
         ]
     return cotangents(world, pull, g, y, xs, **more)
@@ -399,7 +399,7 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
 
 
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
-    """Run and record an op on complex numbers or on bfloat16."""
+    """Run and record an op on complex numbers or on half precision, which is computed in float32 and rounded once."""
     if any(t._aval.complex for t in tensors):
         return _apply_complex(prim, tensors, params)
     check_dtypes(prim, tensors)
@@ -417,12 +417,12 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
 
 
 def is_narrow(v: Any) -> bool:
-    """Whether a value is of bfloat16, for which NumPy has no loops that round well."""
-    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.name == "bfloat16"
+    """Whether a value is of half precision: NumPy rounds each partial sum to it, and overflows on the way."""
+    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.name in ("float16", "bfloat16")
 
 
 def widened(values: Any) -> list[Any]:
-    """bfloat16 as float32, everything else as it is."""
+    """Half precision as float32, everything else as it is."""
     return [v.astype(np.float32) if is_narrow(v) else v for v in values]
 
 
@@ -482,7 +482,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
                 break
         if prim.promotes:
             tensors = _promoted(prim, tensors) or tensors
-    elif any(t._aval.special for t in tensors):
+    elif any(t._aval.detour for t in tensors):
         return _apply_special(prim, tensors, params)
     elif len(tensors) > 1:
         check_dtypes(prim, tensors)
@@ -576,7 +576,7 @@ def _record_anyhow(
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
     make = plan.make
-    if any([a.special for a in avals]):  # noqa: C419 - a list is quicker
+    if any([a.detour for a in avals]):  # noqa: C419 - a list is quicker
         make = NarrowPull if not any(a.complex for a in avals) else ComplexPull if callable(prim.complex) else make
     pull = make(prim, plan.active, params, avals, tuple([o._aval for o in out]) if several else out._aval)
     keep = plan.keep

@@ -377,7 +377,7 @@ def _one_operand(prim: Primitive) -> Callable[..., Any]:
             x = as_operand(x)
         s = peek() or idle()
         av = x._aval
-        if av.special and (real_only or not av.complex):
+        if av.detour and (real_only or not av.complex):
             return apply(prim, (x,), params)
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
@@ -449,7 +449,7 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         b = y._value
         found = known.get((ax, ay))
         if found is None:
-            if ax.dtype is not ay.dtype or not ax.inexact or (ax.special and (real_only or not ax.complex)):
+            if ax.dtype is not ay.dtype or not ax.inexact or (ax.detour and (real_only or not ax.complex)):
                 return apply(prim, (x, y), {})
             a = np.float64(a) if ax is FLOAT64_SCALAR else a
             b = np.float64(b) if ay is FLOAT64_SCALAR else b

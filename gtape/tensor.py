@@ -31,7 +31,7 @@ __all__ = [
 class Aval:
     """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
 
-    __slots__ = ("_tensor_shape", "complex", "dtype", "family", "inexact", "one", "real", "shape", "special")
+    __slots__ = ("_tensor_shape", "complex", "detour", "dtype", "family", "inexact", "one", "real", "shape", "special")
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -44,6 +44,8 @@ class Aval:
         self.real = dtype.kind == "f"
         self.complex = dtype.kind == "c"
         self.special = self.complex or dtype.name == "bfloat16"
+        # What the general way treats by itself: these, and float16 in ops that sum.
+        self.detour = self.special or dtype.name == "float16"
         # What has derivatives.
         self.inexact = self.real or self.special
         self._tensor_shape: TensorShape | None = None

@@ -67,6 +67,17 @@ def test_bfloat16_stays_bfloat16(name: str) -> None:
     goes_through(name, "bfloat16")
 
 
+def test_half_precision_is_summed_in_single() -> None:
+    x = tf.constant(np.full(10_000, 100.0, np.float16))
+    assert tf.reduce_mean(x).numpy() == 100.0  # the sum is beyond the range
+    ones = tf.constant(np.ones(5000, np.float16))
+    assert tf.cumsum(ones).numpy()[-1] == 5000.0  # in half precision 2048 + 1 is 2048
+    with tf.GradientTape() as tape:
+        tape.watch(ones)
+        y = tf.reduce_sum(tf.broadcast_to(tf.reduce_mean(ones), [5000]))
+    assert (tape.gradient(y, ones).numpy() == 1.0).all()
+
+
 def test_float16_gradients_are_checked_in_their_own_ulps() -> None:
     report = check(lambda x: tf.tanh(x) * tf.sin(x), np.array([0.3, 2.0, -1.5], np.float16), order=2)
     assert report.verdict == "correct" and report.max_ulp <= 4
