@@ -308,6 +308,7 @@ def full_sweep(
     visited : list of records
     """
     anchored = _Anchor(record_module.get_stack()) if world is TAPE and record_module.get_stack().trace else None
+    stops = stops | session.stops
     cots: dict[int, Any] = {}
     masks: dict[int, Any] = {}
     waiting: dict[int, Record] = {}

@@ -88,6 +88,8 @@ class Session:
     # that knows neither is the case may take the short way.
     shared = False
     selects = False
+    # Numbers of records that this session takes for leaves: results of other tapes that were watched.
+    stops: frozenset[int] = frozenset()
     plain = True
     limit = 1024
     watch_accessed = True

@@ -14,7 +14,7 @@ import numpy as np
 from gtape import dtypes, errors, nest, record
 from gtape.backprop import batches_as_is, full_sweep, short_sweep
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
-from gtape.record import COT, LEAF, PULL, TAPES, Session, TapeSet
+from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import NUMPY, TAPE
@@ -253,6 +253,8 @@ class GradientTape:
             r[COT] = LEAF
         else:  # a result of another tape, which goes on needing it
             session.shared = True
+            if session not in r[TAPES].sessions:
+                session.stops |= {r[SEQ]}  # to this tape a source, whatever made it
             for other in r[TAPES].sessions:
                 other.shared = True
         _extend(r, (session,))

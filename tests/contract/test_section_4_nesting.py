@@ -391,3 +391,27 @@ def test_an_accumulator_on_a_tape_s_result_leaves_that_tape_usable() -> None:
         w = y * y
     assert acc.jvp(w).numpy() == 8.0
     assert tape.gradient(z, x).numpy() == 32.0
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_watched_result_of_another_tape_is_a_source_and_no_path(persistent: bool) -> None:
+    v = tf.Variable(3.0)
+    with tf.GradientTape() as first:
+        y = v * v
+        with tf.GradientTape(persistent=persistent) as second:
+            second.watch(y)
+            z = y * v
+    # What made y was before the second tape: only the last read of v counts for it.
+    assert [g.numpy() for g in second.gradient(z, [y, v])] == [3.0, 9.0]
+    assert first.gradient(z, v).numpy() == 27.0
+
+
+def test_jacobians_stop_there_too() -> None:
+    v = tf.Variable([3.0, 1.0])
+    with tf.GradientTape() as first:
+        y = v * v
+        with tf.GradientTape() as second:
+            second.watch(y)
+            z = y * v
+    assert second.jacobian(z, v).numpy().tolist() == [[9.0, 0.0], [0.0, 1.0]]
+    assert first.gradient(z, v).numpy().tolist() == [27.0, 3.0]
