@@ -125,7 +125,7 @@ def _cross_entropy(labels: Array, logits: Array, *, axis: int) -> Array:
     if not np.isfinite(np.add.reduce(loss, axis=None)):
         # A class that is neither meant (label 0) nor possible (logit -inf) adds nothing.
         loss = np.add.reduce(np.where(labels == 0, 0, terms), axis=axis)
-    return (-loss).astype(logits.dtype, copy=False)
+    return (0 - loss).astype(logits.dtype, copy=False)  # a loss of zero has no minus sign
 
 
 def _center(x: Array, g: Array, *, axis: int) -> Array:

@@ -143,6 +143,15 @@ def test_far_logits_have_finite_losses_and_gradients() -> None:
     assert tape.gradient(sparse, v).numpy().tolist() == [[1.0, -1.0]]
 
 
+def test_a_loss_of_zero_has_no_minus_sign() -> None:
+    for made in (
+        losses.sparse_categorical_crossentropy([1], [[0.0, 1000.0]], from_logits=True),
+        losses.categorical_crossentropy([[0.0, 1.0]], [[0.0, 1000.0]], from_logits=True),
+        losses.binary_crossentropy([[0.0, 1.0]], [[-1000.0, 1000.0]], from_logits=True),
+    ):
+        assert made.numpy()[0] == 0 and not np.signbit(made.numpy()[0])
+
+
 def test_no_samples_no_loss() -> None:
     assert float(losses.MeanSquaredError()(np.zeros((0, 3)), np.zeros((0, 3)))) == 0.0
 

@@ -1,0 +1,155 @@
+"""Loss: what all losses share, which is how the losses of samples become one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape import nest
+from gtape.keras.loss_functions import floats
+from gtape.tensor import Tensor
+
+__all__ = ["Loss", "Reduction", "reduced"]
+
+
+class Reduction:
+    """Names of the ways in which the losses of samples become one number."""
+
+    AUTO = "auto"
+    NONE = "none"
+    SUM = "sum"
+    SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """All names."""
+        return (cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE)
+
+
+_REDUCTIONS = ("auto", "mean", "mean_with_sample_weight", "none", "sum", "sum_over_batch_size")
+
+
+def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -> Tensor:
+    """The losses of samples, weighted and put together.
+
+    Parameters
+    ----------
+    losses : tensor
+    weights : tensor or None
+        Of the shape of `losses`, or one that broadcasts with it; an axis of size 1 at the end may be left out or be
+        one too many.
+    reduction : str
+    counted : bool array, optional
+        Which samples there are at all; by default every one.
+
+    Returns
+    -------
+    Tensor
+    """
+    samples = losses._aval.size
+    if counted is not None:
+        samples = int(np.count_nonzero(counted))
+        here = gtape.cast(counted, losses.dtype)
+        weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._aval.shape)
+    if weights is not None:
+        weights = floats(weights, losses.dtype)
+        a, b = losses._aval.shape, weights._aval.shape
+        if len(b) == len(a) + 1 and b[-1] == 1:
+            weights = gtape.squeeze(weights, -1)
+        elif len(a) == len(b) + 1 and b:
+            weights = gtape.expand_dims(weights, -1)
+        losses = losses * weights
+    if reduction == "none":
+        return losses
+    total: Tensor = gtape.reduce_sum(losses)
+    if reduction == "sum":
+        return total
+    if reduction == "mean_with_sample_weight" and weights is not None:
+        whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._aval.shape))
+        return gtape.math.divide_no_nan(total, whole)  # type: ignore[no-any-return]
+    # No samples, no loss: 0 rather than 0/0.
+    return total / max(samples, 1)
+
+
+class Loss:
+    """Base class: a loss of your own writes `call`, which returns the loss of each sample.
+
+    Parameters
+    ----------
+    name : str, optional
+    reduction : str or None
+        "sum_over_batch_size" divides the sum by the number of losses; "sum"; "none" or None gives the loss of each
+        sample; "mean_with_sample_weight" divides by the sum of the weights.
+    dtype : dtype, optional
+        What labels and predictions are cast to; by default the predictions keep their float type.
+
+    Raises
+    ------
+    ValueError
+        For another reduction.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Cubed(tf.keras.losses.Loss):
+    ...     def call(self, y_true, y_pred):
+    ...         return tf.reduce_sum(tf.abs(y_true - y_pred) ** 3, axis=-1)
+    >>> float(Cubed()([[0.0], [0.0]], [[2.0], [0.0]]))
+    4.0
+    """
+
+    options: tuple[str, ...] = ()
+
+    def __init__(
+        self, name: str | None = None, reduction: str | None = "sum_over_batch_size", dtype: Any = None
+    ) -> None:
+        reduction = "none" if reduction is None else reduction
+        if reduction not in _REDUCTIONS:
+            raise ValueError(
+                f"Invalid value for argument `reduction`. Expected one of {set(_REDUCTIONS)}. Received: "
+                f"reduction={reduction}"
+            )
+        self.name = name or type(self).__name__
+        self.reduction = reduction
+        self.dtype = dtype
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """The loss, reduced.
+
+        Parameters
+        ----------
+        y_true, y_pred : tensor or structure of tensors
+        sample_weight : tensor, optional
+            A factor for the loss of each sample.
+
+        Returns
+        -------
+        Tensor
+        """
+        if nest.is_nested(y_pred) and any(isinstance(y, Tensor) for y in nest.flatten(y_pred)):
+            y_pred = nest.map_structure(lambda y: floats(y, self.dtype), y_pred)
+            y_true = nest.map_structure(floats, y_true)
+        else:
+            y_pred = floats(y_pred, self.dtype)
+            y_true = floats(y_true, y_pred.dtype)
+        losses = gtape.convert_to_tensor(self.call(y_true, y_pred))
+        return reduced(losses, sample_weight, self.reduction, self.counted(y_true, losses))
+
+    def counted(self, y_true: Any, losses: Tensor) -> Any:
+        """Which samples count, as an array of bools of the shape of `losses`; None for all."""
+        return None
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """The loss of each sample."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `call(y_true, y_pred)`")
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {"name": self.name, "reduction": self.reduction, **{k: getattr(self, k) for k in self.options}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The loss with these settings."""
+        return cls(**config)
