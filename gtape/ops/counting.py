@@ -186,6 +186,22 @@ def confusion_matrix(
     return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))  # type: ignore[no-any-return]
 
 
+def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, int]:
+    """The numbers as floats, the ends of the range in their dtype, and how many bins there are."""
+    t = as_operand(values)
+    ends = as_operand(value_range, t)
+    n = scalar_int(nbins)
+    if n < 1:
+        raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
+    if ends._aval.shape != (2,) or not ends._value[0] < ends._value[1]:
+        raise InvalidArgumentError(
+            f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
+        )
+    v = np.asarray(t._value)
+    v = v if v.dtype.kind == "f" else v.astype(np.float64)
+    return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
+
+
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
@@ -218,17 +234,9 @@ def histogram_fixed_width_bins(
     >>> tf.histogram_fixed_width_bins([-1.0, 0.0, 1.5, 15.0], [0.0, 5.0], nbins=5).numpy()
     array([0, 0, 1, 4], dtype=int32)
     """
-    t = as_operand(values)
-    ends = as_operand(value_range, t)
-    n = scalar_int(nbins)
-    if n < 1:
-        raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
-    if ends._aval.shape != (2,) or not ends._value[0] < ends._value[1]:
-        raise InvalidArgumentError(
-            f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
-        )
-    low, high = (np.asarray(e, np.float64) for e in ends._value)
-    at = np.floor((np.asarray(t._value, np.float64) - low) / (high - low) * n)
+    v, low, high, n = _range(values, value_range, nbins)
+    with np.errstate(all="ignore"):
+        at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
     return wrap(np.clip(np.nan_to_num(at), 0, n - 1).astype(dtypes.np_dtype(dtype)))
 
 
@@ -258,8 +266,11 @@ def histogram_fixed_width(
     >>> tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0], [0.0, 5.0], nbins=5).numpy()
     array([2, 1, 1, 0, 2], dtype=int32)
     """
-    at = histogram_fixed_width_bins(values, value_range, nbins)
-    counts = np.bincount(np.asarray(at._value).reshape(-1), minlength=scalar_int(nbins))
+    v, low, high, n = _range(values, value_range, nbins)
+    with np.errstate(all="ignore"):
+        # In steps of a double, as TensorFlow's kernel has it: at the edge of a bin the last digit decides.
+        at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
+    counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
     return wrap(counts.astype(dtypes.np_dtype(dtype)))
 
 
