@@ -136,7 +136,9 @@ def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterato
     rows = places[0] if step > 1 else min(places[0], max(1, _BLOCK // row))
     # One buffer for all blocks: fresh memory for each would cost more in page faults than the copies do.
     buffer = np.empty((step, rows, *places[1:], *taps, x.shape[-1]), x.dtype)
-    framed = None if whole else np.zeros((step, *reach, x.shape[-1]), x.dtype)
+    # Channels that do not lie side by side (images with the channels in front) are put so, too.
+    in_place = whole and x.strides[-1] == x.dtype.itemsize
+    framed = None if in_place else np.zeros((step, *reach, x.shape[-1]), x.dtype)
     windows = _windows(x[(slice(None), *own)] if framed is None else framed, taps, places, geometry)
     for start in range(0, n, step):
         k = min(step, n - start)
