@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["born", "watcher"]
 
@@ -12,7 +12,10 @@ __all__ = ["born", "watcher"]
 watcher: ContextVar[Callable[[Any], None] | None] = ContextVar("gtape_births", default=None)
 
 
-def born(tensor: Any) -> Any:
+_T = TypeVar("_T")
+
+
+def born(tensor: _T) -> _T:
     """Show a new constant to whoever keeps a graph; returns it."""
     watch = watcher.get()
     if watch is not None:
