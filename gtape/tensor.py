@@ -467,14 +467,13 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
     """A tensor from nested lists that hold tensors: numbers and arrays among them take the first tensor's dtype."""
     from gtape.ops.shape import stack
 
-    if dtype is None:
-        dtype = _first_tensor(value)._aval.dtype
+    numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
     made = []
     for v in value:
         if isinstance(v, (list, tuple)) and _has_tensors(v):
             made.append(_stacked(v, dtype))
         else:
-            made.append(convert_to_tensor(v, dtype))
+            made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
     return stack(made)  # type: ignore[no-any-return]
 
 

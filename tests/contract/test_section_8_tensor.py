@@ -884,3 +884,11 @@ def test_print_appends_to_a_file(tmp_path: Any) -> None:
     assert (tmp_path / "out.txt").read_text() == "x\ny\n"
     with pytest.raises(ValueError):
         tf.print("x", output_stream="somewhere")
+
+
+def test_the_casts_are_in_dtypes_too() -> None:
+    assert tf.dtypes.cast(1, tf.float32).dtype == tf.float32
+    assert tf.dtypes.saturate_cast(300, tf.uint8).numpy() == 255
+    assert tf.dtypes.as_dtype is tf.as_dtype and tf.dtypes.float32 is tf.float32
+    with pytest.raises(AttributeError):
+        tf.dtypes.nothing  # noqa: B018
