@@ -36,6 +36,7 @@ __all__ = [
     "lgamma",
     "lgamma_pair",
     "polygamma",
+    "slope_of_positive",
     "zeta",
     "zeta_derivative",
 ]
@@ -90,7 +91,7 @@ def _log1p_small(t: Any) -> Pair:
     return two_sum(t, -0.5 * t * t)
 
 
-def _slope_of_positive(x: Pair, n: int) -> Pair:
+def slope_of_positive(x: Pair, n: int) -> Pair:
     """The n-th derivative of digamma for pairs x within [_TINY, _HUGE]."""
     steps = np.ceil(np.maximum(SHIFT + n - x[0], 0.0))
     total: Pair = (0.0 * x[0], 0.0 * x[0])
@@ -128,7 +129,7 @@ def _cotangent_polynomial(n: int) -> tuple[int, ...]:
 
 def _slope_of_negative(x: Any, n: int) -> Any:
     """Reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
-    mirrored = _slope_of_positive(two_sum(1.0, -x), n)
+    mirrored = slope_of_positive(two_sum(1.0, -x), n)
     sine, cosine = _sine_cosine_of_pi(x)
     cot = horner_pair([exact(c) for c in _cotangent_polynomial(n)], over(cosine, sine))
     part = multiply_pairs(exact(PI ** (n + 1)), cot)
@@ -163,7 +164,7 @@ def digamma_derivative(x: Any, *, n: int) -> Any:
     pole = np.inf if n % 2 else np.nan
     return by_regions(
         x,
-        ((x >= _TINY) & (x <= _HUGE), lambda v: _float(_slope_of_positive((v, 0.0 * v), n))),
+        ((x >= _TINY) & (x <= _HUGE), lambda v: _float(slope_of_positive((v, 0.0 * v), n))),
         ((x < 0) & ~whole & ~tiny, lambda v: _slope_of_negative(v, n)),
         (tiny, lambda v: _one_term(v, n)),
         ((x > _HUGE) & np.isfinite(x), lambda v: _huge_slope(v, n)),

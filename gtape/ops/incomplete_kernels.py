@@ -1,0 +1,273 @@
+"""Kernels of the incomplete gamma and beta functions, of their densities, and of P(a, x) differentiated in a.
+
+The densities are exp of a sum whose terms cancel, which is formed as a pair. The derivatives of P(a, x) in a are sums of
+terms of one sign on either side of the place where the density's own derivative changes sign: the power series (DLMF
+8.7.1) below it, and above it the integral
+from x on, by the trapezoidal rule after a double exponential substitution.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb, exp, factorial
+from typing import Any
+
+import numpy as np
+
+from gtape.ops.gamma_kernels import digamma_derivative, lgamma_pair, slope_of_positive
+from gtape.ops.pair_functions import difference, exp_parts, over, sum_pair
+from gtape.ops.pairs import Pair, multiply_pairs, two_sum
+from gtape.ops.special_tables import log_exact
+
+__all__ = [
+    "beta_density_derivative",
+    "betainc",
+    "gamma_density_derivative",
+    "igamma",
+    "igamma_order_derivative",
+    "igammac",
+]
+
+
+def _flat(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
+    """Flat float64 arrays of one size, their common shape and dtype."""
+    dtype = np.result_type(*arrays)
+    together = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
+    return [v.ravel() for v in together], together[0].shape, dtype
+
+
+def _exp(exponent: Pair) -> tuple[Pair, Any]:
+    """exp of a pair as a pair and a power of 2."""
+    inside = np.abs(exponent[0]) < 3000.0
+    high = np.where(inside, exponent[0], np.where(exponent[0] > 0, 3000.0, -3000.0))
+    part, k = exp_parts((high, np.where(inside, exponent[1], 0.0)))
+    return sum_pair((1.0, 0.0), part), k
+
+
+# gamma ----------------------------------------------------------------------------------------------------------------
+
+
+def _gamma_exponent(a: Any, x: Any) -> Pair:
+    """a log(x) - x - log(gamma(a)): the logarithm of x times the density."""
+    log = log_exact(x)
+    return difference(difference(multiply_pairs((a, 0.0 * a), log), (x, 0.0 * x)), lgamma_pair((a, 0.0 * a)))
+
+
+def _falling(a: Any, x: Any, n: int) -> Pair:
+    """Sum of C(n, k) (-1)^(n-k) (a-1) ... (a-k) / x^k, as a pair: the density's n-th derivative over the density."""
+    term: Pair = (np.ones_like(x), 0.0 * x)
+    total: Pair = (np.full_like(x, (-1.0) ** n), 0.0 * x)
+    for k in range(1, n + 1):
+        term = multiply_pairs(term, over(two_sum(a, -float(k)), (x, 0.0 * x)))
+        c = float(comb(n, k) * (-1) ** (n - k))
+        total = sum_pair(total, (c * term[0], c * term[1]))
+    return total
+
+
+def _falling_in_order(a: Any, x: Any, n: int, i: int) -> Any:
+    """`_falling` differentiated i times in a, in floats."""
+    # jets in a: coefficients of powers of the increment
+    term = [np.ones_like(x)] + [np.zeros_like(x)] * i
+    total = [np.full_like(x, (-1.0) ** n)] + [np.zeros_like(x)] * i
+    for k in range(1, n + 1):
+        base = a - k
+        term = [(base * term[j] + (term[j - 1] if j else 0.0)) / x for j in range(i + 1)]
+        c = comb(n, k) * (-1) ** (n - k)
+        total = [t + c * v for t, v in zip(total, term, strict=True)]
+    return total[i] * factorial(i)
+
+
+def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
+    """H_0 ... H_m with (density)^(j) = H_j density, from the logarithm's derivatives (complete Bell polynomials)."""
+    cumulants = [first, *others]
+    h: list[Any] = [np.ones_like(first)]
+    for i in range(m):
+        h.append(sum(comb(i, j) * h[i - j] * cumulants[j] for j in range(i + 1)))
+    return h
+
+
+def _logarithmic(gap: Any, others: list[Any], m: int, a: Any) -> list[Any]:
+    """H_0 ... H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole beside a = 0."""
+    h = _bell(gap, others, m)
+    return [h[j] + (j / a * h[j - 1] if j else 0.0) for j in range(m + 1)]
+
+
+def _gap(a: Any, x: Any) -> Any:
+    """log(x) - digamma(a + 1), which may nearly cancel."""
+    middle = (a > 1e-30) & (a < 1e20)
+    one_more = two_sum(np.where(middle, a, 1.0), 1.0)
+    rest = difference(log_exact(x), slope_of_positive(one_more, 0))
+    return np.where(middle, rest[0] + rest[1], np.log(x) - digamma_derivative(a + 1.0, n=0))
+
+
+def _others(a: Any, m: int) -> list[Any]:
+    return [-digamma_derivative(a, n=j) for j in range(1, m)]
+
+
+def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
+    """x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x."""
+    (a, x), shape, dtype = _flat(a, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+        p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
+        if m == 0:
+            factor = over(_falling(p, q, n), (q, 0.0 * q))
+        else:
+            gap = _gap(p, q)
+            h = _logarithmic(gap, _others(p + 1.0, m), m, p)
+            value = sum(comb(m, i) * h[m - i] * _falling_in_order(p, q, n, i) for i in range(m + 1))
+            factor = value / q, 0.0 * q
+        mantissa, k = _exp(_gamma_exponent(p, q))
+        product = multiply_pairs(mantissa, factor)
+        out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
+        out = np.where(inside, out, np.nan)
+        if m == 0:  # what the limits are on the rim x = 0
+            rim = np.where(a > n + 1, 0.0, np.where(a == 1.0, (-1.0) ** n, np.nan))
+            rim = np.where((n == 0) & (a < 1), np.inf, rim)
+            out = np.where((x == 0) & (a > 0), rim, out)
+        out = np.where((x == np.inf) & (a > 0), 0.0, out)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> list[tuple[float, float]]:
+    """Nodes and weights for integrals over u > 0 of what decays as exp(-u) or faster: u = exp(y - exp(-y))."""
+    step = 1.0 / 18.0
+    ys = [step * i for i in range(-68, 79)]
+    return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
+
+
+def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
+    """Minus the integral over u > 0 of exp(a u - x expm1(u)) H_m at gap + u, for x not far below a."""
+    low, high = np.zeros_like(x), np.full_like(x, 60.0)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        beyond = x * np.expm1(middle) - a * middle > 46.0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    others = _others(a + 1.0, m)
+    scale = high / 46.0
+    total = np.zeros_like(x)
+    for node, weight in _nodes():
+        u = node * scale
+        total = total + weight * np.exp(a * u - x * np.expm1(u)) * _logarithmic(gap + u, others, m, a)[m]
+    return -total * scale
+
+
+def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
+    """Sum over k of x^k / ((a+1) ... (a+k)) H_m, over a: the power series without its first factor."""
+    cumulants = [gap, *_others(a + 1.0, m)]
+    term = 1.0 / a
+    total = term * _bell(gap, cumulants[1:], m)[m]
+    for k in range(1, 100_000):
+        z = a + k
+        term = term * x / z
+        cumulants = [s - (-1.0) ** j * factorial(j) / z ** (j + 1) for j, s in enumerate(cumulants)]
+        new = term * _bell(cumulants[0], cumulants[1:], m)[m]
+        total = total + new
+        if k % 16 == 0 and np.all((term <= 1e-19 / a) | (np.abs(new) * (1 + z / 16) <= 1e-18 * np.abs(total))):
+            break
+    return total
+
+
+def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
+    """P(a, x) differentiated m times in a, m > 0."""
+    (a, x), shape, dtype = _flat(a, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+        out = np.where((a > 0) & ((x == 0) | (x == np.inf)), 0.0, np.full(x.shape, np.nan))
+        if np.any(inside):
+            p, q = a[inside], x[inside]
+            mantissa, k = _exp(_gamma_exponent(p, q))
+            gap = _gap(p, q)
+            below = gap < 0
+            value = np.empty_like(p)
+            if np.any(below):
+                value[below] = _from_below(p[below], q[below], m, gap[below])
+            if not np.all(below):
+                above = ~below
+                value[above] = _from_above(p[above], q[above], m, gap[above])
+            out[inside] = np.ldexp(value * mantissa[0], k)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def igamma(a: Any, x: Any) -> Any:
+    """P(a, x), the regularised incomplete gamma function."""
+    from scipy.special import gammainc
+
+    (a, x), shape, dtype = _flat(a, x)
+    with np.errstate(all="ignore"):
+        out = np.where((a > 0) & (x >= 0), gammainc(a, x), np.nan)
+        # SciPy's loses digits where it is small: there the power series has few terms
+        small = (a > 0) & (x > 0) & (x < 0.9 * a + 1.0) & (a < 1e5)
+        if np.any(small):
+            p, q = a[small], x[small]
+            mantissa, k = _exp(_gamma_exponent(p, q))
+            out[small] = np.ldexp(_from_below(p, q, 0, np.log(q)) * mantissa[0], k)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def igammac(a: Any, x: Any) -> Any:
+    """Q(a, x) = 1 - P(a, x)."""
+    from scipy.special import gammaincc
+
+    (a, x), shape, dtype = _flat(a, x)
+    with np.errstate(all="ignore"):
+        out = np.where((a > 0) & (x >= 0), gammaincc(a, x), np.nan)
+        # SciPy's loses digits where it is small: there the integral's own quadrature has them
+        small = (a > 0) & (x > 1.1 * a + 1.0) & np.isfinite(x) & (a < 1e5)
+        if np.any(small):
+            p, q = a[small], x[small]
+            mantissa, k = _exp(_gamma_exponent(p, q))
+            out[small] = np.ldexp(-_from_above(p, q, 0, np.log(q)) * mantissa[0], k)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+# beta -----------------------------------------------------------------------------------------------------------------
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """I_x(a, b), the regularised incomplete beta function."""
+    from scipy.special import betainc as scipy_betainc
+
+    dtype = np.result_type(a, b, x)
+    with np.errstate(all="ignore"):
+        wide = [np.asarray(v, np.float64) for v in (a, b, x)]
+        inside = (wide[0] > 0) & (wide[1] > 0) & (wide[2] >= 0) & (wide[2] <= 1)
+        return np.where(inside, scipy_betainc(*wide), np.nan).astype(dtype)[()]
+
+
+def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x."""
+    (a, b, x), shape, dtype = _flat(a, b, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
+        p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
+        rest = two_sum(1.0, -t)
+        left = log_exact(t)
+        right = log_exact(rest[0])
+        right = sum_pair(right, (rest[1] / rest[0], 0.0 * t))
+        exponent = sum_pair(multiply_pairs(two_sum(p, -1.0), left), multiply_pairs(two_sum(q, -1.0), right))
+        both = two_sum(p, q)
+        beta = difference(sum_pair(lgamma_pair((p, 0.0 * p)), lgamma_pair((q, 0.0 * q))), lgamma_pair(both))
+        mantissa, k = _exp(difference(exponent, beta))
+        # Leibniz: ratios of successive derivatives of each factor
+        ups: list[Pair] = [(np.ones_like(t), 0.0 * t)]
+        downs: list[Pair] = [(np.ones_like(t), 0.0 * t)]
+        for j in range(1, n + 1):
+            ups.append(multiply_pairs(ups[-1], over(two_sum(p, -float(j)), (t, 0.0 * t))))
+            step = over(two_sum(q, -float(j)), rest)
+            downs.append(multiply_pairs(downs[-1], (-step[0], -step[1])))
+        total: Pair = (0.0 * t, 0.0 * t)
+        for j in range(n + 1):
+            c = float(comb(n, j))
+            term = multiply_pairs(ups[j], downs[n - j])
+            total = sum_pair(total, (c * term[0], c * term[1]))
+        product = multiply_pairs(mantissa, total)
+        out = np.where(total[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
+        out = np.where(inside, out, np.nan)
+        if n == 0:
+            valid = (a > 0) & (b > 0)
+            left_rim = np.where(a > 1, 0.0, np.where(a == 1, b, np.inf))
+            right_rim = np.where(b > 1, 0.0, np.where(b == 1, a, np.inf))
+            out = np.where(valid & (x == 0), left_rim, np.where(valid & (x == 1), right_rim, out))
+    return out.astype(dtype).reshape(shape)[()]
