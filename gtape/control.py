@@ -273,7 +273,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
         record.restore_stack(before)
     if before.probe is not None:
         before.probe.update(probe)
-    known = {id(t) for t in tensors}
+    known = {id(t) for t in [*tensors, *nest.flatten(list(kwargs.values()))]}
     variables = [v for _, v in sorted(probe.items()) if id(v) not in known]
     if variables and not _takes_variables(grad_fn):
         raise TypeError(
@@ -285,8 +285,9 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
-    if before.sessions:
-        _record(before, f, declared, grad_fn, positions, variables, inner, outs, several)
+    if before.sessions and not _record(before, f, declared, grad_fn, positions, variables, inner, outs, several):
+        # No input has a gradient: what the body took from elsewhere (a keyword argument) keeps its plain derivative.
+        outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
 
 
@@ -307,7 +308,8 @@ def _record(
     inner: list[Any],
     outs: list[Any],
     several: bool,
-) -> None:
+) -> bool:
+    """Record the call; whether any tape watches one of its inputs."""
     tensors = [x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]]
     active, parents = [], []
     sessions: set[Any] = set()
@@ -320,7 +322,7 @@ def _record(
             parents.append(t._record)
             sessions |= mine.sessions
     if not active:
-        return
+        return False
     tapes = stack.recording if len(sessions) == len(stack.sessions) else record.TapeSet(sessions)
     avals = tuple([wrap(0.0)._aval if t is None else t._aval for t in tensors])
     out_avals = tuple([o._aval for o in outs]) if several else outs[0]._aval
@@ -360,6 +362,7 @@ def _record(
             session.forward.advance(pull, tensors, {}, out, made)
         for o in outs:
             session.track(o)
+    return True
 
 
 def grad_pass_through(f: Any) -> Any:

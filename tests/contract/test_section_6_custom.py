@@ -506,3 +506,19 @@ def test_graph_functions_are_runtime_errors_outside_of_a_function(name: str) -> 
     x = tf.Variable(2.0)
     with pytest.raises(RuntimeError):
         getattr(tf, name)(x * x, x)
+
+
+def test_what_is_no_input_keeps_its_plain_derivative_unless_an_input_is_watched() -> None:
+    x, w = tf.Variable(3.0), tf.constant(5.0)
+
+    @tf.custom_gradient
+    def f(a: Any, k: Any = None) -> Any:
+        return a * k, lambda g: g * 100.0
+
+    with tf.GradientTape() as tape:
+        y = f(w, k=x)
+    assert tape.gradient(y, x).numpy() == 5.0
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        y = f(w, k=x)
+    assert [g if g is None else g.numpy() for g in tape.gradient(y, [w, x])] == [100.0, None]
