@@ -103,7 +103,8 @@ def held(xp: Any, g: Any, c: Any) -> Any:
     if not isinstance(values, (np.ndarray, np.generic)) or values.dtype.kind == "O":
         return c
     # argmax stops at the first NaN, and is several times quicker than a look at all elements.
-    if not values.size or (top := values.item(values.argmax())) == top:
+    flat: Any = values
+    if not flat.size or (top := flat.item(flat.argmax())) == top:
         return c
     zero = (g._value if g.__class__ is Tensor else g) == 0
     return xp.where(zero, 0, c) if c.__class__ is Tensor else np.where(zero, c.dtype.type(0), c)[()]

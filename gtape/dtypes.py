@@ -261,6 +261,10 @@ def __getattr__(name: str) -> Any:
             return _bfloat16()
         except TypeError as e:
             raise AttributeError(f"module 'gtape' has no attribute 'bfloat16': {e}") from None
+    if name in ("cast", "complex", "saturate_cast"):  # TensorFlow has the casts here, too
+        from gtape import catalogue
+
+        return catalogue.resolve(name)
     raise AttributeError(f"module 'gtape.dtypes' has no attribute {name!r}")
 
 
@@ -288,12 +292,3 @@ def np_dtype(type_value: Any) -> np.dtype[Any]:
     dtype('float32')
     """
     return as_dtype(type_value).dtype
-
-
-def __getattr__(name: str) -> Any:
-    # TensorFlow has the casts here, too; they are found when first asked for.
-    if name in ("cast", "complex", "saturate_cast"):
-        from gtape import catalogue
-
-        return catalogue.resolve(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

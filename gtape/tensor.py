@@ -474,7 +474,7 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
             made.append(_stacked(v, dtype))
         else:
             made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
-    return stack(made)  # type: ignore[no-any-return]
+    return stack(made)
 
 
 def _first_tensor(value: Any) -> Any:
