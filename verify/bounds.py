@@ -213,6 +213,7 @@ _STABLE: dict[str, tuple[float, float]] = {
     "solve": (0.5, 4.0),
     "inverse": (0.5, 5.0),
     "cholesky": (0.5, 1.5),
+    "eig": (4.0, 12.0),
     "eigh": (4.0, 8.0),
     "complement": (4.0, 4.0),
     "expm": (4.0, 4.0),
@@ -250,6 +251,7 @@ _WIDE = frozenset(
         "cumulative_share",
         "det",
         "det_form",
+        "eig",
         "eigh",
         "expm",
         "expm_form",
@@ -272,8 +274,8 @@ _WIDE = frozenset(
 # fmt: off
 _BY_ELIMINATION = frozenset(
     {
-        "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eigh", "expm", "expm_form", "inverse",
-        "log_abs_det", "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
+        "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eig", "eigh", "expm", "expm_form",
+        "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
     }
 )
 # fmt: on

@@ -22,6 +22,7 @@ TALL = RNG.normal(size=(3, 2))
 WIDE = np.ascontiguousarray(TALL.T)
 RIGHT = RNG.normal(size=(3, 2))
 W = RNG.normal(size=(4, 4))
+TURNING = np.array([[0.5, -1.0], [2.0, 0.25]])
 BANDS = RNG.normal(size=(3, 4)) + [[0], [4], [0]]
 
 
@@ -162,7 +163,18 @@ def test_tensor_diag_and_its_part_are_inverse() -> None:
         linalg.tensor_diag_part(TALL)
 
 
-@pytest.mark.parametrize("f", [linalg.eigh, linalg.eigvalsh, linalg.expm])
+def test_eig_takes_real_and_complex_matrices() -> None:
+    complex_ones = SQUARE + 1j * SYMMETRIC
+    for a in (SQUARE, complex_ones, np.stack([complex_ones, np.diag([1.0, 2.0, 3.0])])):
+        e, v = linalg.eig(a)
+        assert e.dtype == v.dtype == tf.complex128
+        np.testing.assert_allclose(np.matmul(a, v.numpy()), v.numpy() * e.numpy()[..., None, :], atol=1e-13)
+        np.testing.assert_allclose(np.linalg.norm(v.numpy(), axis=-2), 1.0)
+        np.testing.assert_array_equal(linalg.eigvals(a).numpy(), e.numpy())
+    assert linalg.eig(SQUARE.astype(np.float32))[0].dtype == tf.complex64
+
+
+@pytest.mark.parametrize("f", [linalg.eigh, linalg.eigvalsh, linalg.expm, linalg.eig, linalg.eigvals])
 def test_square_matrices_of_floats_are_needed(f: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="square"):
         f(TALL)
@@ -185,6 +197,12 @@ def test_a_matrix_with_nan_gives_nan_and_leaves_the_others_alone() -> None:
 
 # ---------------------------------------------------------------------------------------------- derivatives
 
+
+def dot_parts(z: Any) -> Any:
+    """The same of a complex one."""
+    return dot(tf.math.real(z)) + 2 * dot(tf.math.imag(z) ** 2)
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "eigenvalues": (lambda a: dot(linalg.eigvalsh(a)), (SYMMETRIC,)),
     "eigenvectors": (lambda a: dot(linalg.eigh(a)[1]), (SYMMETRIC,)),
@@ -195,6 +213,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "q": (lambda a: dot(linalg.qr(a)[0]), (TALL,)),
     "r": (lambda a: dot(linalg.qr(a)[1]), (TALL,)),
     "r of a wide matrix": (lambda a: dot(linalg.qr(a)[1]), (WIDE,)),
+    "eigenvalues of any matrix": (lambda a: dot_parts(linalg.eigvals(a)), (SQUARE,)),
+    "eigenvectors of any matrix": (lambda a: dot_parts(linalg.eig(a)[1]), (TURNING,)),
     "pinv": (lambda a: dot(linalg.pinv(a)), (TALL,)),
     "pinv of a wide matrix": (lambda a: dot(linalg.pinv(a)), (WIDE,)),
     "expm": (lambda a: dot(linalg.expm(a)), (SQUARE,)),
@@ -223,6 +243,11 @@ def test_float32_too(name: str) -> None:
         tape.watch(xs)
         y = tf.cast(f(*xs), tf.float32)
     assert all(g.dtype == tf.float32 for g in tape.gradient(y, xs))
+
+
+def test_eigenvalues_of_a_complex_matrix_are_differentiated() -> None:
+    report = check(lambda a: dot_parts(linalg.eigvals(a)), TURNING + 1j * TURNING.T)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report.summary()
 
 
 def test_batches_are_differentiated_matrix_by_matrix() -> None:

@@ -1,0 +1,125 @@
+"""Mirrors of eigenvalues and eigenvectors of any matrix, in real and imaginary parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import to_float
+from gtape.symbolic.implicit import note_degenerate, solve_equations
+from gtape.symbolic.jets import Jet
+from gtape.symbolic.mirrors.determinant import objects
+from gtape.symbolic.mirrors.registry import array, parametrised
+from gtape.symbolic.mirrors.spectral import TOGETHER, _each, _exponent, _stack, _starts, _times, _value
+
+
+def _eig(W: Any, a: Any) -> tuple[Any, Any]:
+    a = objects(a)
+    batch, n = a.shape[:-3], a.shape[-1]
+    starts = _starts(batch, 2)
+    made = [_eig_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
+    return _stack([w for w, _ in made], batch, (2, n)), _stack([v for _, v in made], batch, (2, n, n))
+
+
+def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
+    from gtape.ops.eig import _eig_kernel, pivots
+
+    n = a.shape[-1]
+    power = _exponent(_value(W, a))
+    a = _times(a, -power)
+    rough = to_float(_value(W, a))
+    w, v = _eig_kernel(rough)
+    if like_v is not None:  # the recorded order, signs and phases
+        values, wanted = w[0] + 1j * w[1], (like_w[0] + 1j * like_w[1]) * 2.0**-power
+        order = []
+        for target in wanted:
+            left = [j for j in range(n) if j not in order]
+            order.append(min(left, key=lambda j: abs(values[j] - target)))
+        w, v = w[:, order], v[:, :, order]
+    values = w[0] + 1j * w[1]
+    gaps = np.abs(values[:, None] - values[None, :]) + np.where(np.eye(n, dtype=bool), np.inf, 0.0)
+    if n and gaps.min() < TOGETHER**2:
+        note_degenerate("some eigenvalues are equal")
+        raise ArithmeticError("eigenvalues are too close")
+    rows = pivots(v if like_v is None else like_v)
+    out_w, out_v = np.empty((2, n), dtype=object), np.empty((2, n, n), dtype=object)
+    for j in range(n):
+        out_w[:, j], out_v[:, :, j] = _pair(W, a, rough, w[:, j], v[:, :, j], int(rows[j]))
+    return _times(out_w, power), out_v
+
+
+def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, Any]:
+    """One eigenvalue and its vector: A x = x w and c' x = 1, real and imaginary parts apart."""
+    n = len(v[0])
+    v = v / np.sqrt((v * v).sum())
+    cr, ci = (objects(W.lift(np.ascontiguousarray(p))) for p in v)
+
+    def equations(V: Any, y: Any, a: Any) -> Any:
+        xr, xi, wr, wi = y[:n], y[n : 2 * n], y[2 * n], y[2 * n + 1]
+        real = objects(V.matmul(a[0], xr)) - objects(V.matmul(a[1], xi)) - (xr * wr - xi * wi)
+        imag = objects(V.matmul(a[0], xi)) + objects(V.matmul(a[1], xr)) - (xr * wi + xi * wr)
+        fixed = [(cr * xr + ci * xi).sum() - 1, (cr * xi - ci * xr).sum()]
+        return np.concatenate([real, imag, objects(np.array(fixed, dtype=object))])
+
+    unit = np.eye(n)
+    left, right = rough[0] - w[0] * unit, rough[1] - w[1] * unit
+    jacobian = np.block(
+        [
+            [left, -right, -v[0][:, None], v[1][:, None]],
+            [right, left, -v[1][:, None], -v[0][:, None]],
+            [v[0][None, :], v[1][None, :], np.zeros((1, 2))],
+            [-v[1][None, :], v[0][None, :], np.zeros((1, 2))],
+        ]
+    )
+    y = np.concatenate([v[0], v[1], w])
+    made = solve_equations(W, equations, y, [a], jacobian=jacobian, curvature=4.0)
+    xr, xi = made[:n], made[n : 2 * n]
+    size = xr[row] * xr[row] + xi[row] * xi[row]
+    real, imag = (xr * xr[row] + xi * xi[row]) / size, (xi * xr[row] - xr * xi[row]) / size
+    real[row], imag[row] = arb(1), arb(0)
+    values = made[2 * n :]
+    if not (v[1].any() or w[1]) and all(not isinstance(e, Jet) and e == 0 for e in a[1].ravel().tolist()):
+        imag[:], values[1] = arb(0), arb(0)  # a real matrix: what is isolated and nearly real is real
+    return values, np.stack([real, imag])
+
+
+def _eig_pivot(W: Any, v: Any) -> Any:
+    from gtape.ops.eig import pivots
+
+    # Only an element that is 1 by convention is exactly 1 here.
+    known = np.frompyfunc(lambda e: float(e) if not isinstance(e, Jet) and e in (0, 1) else 0.5, 1, 1)
+    v = objects(v)
+    rows = pivots(np.asarray(known(v), dtype=np.float64))
+    return np.where(np.arange(v.shape[-1])[:, None] == rows[..., None, :], W.exact(1), W.exact(0))
+
+
+def _from_pairs(W: Any, y: Any, a: Any) -> Any:
+    """Vectors whose first element is 1, and A = V diag(w) V^-1."""
+    from gtape.symbolic.mirrors.linalg import _inverse
+
+    def one(w: Any, v: Any) -> Any:
+        n = w.shape[1]
+        real, imag = v.copy()
+        real[0], imag[0] = 1, 0
+        left, right = real * w[0] - imag * w[1], real * w[1] + imag * w[0]
+        if n == 2:  # the adjugate over the determinant, both complex
+            ar, ai = (np.array([[p[1, 1], -1], [-p[1, 0], 1]], dtype=object) for p in (real, imag))
+            ai[0, 1] = ai[1, 1] = 0
+            dr, di = real[1, 1] - real[1, 0], imag[1, 1] - imag[1, 0]
+            size = dr * dr + di * di
+            br, bi = (ar * dr + ai * di) / size, (ai * dr - ar * di) / size
+        else:
+            whole = _inverse(W, np.block([[real, -imag], [imag, real]]))
+            br, bi = whole[:n, :n], whole[n:, :n]
+        made = np.dot(left, br) - np.dot(right, bi), np.dot(left, bi) + np.dot(right, br)
+        return w, np.stack([real, imag]), np.stack(made)
+
+    w, v, made = _each(one, (y[0], 2), (y[1], 3))
+    return (w, v), made
+
+
+array("eig", _eig)
+array("eig_pivot", _eig_pivot)
+parametrised("eig", 0, _from_pairs, shapes=lambda a: ((*a[:-3], 2, a[-1]), a))
