@@ -30,6 +30,8 @@ __all__ = [
     "not_equal",
     "precision",
     "radius",
+    "sided",
+    "sides_of_zeros",
     "ties_assumed",
     "to_double_double",
     "to_float",
@@ -192,9 +194,35 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
     return out if isinstance(out, np.ndarray) else box(out)
 
 
+_sides = False
+
+
+@contextmanager
+def sides_of_zeros() -> Iterator[None]:
+    """Inside, a zero part of a complex number is lifted as a number far below all others, with the sign of the zero.
+
+    Balls have no signed zero, by which floats say on which side of a branch cut they lie.
+    """
+    global _sides
+    before, _sides = _sides, True
+    try:
+        yield
+    finally:
+        _sides = before
+
+
+def sided(sign: float) -> arb:
+    """Zero; inside `sides_of_zeros` a number next to it with that sign."""
+    return arb(sign) * arb(2) ** -20_000 if _sides else arb(0)
+
+
 def lift_complex(x: np.ndarray) -> np.ndarray:
     """Complex numbers of any dtype as an object array of exact complex balls."""
-    out = np.frompyfunc(lambda z: acb(z.real, z.imag), 1, 1)(x.astype(np.complex128))
+
+    def part(v: float) -> arb:
+        return arb(v) if v else sided(float(np.copysign(1.0, v)))
+
+    out = np.frompyfunc(lambda z: acb(part(z.real), part(z.imag)), 1, 1)(x.astype(np.complex128))
     return out if isinstance(out, np.ndarray) else box(out)
 
 

@@ -102,6 +102,9 @@ def _where_kinked(node: Node, xs: list[Any]) -> Any:
         recorded = np.frompyfunc(lambda e: any(e == p for p in points), 1, 1)(xs[0])
         mask = np.asarray(recorded, dtype=bool)
         return mask if mask.any() else None
+    if node.prim.kinks == ("x == y == 0",):
+        mask = np.asarray(np.frompyfunc(lambda p, q: bool(p == 0 and q == 0), 2, 1)(*xs), dtype=bool)
+        return np.broadcast_to(mask, node.shape) if mask.any() else None
     if len(xs) >= 2:
         pairs = [(0, 1)] if len(xs) == 2 else [(0, 1), (0, 2)] if node.prim.name != "where" else []
         for i, j in pairs:

@@ -14,7 +14,17 @@ import numpy as np
 
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
-from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, ties_assumed, to_double_double, to_float
+from gtape.symbolic.balls import (
+    Undecided,
+    digits,
+    objects,
+    precision,
+    radius,
+    sides_of_zeros,
+    ties_assumed,
+    to_double_double,
+    to_float,
+)
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
@@ -59,9 +69,26 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     record.set_stack(())
     try:
         with np.errstate(all="ignore"):
-            return _examine(program, seeds, got, locally)
+            report = _examine(program, seeds, got, locally)
+            if report.verdict in ("rule", "unstable"):
+                return _on_a_cut(program, seeds, got, locally) or report
+            return report
     finally:
         record.restore_stack(before)
+
+
+def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:
+    """The same check with the sides of a branch cut that zeros with a sign tell; None where that explains nothing."""
+    values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
+    if not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
+        return None
+    with sides_of_zeros():
+        report = _examine(program, seeds, got, locally)
+    if not report.ok:
+        return None
+    reason = "on a branch cut: value and derivative are those of the side that the sign of a zero tells"
+    report.findings.append(Finding("convention", order=_order(program), inside=True, reason=reason))
+    return report
 
 
 def _order(program: Program) -> int:

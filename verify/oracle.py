@@ -664,14 +664,14 @@ def _constant(world: JetWorld, x: Any) -> Any:
 def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
     c = objects(c)
-    if all(not isinstance(e, arb) or e.is_finite() for e in c.ravel().tolist()):
+    if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()):
         return c
     g = objects(g)
     if np.shape(g) != np.shape(c):
         return c
     c = c.copy()
     for index in np.ndindex(*np.shape(c)):
-        if g[index] == 0 and isinstance(c[index], arb) and not c[index].is_finite():
+        if g[index] == 0 and isinstance(c[index], (arb, acb)) and not c[index].is_finite():
             c[index] = arb(0)
     return c
 
@@ -699,7 +699,11 @@ def disagreement(a: arb, b: arb, scale: arb) -> float:
         if float((difference.rad() / size.mid()) if size.mid() != 0 else 1.0) > 2.0**-60:
             raise ArithmeticError("the enclosures are too wide")
         return 0.0
-    return max(abs(float(difference.mid() / size.mid())), 1e-300)
+    ratio = difference.mid() / size.mid()
+    # Far below all floats and all precisions here: only the sides of zeros (`balls.sides_of_zeros`) are that small.
+    if min(abs(ratio), size) < arb(2) ** -15_000:
+        return 0.0
+    return max(abs(float(ratio)), 1e-300)
 
 
 def trace_back(node: Node) -> tuple[Program, list[int | None], dict[int, int]]:

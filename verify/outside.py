@@ -89,6 +89,8 @@ def _at_pole(node: Any, inputs: list[Any]) -> bool:
     if node.prim is None or node.prim.kind != "elementwise":
         return False
     for x, interval in zip(inputs, node.prim.domain.intervals, strict=False):
+        if x.dtype.kind == "c" and np.isin(np.abs(x), (0.0, 1.0)).any():
+            return True  # where the poles of the elementary functions lie
         if x.dtype.kind == "f" and any(float(v) not in interval or v in (interval.lo, interval.hi) for v in x.ravel()):
             return True
     return False

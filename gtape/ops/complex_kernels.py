@@ -34,8 +34,19 @@ def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
 # ---------------------------------------------------------------------------------------------- whole powers, quotients
 
 
+def _one_plus(x: Array) -> Array:
+    """1 + x, with the sign of a zero imaginary part: it says on which side of a branch cut x lies."""
+    return x - (-1)
+
+
+def _one_minus(x: Array) -> Array:
+    return -(x - 1)
+
+
 def _whole_power(x: Array, n: int) -> Array:
     """x**n for a whole n >= 0, by squaring: no logarithm, and exact zeros stay."""
+    if n == 1:
+        return x
     out = np.ones_like(x)
     square = x
     while n:
@@ -95,7 +106,7 @@ xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 def _log1p(x: Array) -> Array:
     """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps what 1 + x would round away."""
     a, b = x.real, x.imag
-    out = np.log(1 + x)
+    out = np.log(_one_plus(x))
     near = np.abs(x) < 0.5
     if np.any(near):
         real = np.log1p(np.where(near, a * (2 + a) + b * b, 0)) / 2
@@ -247,16 +258,16 @@ def _two_roots(x: Array, p: Array, q: Array, a: Any, b: Any, n: int, k: int) -> 
 
 
 def _inner_power(x: Array, n: int, k: int) -> Array:
-    return _two_roots(x, 1 - x, 1 + x, -1, 1, n, k)
+    return _two_roots(x, _one_minus(x), _one_plus(x), -1, 1, n, k)
 
 
 def _bent_power(x: Array, n: int, k: int) -> Array:
     ix = _times_i(x, 1)
-    return _two_roots(x, 1 - ix, 1 + ix, -1j, 1j, n, k)
+    return _two_roots(x, _one_minus(ix), _one_plus(ix), -1j, 1j, n, k)
 
 
 def _steep_power(x: Array, n: int, k: int) -> Array:
-    return _two_roots(x, x - 1, x + 1, 1, 1, n, k)
+    return _two_roots(x, x - 1, _one_plus(x), 1, 1, n, k)
 
 
 asin = _wide(np.arcsin)

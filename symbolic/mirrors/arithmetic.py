@@ -162,8 +162,10 @@ def _complex_pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
 
 
 def _complex_pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
-    made = sp.diff(_X**_Y, _X, n, _Y, m)
-    return sp.Piecewise((sp.Integer(0), sp.Eq(x, 0)), (made.xreplace({_X: x, _Y: y}), True))
+    made = sp.diff(_X**_Y, _X, n, _Y, m).xreplace({_X: x, _Y: y}) if m else sp.ff(y, n) * x ** (y - n)
+    # a factor y (y - 1) ... that vanishes wins over the pole; logarithms are not taken at 0
+    zero = sp.Eq(x, 0) if m else sp.And(sp.Eq(x, 0), sp.Or(*[sp.Eq(y, k) for k in range(n)]))
+    return sp.Piecewise((sp.Integer(0), zero), (made, True))
 
 
 _X, _Y = sp.Dummy("x"), sp.Dummy("y")

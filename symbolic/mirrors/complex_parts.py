@@ -9,11 +9,11 @@ import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import has_complex
+from gtape.symbolic.balls import has_complex, sided
 from gtape.symbolic.jets import ZERO, Jet
 from gtape.symbolic.mirrors.registry import array
 
-__all__ = ["is_complex"]
+__all__ = ["cast", "is_complex"]
 
 
 def is_complex(x: Any) -> bool:
@@ -44,12 +44,29 @@ def _conj(x: Any) -> Any:
 
 
 def _joined(a: Any, b: Any) -> Any:
-    return a + sp.I * b if isinstance(a, sp.Basic) or isinstance(b, sp.Basic) else acb(arb(a), arb(b))
+    if isinstance(a, sp.Basic) or isinstance(b, sp.Basic):
+        return a + sp.I * b
+    return acb(arb(a), arb(b))
 
 
-def _over(f: Callable[..., Any]) -> Callable[..., Any]:
+def _widened(x: Any) -> Any:
+    return x if isinstance(x, (acb, sp.Basic)) else acb(arb(x), 0)
+
+
+def _placed(x: Any) -> Any:
+    """A complex ball beside the axes where the sides of branch cuts matter (`balls.sides_of_zeros`)."""
+    if isinstance(x, Jet):
+        return x.__class__(_placed(x.components[0]), *x.components[1:])
+    return acb(*[sided(1.0) if v == 0 else v for v in (x.real, x.imag)]) if isinstance(x, acb) else x
+
+
+def _over(f: Callable[..., Any], place: bool = False) -> Callable[..., Any]:
+    def one(*e: Any) -> Any:
+        made = _map(f, *e)
+        return _placed(made) if place else made
+
     def mirror(W: Any, *xs: Any) -> Any:
-        return W.objects(np.frompyfunc(lambda *e: _map(f, *e), len(xs), 1)(*[W.objects(x) for x in xs]))
+        return W.objects(np.frompyfunc(one, len(xs), 1)(*[W.objects(x) for x in xs]))
 
     return mirror
 
@@ -57,4 +74,15 @@ def _over(f: Callable[..., Any]) -> Callable[..., Any]:
 array("real", _over(_real))
 array("imag", _over(_imag))
 array("conj", _over(_conj))
-array("complex", _over(_joined))
+array("complex", _over(_joined, place=True))
+
+_to_complex = _over(_widened, place=True)
+_to_real = _over(_real)
+
+
+def cast(W: Any, x: Any, *, dtype: Any) -> Any:
+    """To real numbers the real part; complex numbers of real ones for functions that go on beside the real line."""
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        return _to_complex(W, x)
+    return _to_real(W, x) if kind == "f" and is_complex(x) else x

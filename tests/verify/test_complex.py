@@ -156,6 +156,42 @@ def test_faults_in_rules_are_found(name: str, transform: str) -> None:
                 tape.gradient(y, xs)
 
 
+CUTS: list[tuple[Any, Any]] = [
+    (tf.math.log, complex(-1, -0.0)), (tf.sqrt, complex(-4, -0.0)), (tf.math.rsqrt, complex(-3, -0.0)),
+    (tf.asin, 2 + 0j), (tf.asin, complex(-2, -0.0)), (tf.acos, 2 + 0j), (tf.acosh, 0.5 + 0j), (tf.atanh, 2 + 0j),
+    (tf.asinh, complex(-0.0, 2)), (tf.atan, complex(-0.0, 2)), (tf.math.log1p, complex(-3, -0.0)),
+    (lambda z: z ** (0.5 + 1j), complex(-3, -0.0)), (lambda x: tf.asin(tf.complex(x, tf.zeros_like(x))), 2.0),
+    (lambda x: tf.sqrt(tf.cast(x, tf.complex128)), -4.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "z"), CUTS)
+def test_on_a_branch_cut_the_derivative_is_that_of_the_values_side(f: Any, z: Any) -> None:
+    for order in (1, 2):
+        report = check(f, z, order=order)
+        assert report.ok and report.verdict in ("correct", "convention"), report.summary()
+
+
+@pytest.mark.parametrize(("f", "z"), [(tf.sqrt, 0j), (tf.math.log, 0j), (tf.math.reciprocal, 0j), (tf.atan, 1j)])
+def test_poles_and_branch_points_are_outside_the_domain(f: Any, z: complex) -> None:
+    assert check(f, z).verdict == "domain"
+
+
+def test_what_a_selection_switched_off_stays_off() -> None:
+    z = tf.constant([0j, 1 + 1j])
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        y = tf.where(tf.abs(z) > 0, tf.sqrt(z), 0)
+    g = tape.gradient(y, z).numpy()
+    assert g[0] == 0 and np.isfinite(g[1])
+    assert check(lambda z: tf.where(tf.abs(z) > 0, tf.sqrt(z), 0), np.array([0j, 1 + 1j])).ok
+
+
+@pytest.mark.parametrize("value", [complex(np.nan, 0), complex(0, np.inf)])
+def test_not_finite_inputs_are_a_domain_verdict(value: complex) -> None:
+    assert check(tf.exp, value).verdict == "domain"
+
+
 def test_a_missing_conjugate_is_a_wrong_rule() -> None:
     right, wrong = np.conj(np.cos(1 + 2j)), np.cos(1 + 2j)
     assert judge(tf.sin, 1 + 2j, right).verdict == "correct"
