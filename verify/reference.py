@@ -23,6 +23,7 @@ __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivati
 
 _STEP = 2.0**-40
 _UNBOUNDED = 2.0**19
+_FAR = 1000.0  # an end as far out as this is one of what is promised, not one of where the op is defined
 
 # A point for each phrase that declarations use for a kink; vectors where it takes several elements to make one.
 _MET: dict[str, tuple[Any, ...]] = {
@@ -254,7 +255,7 @@ def ends() -> tuple[End, ...]:
             if not prim.connected(a):
                 continue
             for end, beyond in [*points, *[(h, None) for h in interval.holes]]:
-                if not math.isfinite(end):
+                if abs(end) >= _FAR:
                     continue
                 at = tuple(end if i == a else g for i, g in enumerate(generic))
                 value, derivative = at_point(function(prim.name), at, a)
