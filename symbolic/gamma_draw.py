@@ -68,7 +68,8 @@ def _lower(a: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _probability(a: Any, y: Any) -> Any:
-    return y.gamma_lower(a, regularized=1)
+    """P(a, y) for balls; flint's own function loses all digits, and seconds, for some large arguments."""
+    return _lower(arb_series([a], 1), arb_series([y], 1))[0][0]
 
 
 def _density(a: Any, y: Any) -> Any:
@@ -79,8 +80,8 @@ def _series(a: Any, z: Any, n: int) -> Any:
     """The power series of y(a + t) in t, with a rigorous ball for each coefficient."""
     aim = ((-z / arb(2).sqrt()).erfc()) / 2
     y = _start(a, z, aim)
-    if not n:
-        return [y]
+    if not n or not y.is_finite():
+        return [y] * (n + 1)
     line = arb_series([a, 1], n + 1)
     full = arb_series([y], n + 1)
     for _ in range((n + 1).bit_length()):
