@@ -96,7 +96,8 @@ def magnitude(a: Any, b: Any) -> arb:
         return arb(rough)
     total = arb(0)
     for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-        total = total + abs(p * q if isinstance(p * q, acb) else arb(p * q))
+        term = p * q
+        total = total + abs(term if isinstance(term, acb) else arb(term))
     return total
 
 
