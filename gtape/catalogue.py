@@ -42,6 +42,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.expm": ("linalg",),
     "gtape.ops.eig": ("linalg",),
     "gtape.ops.decompositions": ("linalg",),
+    "gtape.ops.banded": ("linalg",),
     "gtape.ops.nn": ("nn",),
     "gtape.ops.activation_functions": ("nn",),
     "gtape.ops.losses": ("nn",),

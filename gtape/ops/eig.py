@@ -56,9 +56,9 @@ def _apart(a: Array) -> bool:
     """Whether all eigenvalues are different, so that they have derivatives."""
     w, _ = _eig_kernel(a.astype(np.float64))
     w = w[..., 0, :] + 1j * w[..., 1, :]
-    gaps = np.abs(w[..., :, None] - w[..., None, :]) + np.eye(w.shape[-1]) * np.inf
+    gaps = np.where(np.eye(w.shape[-1], dtype=bool), np.inf, np.abs(w[..., :, None] - w[..., None, :]))
     scale = np.abs(a).max(axis=(-3, -2, -1), initial=0.0)[..., None, None]
-    return bool((np.where(np.isnan(gaps), np.inf, gaps) > 1e-6 * scale).all())
+    return bool((gaps > 1e-6 * scale).all())
 
 
 _eig_pivot = primitive(

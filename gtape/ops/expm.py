@@ -130,7 +130,7 @@ _expm = primitive(
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), _as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, _as_direction(xp, t)),),
     public=False,
-    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
 
 _expm_form = primitive(

@@ -133,6 +133,8 @@ def test_tridiagonal_formats_mean_the_same() -> None:
     ):
         np.testing.assert_allclose(made.numpy(), exact)
     np.testing.assert_allclose(linalg.tridiagonal_solve(BANDS, W[:, 0]).numpy(), exact[:, 0])
+    for form, d in (("compact", BANDS), ("matrix", dense), ("sequence", sequences[1])):
+        np.testing.assert_allclose(linalg.tridiagonal_matmul(d, W[:, :2], form).numpy(), dense @ W[:, :2])
     with pytest.raises(ValueError, match="diagonals_format"):
         linalg.tridiagonal_solve(BANDS, W[:, 0], "rows")
     with pytest.raises(InvalidArgumentError, match="not invertible"):
@@ -221,6 +223,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "lstsq": (lambda a, b: dot(linalg.lstsq(a, b)), (TALL, RIGHT[:, :1])),
     "lstsq, regularized": (lambda a: dot(linalg.lstsq(a, RIGHT[:, :1], 0.5)), (TALL,)),
     "tridiagonal_solve": (lambda a, b: dot(linalg.tridiagonal_solve(a, b)), (BANDS[:, :3], RIGHT[:, :1])),
+    "tridiagonal_matmul": (lambda a: dot(linalg.tridiagonal_matmul(a, RIGHT) ** 2), (BANDS[:, :3],)),
     "banded_triangular_solve": (lambda a: dot(linalg.banded_triangular_solve(a, RIGHT)), (BANDS[1:, :3],)),
     "normalize": (lambda a: dot(linalg.normalize(a)[0]), (TALL,)),
 }
