@@ -284,7 +284,7 @@ def while_loop(
     while (most is None or passes < most) and cond(*loop_vars):
         made = body(*loop_vars)
         if not isinstance(made, (list, tuple)):
-            made = (made,) if len(form) == 1 else made
+            made = type(form)([made]) if len(form) == 1 else made
         if isinstance(made, (list, tuple)):
             nest.assert_same_structure(form, list(made))
         else:

@@ -78,12 +78,13 @@ def _asks(f: Any, seen: set[int]) -> bool:
     if code is None or id(code) in seen:
         return False
     seen.add(id(code))
-    if any(_ASKING & {*c.co_names, *c.co_freevars} for c in _codes(code)):
+    if any(_ASKING.intersection(c.co_names) for c in _codes(code)):
         return True
+    # Under another name, or in a function that it can see.
     return any(
-        _asks(g, seen)
+        g is gradients or g is hessians or (not _ours(g) and _asks(g, seen))
         for g in _seen(f)
-        if isinstance(g, (types.FunctionType, types.MethodType, functools.partial)) and not _ours(g)
+        if isinstance(g, (types.FunctionType, types.MethodType, functools.partial))
     )
 
 
@@ -122,6 +123,8 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.input_signature is not None:
             args = self._fitted(args)
+        if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
+            args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
         if self._asks is None:
             self._asks = _asks(self.python_function, set())
         if self._asks:
@@ -205,7 +208,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     Returns
     -------
     Function
-        With the attribute ``python_function``. Numbers and arrays that the function returns become tensors.
+        With the attribute ``python_function``. Arrays that it is given, numbers and arrays that it returns become
+        tensors.
 
     Raises
     ------

@@ -329,3 +329,38 @@ def test_indexed_slices_as_target_of_a_second_gradient_count_as_dense() -> None:
             y = tf.gather(table, [1, 1]) ** 2
         g = inner.gradient(y, table)
     assert tf.convert_to_tensor(outer.gradient(g, table)).numpy().tolist() == [0.0, 4.0]
+
+
+def test_function_makes_tensors_of_the_arrays_it_is_given() -> None:
+    @tf.function
+    def slope(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        return tape.gradient(y, x)
+
+    assert slope(np.array([1.0, 2.0])).numpy().tolist() == [2.0, 4.0]
+
+
+def test_config_knows_one_device_and_functions_that_run_eagerly() -> None:
+    assert [d.device_type for d in tf.config.list_physical_devices()] == ["CPU"]
+    assert tf.config.list_physical_devices("GPU") == tf.config.list_logical_devices("GPU") == []
+    tf.config.run_functions_eagerly(True)
+    tf.config.set_visible_devices([], "GPU")
+    assert tf.config.functions_run_eagerly()
+
+
+def test_gradients_work_under_another_name_and_a_local_of_that_name_asks_for_nothing() -> None:
+    slopes = tf.gradients
+    assert tf.function(lambda x: slopes(x * x, x))(tf.constant(3.0))[0].numpy() == 6.0
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        gradients = tape.gradient(y, [x])
+        return (lambda: gradients)()
+
+    assert step(tf.constant(3.0))[0].numpy() == 6.0
+    assert step._asks is False

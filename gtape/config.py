@@ -1,0 +1,80 @@
+"""``gtape.config``: what scripts ask TensorFlow about devices and settings; there is one device, the CPU."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = [
+    "LogicalDevice", "PhysicalDevice", "experimental", "functions_run_eagerly", "get_visible_devices",
+    "list_logical_devices", "list_physical_devices", "run_functions_eagerly", "set_visible_devices",
+]  # fmt: skip
+
+
+class PhysicalDevice(NamedTuple):
+    """One device: its name and its kind."""
+
+    name: str
+    device_type: str
+
+
+class LogicalDevice(NamedTuple):
+    """One device as programs name it."""
+
+    name: str
+    device_type: str
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices of a kind: the CPU, and no others.
+
+    Parameters
+    ----------
+    device_type : str, optional
+        "CPU" or "GPU"; all by default.
+
+    Returns
+    -------
+    list of PhysicalDevice
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.list_physical_devices("GPU")
+    []
+    """
+    return [PhysicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The same as `list_physical_devices`, as programs name them."""
+    return [LogicalDevice("/device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices that programs may use: all there are."""
+    return list_physical_devices(device_type)
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Nothing: there is one device, which stays visible."""
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Nothing: functions always run eagerly."""
+
+
+def functions_run_eagerly() -> bool:
+    """True: functions always run eagerly."""
+    return True
+
+
+class experimental:
+    """Settings of graphics cards, which change nothing."""
+
+    @staticmethod
+    def set_memory_growth(device: Any, enable: bool) -> None:
+        """Nothing: there is no graphics card."""
+
+    @staticmethod
+    def enable_op_determinism() -> None:
+        """Nothing: every op is deterministic, given its seed."""
