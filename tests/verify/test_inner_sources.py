@@ -91,3 +91,36 @@ def test_two_gradients_of_one_target_by_a_persistent_tape_are_told_apart() -> No
             y = tf.sin(x) * x
         loss = tf.reduce_sum(inner.gradient(y, x) ** 2 + inner.gradient(y, x) ** 3)
     assert outer.gradient(loss, x).shape == (2,)
+
+
+def test_penalties_on_jacobians_and_tangents_of_inner_sources_pass_the_check() -> None:
+    w = tf.Variable(rng.normal(size=(2, 3)))
+    f = lambda: tf.tanh(tf.sin(X) @ w) * tf.exp(X)[:, :1]
+
+    def by_batch_jacobian() -> Any:
+        with tf.GradientTape() as inner:
+            inner.watch(X)
+            y = f()
+        return inner.batch_jacobian(y, X)
+
+    def by_jacobian() -> Any:
+        with tf.GradientTape() as inner:
+            inner.watch(X)
+            y = tf.reduce_sum(f(), axis=0)
+        return inner.jacobian(y, X)
+
+    def by_tangents() -> Any:
+        with tf.autodiff.ForwardAccumulator(X, tf.ones_like(X)) as accumulator:
+            y = f()
+        return accumulator.jvp(y)
+
+    def by_weighted_gradient() -> Any:
+        with tf.GradientTape() as inner:
+            inner.watch(X)
+            y = f()
+        return inner.gradient(y, X, output_gradients=tf.sin(y))
+
+    for inside in (by_batch_jacobian, by_jacobian, by_tangents, by_weighted_gradient):
+        with tf.GradientTape(verify="strict") as outer:
+            loss = tf.reduce_sum(inside() ** 2)
+        assert outer.gradient(loss, w).shape == (2, 3)
