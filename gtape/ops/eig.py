@@ -81,13 +81,13 @@ _RE, _IM = (((0, 1, 1), (None, None, 1), (None, None, 1)), ((1, 2, 1), (None, No
 def _parts(xp: Any, x: Any) -> tuple[Any, Any]:
     shape = shape_of(x)
     flat = (*shape[:-3], *shape[-2:])
-    return tuple([xp.reshape(xp.strided_slice(x, key=key), shape=flat) for key in (_RE, _IM)])  # type: ignore[return-value]
+    return tuple([xp.reshape(xp.strided_slice(x, key=key), shape=flat) for key in (_RE, _IM)])
 
 
 def _value_parts(xp: Any, w: Any) -> tuple[Any, Any]:
     shape = shape_of(w)
     flat = (*shape[:-2], shape[-1])
-    return tuple([xp.reshape(xp.strided_slice(w, key=key[:2]), shape=flat) for key in (_RE, _IM)])  # type: ignore[return-value]
+    return tuple([xp.reshape(xp.strided_slice(w, key=key[:2]), shape=flat) for key in (_RE, _IM)])
 
 
 def _together(xp: Any, real: Any, imag: Any) -> Any:
