@@ -364,3 +364,52 @@ def test_gradients_work_under_another_name_and_a_local_of_that_name_asks_for_not
 
     assert step(tf.constant(3.0))[0].numpy() == 6.0
     assert step._asks is False
+
+
+def test_custom_gradients_take_part_in_forward_over_reverse_and_reverse_over_forward() -> None:
+    @tf.custom_gradient
+    def cube(x: Any) -> Any:
+        return x * x * x, lambda g: g * 3.0 * x * x
+
+    x, direction = tf.Variable([2.0, 3.0]), tf.constant([1.0, 0.0])
+    with tf.autodiff.ForwardAccumulator(x, direction) as acc:
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(cube(x))
+        g = tape.gradient(y, x)
+    assert acc.jvp(g).numpy().tolist() == [12.0, 0.0]
+    with tf.GradientTape() as tape:
+        with tf.autodiff.ForwardAccumulator(x, direction) as acc:
+            y = cube(x)
+        j = acc.jvp(y)
+    assert tape.gradient(j, x).numpy().tolist() == [12.0, 0.0]
+
+
+def test_the_transpose_of_a_custom_gradient_does_not_depend_on_its_value() -> None:
+    @tf.custom_gradient
+    def infinite(x: Any) -> Any:
+        return x * np.inf, lambda g: g * 5.0
+
+    with tf.autodiff.ForwardAccumulator(x := tf.constant([1.0]), tf.constant([2.0])) as acc:
+        y = infinite(x)
+    assert acc.jvp(y).numpy().tolist() == [10.0]
+
+
+def test_variables_read_inside_a_custom_gradient_have_jacobians_tangents_and_second_derivatives() -> None:
+    w, x = tf.Variable(3.0), tf.Variable([2.0, 3.0])
+
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        return x * w, lambda g, variables=None: (g * w, [tf.reduce_sum(g * x)])
+
+    with tf.GradientTape() as tape:
+        y = scaled(x)
+    of_x, of_w = tape.jacobian(y, [x, w])
+    assert of_x.numpy().tolist() == [[3.0, 0.0], [0.0, 3.0]] and of_w.numpy().tolist() == [2.0, 3.0]
+    with tf.autodiff.ForwardAccumulator(w, tf.constant(1.0)) as acc:
+        y = scaled(x)
+    assert acc.jvp(y).numpy().tolist() == [2.0, 3.0]
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.reduce_sum(scaled(x) ** 2)
+        g = inner.gradient(y, w)
+    assert [h.numpy().tolist() for h in outer.gradient(g, [x, w])] == [[24.0, 36.0], 26.0]
