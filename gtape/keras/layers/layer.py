@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
@@ -38,7 +39,7 @@ class _Signature(NamedTuple):
     training: Any
 
 
-_SIGNATURES: dict[Any, _Signature] = {}
+_SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDictionary()
 
 
 # Attributes that hold variables or layers without being theirs.
