@@ -9,7 +9,7 @@ import numpy as np
 from gtape.symbolic.balls import digits, to_float
 from gtape.symbolic.program import Program, build
 from gtape.tape import GradientTape
-from gtape.tensor import wrap
+from gtape.tensor import convert_to_tensor, wrap
 from gtape.verify.oracle import Failure, Oracle, TooDeep, turned
 from gtape.verify.verdict import Finding
 
@@ -80,7 +80,8 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Any]:
             with GradientTape(verify=False) as inner:
                 inner.watch(sources)
                 y = node.prim(*inputs, **node.params)
-            first = [g for g in inner.gradient(y, sources) if g is not None]
+            # A lookup's gradient comes as slices.
+            first = [convert_to_tensor(g) for g in inner.gradient(y, sources) if g is not None]
         alone = build([(g._record, g._value) for g in first], sources)
         if not any(n.mark is not None for n in alone.nodes):
             continue

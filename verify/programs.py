@@ -398,7 +398,7 @@ class _Builder:
         self.step(self.pick(options))
 
     def product(self) -> None:
-        """A matrix product with a new matrix, a quadratic form, or a small linear system."""
+        """A matrix product with a new matrix, a quadratic form, a small linear system, or a convolution."""
         a = self.tame(self.recent())
         shape = self.shape(a)
         if not shape:
@@ -407,7 +407,7 @@ class _Builder:
         n = shape[-1]
         if len(shape) == 1:
             a = self.step(f"tf.reshape({a}, [1, {n}])", keep=False)
-        what = self.choose(4)
+        what = self.choose(5)
         if what <= 1 or n > 6:
             b = self.input((n, 1 + self.choose(3)))
             self.step(f"tf.matmul({a}, {b})" if what != 1 else f"{2.0 ** -int(np.log2(n) / 2)!r} * ({a} @ {b})")
@@ -415,6 +415,12 @@ class _Builder:
             self.step(
                 f"tf.einsum('bij,bkj->bik', {a}, {a})" if len(shape) == 3 else f"tf.matmul({a}, {a}, transpose_b=True)"
             )
+        elif what == 3:
+            taps, stride = 1 + self.choose(3), 1 + self.choose(2)
+            w = self.input((taps, n, 1 + self.choose(2)))
+            y = self.step(f"tf.nn.conv1d(tf.reshape({a}, [1, -1, {n}]), {w}, {stride}, 'SAME')", keep=False)
+            self.step(f"tf.nn.{self.pick(['max', 'avg'])}_pool1d({y}, 2, 1, 'SAME')" if self.often(50) else f"{y}[0]")
+            self.program.selects = True
         else:
             m = self.input((n, n))
             eye = f"tf.eye({n}, dtype=tf.{self.program.dtype})"
