@@ -57,7 +57,11 @@ def test_every_rule(name: str, dtype: str) -> None:
     gradients(name, dtype)  # and all is as before
 
 
-@pytest.mark.parametrize("name", ["sin", "exp", "sigmoid_slope", "matmul", "softmax", "sum", "solve", "cumprod"])
+KERNELS = ["sin", "exp", "sigmoid_slope", "matmul", "softmax", "sum", "solve", "cumprod"]
+FACTORS = ["cholesky", "eig", "eigh", "expm", "qr", "svd", "tridiagonal_solve"]
+
+
+@pytest.mark.parametrize("name", [*KERNELS, *FACTORS])
 def test_kernels(name: str) -> None:
     with planted_kernel(name, 1 + 1e-14), pytest.raises(tf.VerificationError, match=name):
         gradients(name, "float64")
