@@ -97,8 +97,10 @@ def _zeta(s: Any, a: Any = 1) -> Any:
 
 
 def _besselk(n: Any, x: Any) -> Any:
-    """By Tricomi's function (DLMF 10.39.6): flint's own takes minutes for x near 500 at 1500 bits."""
+    """By Tricomi's function (DLMF 10.39.6): flint's own takes minutes for x near 500 at 1500 bits, though little at few."""
     x, n = arb(x), arb(n)
+    if ctx.prec <= 400:
+        return x.bessel_k(n)
     return arb.pi().sqrt() * (2 * x) ** n * (-x).exp() * (2 * x).hypgeom_u(n + arb(1) / 2, 2 * n + 1)
 
 

@@ -13,6 +13,7 @@ from flint import acb, arb, arb_series, ctx
 
 __all__ = [
     "Dawson",
+    "IncompleteBeta",
     "IncompleteGamma",
     "IncompleteGammaRest",
     "LogAbsGamma",
@@ -86,7 +87,10 @@ class ScaledBesselK(sp.Function):
 
     @staticmethod
     def ball(m: Any, x: Any) -> Any:
-        m, x = arb(m), arb(x)  # Tricomi's function, DLMF 10.39.6; see _besselk in compile.py
+        m, x = arb(m), arb(x)
+        if ctx.prec <= 400:
+            return x.bessel_k(m, scaled=True)
+        # Tricomi's function, DLMF 10.39.6; see _besselk in compile.py
         return arb.pi().sqrt() * (2 * x) ** m * (2 * x).hypgeom_u(m + arb(1) / 2, 2 * m + 1)
 
 
@@ -137,6 +141,25 @@ class IncompleteGammaRest(sp.Function):
     @staticmethod
     def ball(a: Any, x: Any) -> Any:
         return arb(x).gamma_upper(arb(a), 1)
+
+
+class IncompleteBeta(sp.Function):
+    """I_x(a, b), the regularised integral from 0 to x; differentiable in x only (DLMF 8.17.2)."""
+
+    nargs = 3
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        if argindex != 3:
+            raise sp.core.function.ArgumentIndexError(self, argindex)
+        a, b, x = self.args
+        return x ** (a - 1) * (1 - x) ** (b - 1) / sp.beta(a, b)
+
+    @staticmethod
+    def ball(a: Any, b: Any, x: Any) -> Any:
+        a, b, x = arb(a), arb(b), arb(x)
+        if 2 * x > 1:  # flint's takes seconds beside 1
+            return 1 - (1 - x).beta_lower(b, a, regularized=True)
+        return x.beta_lower(a, b, regularized=True)
 
 
 def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:

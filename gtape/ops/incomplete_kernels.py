@@ -1,9 +1,8 @@
 """Kernels of the incomplete gamma and beta functions, of their densities, and of P(a, x) differentiated in a.
 
-The densities are exp of a sum whose terms cancel, which is formed as a pair. The derivatives of P(a, x) in a are sums of
-terms of one sign on either side of the place where the density's own derivative changes sign: the power series (DLMF
-8.7.1) below it, and above it the integral
-from x on, by the trapezoidal rule after a double exponential substitution.
+The densities are exp of a sum whose terms cancel, which is formed as a pair. The derivative of P(a, x) in a is a sum of
+terms of one sign on either side of the place where that of the density changes sign: the power series (DLMF 8.7.1)
+below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution.
 """
 
 from __future__ import annotations
@@ -47,34 +46,36 @@ def _exp(exponent: Pair) -> tuple[Pair, Any]:
 # gamma ----------------------------------------------------------------------------------------------------------------
 
 
-def _gamma_exponent(a: Any, x: Any) -> Pair:
-    """a log(x) - x - log(gamma(a)): the logarithm of x times the density."""
-    log = log_exact(x)
-    return difference(difference(multiply_pairs((a, 0.0 * a), log), (x, 0.0 * x)), lgamma_pair((a, 0.0 * a)))
+def _gamma_exponent(a: Any, x: Any, n: int = 0) -> Pair:
+    """(a - n) log(x) - x - log(gamma(a)); for n = 0 the logarithm of x times the density."""
+    power = multiply_pairs(two_sum(a, -float(n)), log_exact(x))
+    return difference(difference(power, (x, 0.0 * x)), lgamma_pair((a, 0.0 * a)))
 
 
 def _falling(a: Any, x: Any, n: int) -> Pair:
-    """Sum of C(n, k) (-1)^(n-k) (a-1) ... (a-k) / x^k, as a pair: the density's n-th derivative over the density."""
-    term: Pair = (np.ones_like(x), 0.0 * x)
-    total: Pair = (np.full_like(x, (-1.0) ** n), 0.0 * x)
-    for k in range(1, n + 1):
-        term = multiply_pairs(term, over(two_sum(a, -float(k)), (x, 0.0 * x)))
-        c = float(comb(n, k) * (-1) ** (n - k))
-        total = sum_pair(total, (c * term[0], c * term[1]))
+    """Sum of C(n, k) (a-1) ... (a-k) (-x)^(n-k), as a pair: x^n times the density's n-th derivative over the density."""
+    total: Pair = (0.0 * x, 0.0 * x)
+    for k in range(n + 1):
+        term: Pair = (np.full_like(x, float(comb(n, k))), 0.0 * x)
+        for j in range(1, n + 1):
+            term = multiply_pairs(term, two_sum(a, -float(j)) if j <= k else (-x, 0.0 * x))
+        total = sum_pair(total, term)
     return total
 
 
 def _falling_in_order(a: Any, x: Any, n: int, i: int) -> Any:
     """`_falling` differentiated i times in a, in floats."""
-    # jets in a: coefficients of powers of the increment
-    term = [np.ones_like(x)] + [np.zeros_like(x)] * i
-    total = [np.full_like(x, (-1.0) ** n)] + [np.zeros_like(x)] * i
-    for k in range(1, n + 1):
-        base = a - k
-        term = [(base * term[j] + (term[j - 1] if j else 0.0)) / x for j in range(i + 1)]
-        c = comb(n, k) * (-1) ** (n - k)
-        total = [t + c * v for t, v in zip(total, term, strict=True)]
-    return total[i] * factorial(i)
+    total = np.zeros_like(x)
+    for k in range(n + 1):
+        # coefficients of powers of the increment of a
+        term = [np.full_like(x, float(comb(n, k)))] + [np.zeros_like(x)] * i
+        for j in range(1, n + 1):
+            if j <= k:
+                term = [(a - j) * term[q] + (term[q - 1] if q else 0.0) for q in range(i + 1)]
+            else:
+                term = [-x * v for v in term]
+        total = total + term[i]
+    return total * factorial(i)
 
 
 def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
@@ -111,13 +112,13 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
         if m == 0:
-            factor = over(_falling(p, q, n), (q, 0.0 * q))
+            factor = _falling(p, q, n)
         else:
             gap = _gap(p, q)
             h = _logarithmic(gap, _others(p + 1.0, m), m, p)
             value = sum(comb(m, i) * h[m - i] * _falling_in_order(p, q, n, i) for i in range(m + 1))
-            factor = value / q, 0.0 * q
-        mantissa, k = _exp(_gamma_exponent(p, q))
+            factor = value, 0.0 * q
+        mantissa, k = _exp(_gamma_exponent(p, q, n + 1))
         product = multiply_pairs(mantissa, factor)
         out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
         out = np.where(inside, out, np.nan)
@@ -246,22 +247,20 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
         left = log_exact(t)
         right = log_exact(rest[0])
         right = sum_pair(right, (rest[1] / rest[0], 0.0 * t))
-        exponent = sum_pair(multiply_pairs(two_sum(p, -1.0), left), multiply_pairs(two_sum(q, -1.0), right))
+        exponent = sum_pair(multiply_pairs(two_sum(p, -1.0 - n), left), multiply_pairs(two_sum(q, -1.0), right))
         both = two_sum(p, q)
         beta = difference(sum_pair(lgamma_pair((p, 0.0 * p)), lgamma_pair((q, 0.0 * q))), lgamma_pair(both))
         mantissa, k = _exp(difference(exponent, beta))
-        # Leibniz: ratios of successive derivatives of each factor
-        ups: list[Pair] = [(np.ones_like(t), 0.0 * t)]
-        downs: list[Pair] = [(np.ones_like(t), 0.0 * t)]
-        for j in range(1, n + 1):
-            ups.append(multiply_pairs(ups[-1], over(two_sum(p, -float(j)), (t, 0.0 * t))))
-            step = over(two_sum(q, -float(j)), rest)
-            downs.append(multiply_pairs(downs[-1], (-step[0], -step[1])))
+        # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
+        ratio = over((t, 0.0 * t), rest)
         total: Pair = (0.0 * t, 0.0 * t)
         for j in range(n + 1):
-            c = float(comb(n, j))
-            term = multiply_pairs(ups[j], downs[n - j])
-            total = sum_pair(total, (c * term[0], c * term[1]))
+            term: Pair = (np.full_like(t, float(comb(n, j))), 0.0 * t)
+            for i in range(1, j + 1):
+                term = multiply_pairs(term, two_sum(p, -float(i)))
+            for i in range(1, n - j + 1):
+                term = multiply_pairs(multiply_pairs(term, two_sum(-q, float(i))), ratio)
+            total = sum_pair(total, term)
         product = multiply_pairs(mantissa, total)
         out = np.where(total[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
         out = np.where(inside, out, np.nan)

@@ -7,7 +7,7 @@ from typing import Any
 import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
-from gtape.symbolic.special_functions import IncompleteGamma, IncompleteGammaRest, gamma_density
+from gtape.symbolic.special_functions import IncompleteBeta, IncompleteGamma, IncompleteGammaRest, gamma_density
 
 __all__: list[str] = []
 
@@ -27,5 +27,5 @@ def _beta_density(a: Any, b: Any, x: Any, n: int) -> Any:
     return sp.Add(*terms) / sp.beta(a, b)
 
 
-scalar("betainc", lambda a, b, x: sp.betainc_regularized(a, b, 0, x))
+scalar("betainc", lambda a, b, x: IncompleteBeta(a, b, x))
 scalar("beta_density_derivative", _beta_density)
