@@ -264,6 +264,12 @@ def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
     return made
 
 
+def _no_rows(world: Any, aval: Any) -> Any:
+    """What a batch of no cotangents makes."""
+    empty = np.zeros((0, *aval.shape), aval.dtype)
+    return wrap(empty) if world is TAPE else empty
+
+
 def _stack(world: Any, parts: list[Any]) -> Any:
     if world is TAPE:
         from gtape.ops.shape import stack
@@ -355,6 +361,8 @@ def full_sweep(
         if prim.kind == "custom":
             if isinstance(g, Slots):
                 g = _fill_slots(world, g, pull.out_aval, batch)
+            if batch == 0:
+                continue  # an empty target: nothing can be asked of a function that is written for one cotangent
             made = pull.cotangents(world, g) if batch is None else _row_by_row(world, pull, g, batch)
             for parent, c in zip(listed, made, strict=True):
                 if c is not None and session in parent[TAPES].sessions:
@@ -387,7 +395,11 @@ def full_sweep(
                 cotangents_at_home(world, pull, row, y, xs, avals=avals, out_shape=out_shape)
                 for row in _slices(world, g, batch)
             ]
-            made = [_stack(world, list(column)) for column in zip(*rows, strict=True)]
+            made = (
+                [_stack(world, list(column)) for column in zip(*rows, strict=True)]
+                if rows
+                else [_no_rows(world, avals[i]) for i in pull.active]
+            )
         else:
             made = cotangents_at_home(
                 world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None, mask=elementwise_mask,

@@ -48,6 +48,11 @@ def _gather_rows_vjp(xp: Any, g: Any, indices: Any, axis: int, size: int) -> Any
     return xp.scatter(g, indices, axis=axis, size=size)
 
 
+def _row_axis(x: Any, indices: Any) -> int:
+    """Where the rows are in the result of a scatter, counted from the end, so that what leads does not matter."""
+    return len(shape_of(indices)) - len(shape_of(x)) - 1
+
+
 def _as_slices(g: Any, indices: Any, x: Any) -> SparseCotangent:
     world = TAPE if isinstance(g, Tensor) else NUMPY
     flat = np.asarray(indices).reshape(-1)
@@ -79,9 +84,10 @@ _gather_rows = primitive(
 _scatter_rows = primitive(
     "scatter_rows",
     _scatter_rows_kernel,
-    (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=-len(shape_of(g)), size=size), None),
-    (lambda xp, t, y, x, indices, *, size: xp.scatter_rows(t, indices, size=size), None),
+    (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
+    (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
     params=("size",),
+    batched=True,
     complex=True,
     public=False,
     samples=(
