@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape.verify.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
 from gtape.verify.partials import (
     LIMIT,
     Key,
@@ -32,7 +33,7 @@ __all__ = ["LIMIT", "Row", "census", "survey"]
 
 _ROUNDS = 5  # of targeted search
 _CHUNK = 100  # so many suspects are looked at together
-_DTYPES = ("float64", "float32")
+_DTYPES = ("float64", "float32", *COMPLEX_DTYPES)
 
 
 class Row(NamedTuple):
@@ -196,6 +197,8 @@ def survey(
 
 def _task(name: str, params: dict[str, Any], orders: Sequence[int], dtype: str, points: int, seed: int) -> list[Row]:
     subject = next(s for s in subjects([name]) if s.params == params)
+    if dtype in COMPLEX_DTYPES:
+        return survey_complex(subject, orders=orders, dtype=dtype, points=points, seed=seed)
     return survey(subject, orders=orders, dtype=dtype, points=points, seed=seed)
 
 
@@ -217,7 +220,8 @@ def census(
     names : sequence of str, optional
         Registered names of differentiable elementwise primitives; all of them by default.
     orders : sequence of {1, 2}
-    dtypes : sequence of {"float64", "float32"}
+    dtypes : sequence of {"float64", "float32", "complex128", "complex64"}
+        For the complex ones only the primitives that take complex numbers are searched.
     points : int
         For each primitive and dtype; at least 100.
     progress : callable, optional
@@ -254,8 +258,9 @@ def census(
     wrong = [d for d in dtypes if d not in _DTYPES]
     if wrong:
         raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {wrong[0]!r}")
-    tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s in subjects(names) for d in dtypes]
-    labels = [str(s) for s in subjects(names) for _ in dtypes]
+    chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
+    tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]
+    labels = [str(s) for s, _ in chosen]
     results: list[list[Row]] = [[] for _ in tasks]
 
     def collect(found: Iterable[tuple[int, list[Row]]]) -> None:

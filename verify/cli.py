@@ -83,10 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument(
         "--dtypes",
         nargs="+",
-        choices=("float64", "float32"),
+        choices=("float64", "float32", "complex128", "complex64"),
         default=["float64"],
         metavar="D",
-        help="float64 (default), float32",
+        help="float64 (default), float32, complex128, complex64",
     )
     c.add_argument("--seed", type=int, default=0, metavar="N", help="another seed searches other points (default: 0)")
 

@@ -72,7 +72,7 @@ class Line:
 
 
 def _plain(x: Any) -> Any:
-    if isinstance(x, float) and not np.isfinite(x):
+    if isinstance(x, complex) or (isinstance(x, float) and not np.isfinite(x)):
         return repr(x)
     if isinstance(x, (tuple, list)):
         return [_plain(v) for v in x]

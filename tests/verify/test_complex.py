@@ -15,6 +15,7 @@ from gtape import catalogue
 from gtape.primitive import REGISTRY
 from gtape.symbolic.balls import precision, to_double_double
 from gtape.verify import check, exact, judge
+from gtape.verify.census import census
 from gtape.verify.mutants import TRANSFORMS, planted, scaled
 from gtape.verify.oracle import BALLS
 from gtape.verify.proof import prove
@@ -125,6 +126,22 @@ def test_programs_of_complex_numbers_are_checked(f: Any, args: Any) -> None:
     report = check(f, *args)
     assert report.ok, report.summary()
     assert report.checked
+
+
+@pytest.mark.parametrize("name", ["sin", "sqrt", "log", "divide", "pow", "tan", "acosh", "add", "square"])
+def test_the_census_finds_no_derivative_beyond_four_ulp(name: str) -> None:
+    rows = census([name], dtypes=("complex128", "complex64"), points=120)
+    assert rows and all(r.ok for r in rows), max(rows, key=lambda r: r.worst_ulp)
+    assert max(r.points for r in rows) > 60 and {r.order for r in rows} == {1, 2}
+
+
+def test_the_census_finds_lost_digits() -> None:
+    with planted("sqrt", 0, scaled(1 + 1e-14), worlds="floats"):
+        assert not all(r.ok for r in census(["sqrt"], dtypes=("complex128",), points=120))
+
+
+def test_real_ops_have_no_complex_rows() -> None:
+    assert census(["erf", "hypot"], dtypes=("complex128",), points=120) == []
 
 
 def test_the_flag_checks_nested_tapes_and_forward_mode() -> None:
