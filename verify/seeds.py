@@ -240,7 +240,7 @@ def watch_accessed_variables() -> Results:
 
     # No gradients will be available as `w` isn't being watched.
     dz_dw = tape.gradient(z, w)
-    return {"dy_dx": dy_dx, "dz_dw": dz_dw, "text": f"{dy_dx}\n{dz_dw}"}
+    return {"dy_dx": dy_dx, "dz_dw": dz_dw, "text": f"{dy_dx!s}\n{dz_dw!s}"}
 
 
 # ---------------------------------------------------------------- several targets
