@@ -15,10 +15,11 @@ import numpy as np
 from gtape import catalogue
 from gtape.errors import OpError, VerificationError
 from gtape.forward import ForwardAccumulator
+from gtape.indexed_slices import IndexedSlices
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic.program import build
 from gtape.tape import GradientTape
-from gtape.tensor import Tensor, wrap
+from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.verify.collect import collecting
 from gtape.verify.examine import examine
 from gtape.verify.verdict import Report
@@ -201,7 +202,9 @@ def _second(
         with GradientTape() as inner:
             inner.watch(sources)
             squares = [y * y for y in _call(prim, tensors, params)]
-        return list(inner.gradient(squares, sources))
+        # The gradient of a lookup comes as rows; the next derivative is of all of it.
+        made = inner.gradient(squares, sources)
+        return [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]
 
     if mode == "reverse":
         with _judged() as report, GradientTape(verify=True) as outer:
