@@ -244,6 +244,8 @@ class _Builder:
 
     def inside(self, name: str, interval: Any) -> str:
         """The same, wrapped so that it lies well inside an interval."""
+        if interval.whole:
+            return self.step(f"tf.constant({interval.lo + self.choose(4)!r}, tf.{self.program.dtype})", keep=False)
         name = self.tame(name)
         x = self.array(name)
         lo, hi = interval.lo, interval.hi
@@ -293,9 +295,9 @@ class _Builder:
         if where is not None or prim.name in ("pow", "hypot", "atan2"):
             wrapped = [
                 self.step(f"0.5 + tf.square({n})", keep=False)
-                if self.array(n).size and self.array(n).min() <= 0.2
+                if self.array(n).size and self.array(n).min() <= 0.2 and not i.whole
                 else n
-                for n in wrapped
+                for n, i in zip(wrapped, intervals, strict=True)
             ]
         if not self._fits_all(wrapped):
             return
