@@ -108,6 +108,8 @@ class Primitive:
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
     limit : float
         ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
+    wide : bool
+        Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     complex : bool, callable or str
@@ -120,7 +122,7 @@ class Primitive:
         "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
         "ints", "jvp", "kernel", "kind", "kinks", "limit", "module", "name", "outputs", "params", "partials", "plans",
         "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps",
-        "variadic", "vjp",
+        "variadic", "vjp", "wide",
     )  # fmt: skip
 
     partials: tuple[Partial, ...] | None
@@ -161,6 +163,7 @@ class Primitive:
         self.summary: str = data.pop("summary", "")
         self.ulps: float = data.pop("ulps", 1.0)
         self.variadic: bool = data.pop("variadic", False)
+        self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
         self.module: str = kernel.__module__ or ""
         if data:

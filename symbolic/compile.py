@@ -97,7 +97,7 @@ def _zeta(s: Any, a: Any = 1) -> Any:
 
 
 def _besselk(n: Any, x: Any) -> Any:
-    """By Tricomi's function (DLMF 10.39.6): flint's own takes minutes for x near 500 at 1500 bits, though little at few."""
+    """By Tricomi's function (DLMF 10.39.6) at many bits, where flint's own takes minutes for x near 500."""
     x, n = arb(x), arb(n)
     if ctx.prec <= 400:
         return x.bessel_k(n)

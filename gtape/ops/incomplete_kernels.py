@@ -53,7 +53,7 @@ def _gamma_exponent(a: Any, x: Any, n: int = 0) -> Pair:
 
 
 def _falling(a: Any, x: Any, n: int) -> Pair:
-    """Sum of C(n, k) (a-1) ... (a-k) (-x)^(n-k), as a pair: x^n times the density's n-th derivative over the density."""
+    """Sum of C(n, k) (a-1) ... (a-k) (-x)^(n-k), as a pair: x^n times the density's n-th derivative over itself."""
     total: Pair = (0.0 * x, 0.0 * x)
     for k in range(n + 1):
         term: Pair = (np.full_like(x, float(comb(n, k))), 0.0 * x)

@@ -219,7 +219,7 @@ def _fresnel_series(sine: bool) -> list[Fraction]:
 def _fresnel_table(sine: bool) -> Table:
     limit = 10**125
     square = Fraction((PI**2).numerator * limit // (PI**2).denominator, limit)
-    ode = [[0], [0, 0, 0, square], [-1], [0, 1]]  # x f''' - f'' + pi² x³ f' = 0
+    ode: list[list[Fraction | int]] = [[0], [0, 0, 0, square], [-1], [0, 1]]  # x f''' - f'' + pi² x³ f' = 0
     centres = [Fraction(i, 8) for i in range(8 * int(_FRESNEL_FAR) + 2)]
     return Table(ode, centres, lambda: _fresnel_series(sine), series=True)
 
