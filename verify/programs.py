@@ -244,11 +244,11 @@ class _Builder:
 
     def inside(self, name: str, interval: Any) -> str:
         """The same, wrapped so that it lies well inside an interval."""
-        if interval.whole:
-            return self.step(f"tf.constant({interval.lo + self.choose(4)!r}, tf.{self.program.dtype})", keep=False)
         name = self.tame(name)
         x = self.array(name)
         lo, hi = interval.lo, interval.hi
+        if interval.whole:  # an order or a degree
+            return self.step(f"{max(lo, 0.0) + 1.0!r} + tf.zeros_like({name})", keep=False)
         if interval.holes:
             return name if np.min(np.abs(x), initial=9.0) > 0.3 else self.step(f"0.5 + tf.square({name})", keep=False)
         if lo > -np.inf and hi < np.inf:
@@ -295,9 +295,9 @@ class _Builder:
         if where is not None or prim.name in ("pow", "hypot", "atan2"):
             wrapped = [
                 self.step(f"0.5 + tf.square({n})", keep=False)
-                if self.array(n).size and self.array(n).min() <= 0.2 and not i.whole
+                if self.array(n).size and self.array(n).min() <= 0.2
                 else n
-                for n, i in zip(wrapped, intervals, strict=True)
+                for n in wrapped
             ]
         if not self._fits_all(wrapped):
             return
