@@ -88,9 +88,9 @@ def _gap(a: Any, y: Any) -> Any:
     return _polygamma(0, a) - np.log(y)
 
 
-def _second_order(s: Any) -> Any:
-    """exp(s) - 1 - s."""
-    small = np.abs(s) < 0.5
+def _second_order(s: Any, series_below: float) -> Any:
+    """exp(s) - 1 - s, by its series for |s| below some bound."""
+    small = np.abs(s) < series_below
     if not small.any():
         return np.expm1(s) - s
     t = np.where(small, s, 0)
@@ -110,7 +110,9 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
     x, w = _rule()
     s = reach * x[:, None]
-    values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s))) * (w[:, None] * reach)
+    # The series saves y * s roundings in the exponent. Those matter for large y, and where what follows cancels.
+    below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
+    values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s, below))) * (w[:, None] * reach)
     made = []
     for _ in range(top + 1):
         made.append(values.sum(axis=0))
