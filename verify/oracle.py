@@ -442,9 +442,19 @@ class Oracle:
         return kept
 
     def certify_marks(
-        self, k: int, tangents: dict[int, list[Any]], env: dict[int, Any], only: Iterable[int]
+        self,
+        k: int,
+        tangents: dict[int, list[Any]],
+        env: dict[int, Any],
+        only: Iterable[int],
+        known: frozenset[int] = frozenset(),
     ) -> list[Failure]:
-        """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more."""
+        """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more.
+
+        Along that direction only what depends on the gradient's sources varies: the rest keeps its jets, and its
+        gradient nodes, certified among `only` or `known`, need no other look. So a chain of gradients (many inner
+        steps) is no nest of them.
+        """
         failures = []
         wanted = set(only)
         groups: dict[int, list[Node]] = {}
@@ -469,7 +479,11 @@ class Oracle:
                     old = extended.get(s, [None] * (k + 1))
                     extended[s] = [*old[:-1], u]
             inside = self.program.ancestors([*mark.targets, *mark.cotangents])
-            deep = self.jets(k + 1, extended, inside)
+            moved = self._depending([s for m in members for s in _sources_of(m)], inside)
+            run = [i for i in inside if i in moved or i not in env]
+            read = {j for i in run for j in (*self.program.nodes[i].inputs, *self.program.nodes[i].body)}
+            still = (read | {*mark.targets, *mark.cotangents}).difference(run)
+            deep = self.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still})
             # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
             for bits in range(1 << k):
                 expected, scale, got = arb(0), arb(0), arb(0)
@@ -498,8 +512,27 @@ class Oracle:
                         )
                     )
                     break
-            failures += self.certify_marks(k + 1, extended, deep, inside)
+            certified = known | wanted
+            again = [i for i in inside if i in moved or i not in certified]
+            failures += self.certify_marks(k + 1, extended, deep, again, certified)
         return failures
+
+    def _depending(self, sources: Iterable[int], among: list[int]) -> set[int]:
+        """The nodes up to the last of `among` that depend on some sources, themselves included.
+
+        A gradient node also depends on what it is the gradient of, whatever its recorded backward ops read.
+        """
+        found = set(sources)
+        for i in range(min(found, default=0), among[-1] + 1 if among else 0):
+            node = self.program.nodes[i]
+            mark = node.mark
+            if (
+                not found.isdisjoint(node.inputs)
+                or not found.isdisjoint(node.body)
+                or (mark is not None and not found.isdisjoint((*mark.targets, *mark.cotangents)))
+            ):
+                found.add(i)
+        return found
 
     def certify_rule(self, node: Node, g: Any, made: list[Any]) -> Failure | None:
         """Compare one op's vjp, as replayed, with the jets of its mirror."""
@@ -648,6 +681,28 @@ def _floating(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_floating(v) for v in value)
     return np.asarray(value).dtype.kind in "fc"
+
+
+def _sources_of(node: Node) -> list[int]:
+    """The nodes that a gradient node is the derivative with respect to."""
+    assert node.mark is not None
+    return node.mark.sources[node.mark.which]
+
+
+def _lifted(value: Any, k: int) -> Any:
+    """Jets in `k` directions as jets in one more, along which nothing varies."""
+    from gtape.symbolic.jets import ZERO, Jet, jet_class
+
+    make, none = jet_class(k + 1), [ZERO] * (1 << k)
+    one = lambda x: make(*x.components, *none) if isinstance(x, Jet) else x
+    if isinstance(value, tuple):
+        return tuple([_lifted(v, k) for v in value])
+    if not isinstance(value, np.ndarray):
+        return one(value)
+    made = np.empty(value.shape, object)
+    for index in np.ndindex(*value.shape):
+        made[index] = one(value[index])
+    return made
 
 
 def _varies(x: Any) -> bool:

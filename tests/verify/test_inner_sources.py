@@ -124,3 +124,53 @@ def test_penalties_on_jacobians_and_tangents_of_inner_sources_pass_the_check() -
         with tf.GradientTape(verify="strict") as outer:
             loss = tf.reduce_sum(inside() ** 2)
         assert outer.gradient(loss, w).shape == (2, 3)
+
+
+def adapted_loss(steps: int, f: Callable[[Any], Any], verify: Any) -> Any:
+    """The gradient of a loss after some inner steps of descent, in the starting point."""
+    start = tf.Variable(np.array([0.5, -0.3]))
+    with tf.GradientTape(verify=verify) as outer:
+        p = start * 1.0
+        for _ in range(steps):
+            with tf.GradientTape() as inner:
+                inner.watch(p)
+                loss = tf.reduce_sum(f(p * tf.constant([1.0, 2.0], tf.float64)) ** 2)
+            p = p - 0.1 * inner.gradient(loss, p)
+        loss = tf.reduce_sum(f(p))
+    return outer.gradient(loss, start).numpy()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_chain_of_inner_gradients_is_no_nest_of_them(steps: int) -> None:
+    got = adapted_loss(steps, tf.sin, "strict")
+    np.testing.assert_array_equal(got, adapted_loss(steps, tf.sin, False))
+
+
+def test_a_wrong_rule_in_one_step_of_a_chain_is_found() -> None:
+    with pytest.raises(tf.VerificationError, match="wrong_cube"):
+        adapted_loss(3, wrong_cube, True)
+
+    rule, calls = tf.custom_gradient, [0]
+
+    @rule
+    def sometimes_wrong(x: Any) -> Any:
+        calls[0] += 1
+        factor = 2.0 if calls[0] == 2 else 3.0
+        return x * x * x, lambda g: g * factor * x * x
+
+    with pytest.raises(tf.VerificationError, match="sometimes_wrong"):
+        adapted_loss(3, sometimes_wrong, True)
+
+
+def test_gradients_of_gradients_of_gradients_are_still_a_nest() -> None:
+    x = tf.Variable(np.float64(0.3))
+    with tf.GradientTape(verify=True) as outer:
+        with tf.GradientTape() as third:
+            with tf.GradientTape() as second:
+                with tf.GradientTape() as first:
+                    y = tf.sin(x) * x
+                a = first.gradient(y, x)
+            b = second.gradient(a, x)
+        c = third.gradient(b, x)
+    with pytest.warns(UserWarning, match="nested"):
+        outer.gradient(c, x)
