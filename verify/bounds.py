@@ -162,7 +162,10 @@ def _carried_to(
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
         if moved is None:
             return np.zeros(shape)
-        return np.nan_to_num(widest(np.concatenate([np.ravel(m) for m in moved]) if isinstance(y, tuple) else moved))
+        if isinstance(y, tuple):  # what has no derivative (vectors of equal eigenvalues) gets no room by it
+            row = widest(np.concatenate([np.ravel(m) for m in moved]))
+            return np.nan_to_num(row, posinf=0.0, neginf=0.0)
+        return np.nan_to_num(widest(moved))
 
     sizes = [0 if m is None else np.size(m) for m in moves]
     if sum(sizes) <= _FEW:

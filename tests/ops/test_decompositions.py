@@ -322,6 +322,17 @@ def test_one_of_two_equal_eigenvalues_is_outside_the_domain() -> None:
     assert report.verdict == "domain"
 
 
+def test_forward_mode_says_so_too() -> None:
+    a, t = tf.constant(REPEATED), tf.constant(np.tril(W[:3, :3]))
+    with tf.verifying("strict"):
+        with tf.autodiff.ForwardAccumulator(a, t) as acc:
+            e = linalg.eigvalsh(a)
+            total, one = tf.reduce_sum(e), e[0]
+        np.testing.assert_allclose(acc.jvp(total).numpy(), np.trace(t.numpy()))
+        with pytest.raises(tf.VerificationError, match="equal"):
+            acc.jvp(one)
+
+
 def test_the_largest_singular_value_of_a_matrix_of_lower_rank_has_a_derivative() -> None:
     report = check(lambda a: linalg.svd(a, compute_uv=False)[0], np.ones((3, 2)))
     assert report.ok, report.summary()
