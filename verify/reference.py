@@ -23,7 +23,7 @@ __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivati
 
 _STEP = 2.0**-40
 _UNBOUNDED = 2.0**19
-_FAR = 1000.0  # an end as far out as this is one of what is promised, not one of where the op is defined
+_FAR = 100.0  # an end as far out as this is one of what is promised, not one of where the op is defined
 
 # A point for each phrase that declarations use for a kink; vectors where it takes several elements to make one.
 _MET: dict[str, tuple[Any, ...]] = {
