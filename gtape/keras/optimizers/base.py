@@ -298,8 +298,8 @@ class Optimizer:
         if callable(var_list):
             var_list = var_list()
         variables = nest.flatten(var_list)
-        gradients = tape.gradient(loss, variables, grad_loss)
-        return self.apply_gradients(zip(gradients, variables, strict=True))
+        self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, whatever came before
+        return self.iterations
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
         """Change variables along their gradients.
@@ -319,7 +319,8 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If no variable has a gradient, or a gradient has another shape than its variable.
+            If no variable has a gradient, a gradient has another shape than its variable, or a variable is unknown:
+            see `apply`.
 
         Examples
         --------
@@ -347,11 +348,36 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If the lists differ in length, no variable has a gradient, or a gradient has another shape than its
-            variable.
+            If the lists differ in length, no variable has a gradient, a gradient has another shape than its variable,
+            or a variable is unknown: not among those of the first call, or of `build`. An optimizer that keeps
+            nothing of its variables, as plain SGD, takes those of another model all the same.
         """
         gradients = list(grads)
-        variables = self._known_variables() if trainable_variables is None else list(trainable_variables)
+        if trainable_variables is None:
+            variables = self._known_variables()
+        else:
+            variables = list(trainable_variables)
+            self._know(variables)
+        self._step(gradients, variables)
+
+    def _know(self, variables: list[Any]) -> None:
+        for v in variables:
+            _check_variable(v)
+        known = {id(v) for v in [ref() for ref in self._built] if v is not None}
+        unknown = [v for v in variables if id(v) not in known]
+        if not unknown:
+            return
+        stateless = not (self.slots or self.use_ema) and len(unknown) == len(variables)
+        if known and not stateless:
+            raise ValueError(
+                f"Unknown variable: {unknown[0]}. This optimizer can only be called for the variables it was "
+                "originally built with: make a new one for other variables, or use minimize(), which takes any"
+            )
+        for v in unknown:
+            self._slots_of(v)
+        self._built += [weakref.ref(v) for v in unknown]
+
+    def _step(self, gradients: list[Any], variables: list[Any]) -> None:
         if len(gradients) != len(variables):
             raise ValueError(f"there are {len(gradients)} gradients for {len(variables)} variables; pass one for each")
         if not gradients:
@@ -434,7 +460,7 @@ class Optimizer:
             warnings.warn(
                 f"Gradients do not exist for variables {missing} when minimizing the loss, so these stay as they are.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return pairs
 
