@@ -74,7 +74,8 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         if narrow:  # computed in float64, rounded once
             own = own + prim.ulps * spacing(y, np.dtype(np.float64))
         if prim.name in _NOISE:
-            own = own + _NOISE[prim.name](*values, **params)
+            wide = 1.0 if np.dtype(dtype).itemsize == 8 else 2.0**10  # long doubles for doubles, doubles for the rest
+            own = own + wide * _NOISE[prim.name](*values, **params)
         return (
             own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
         )

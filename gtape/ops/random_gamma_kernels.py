@@ -13,8 +13,8 @@ from
 
     dG/dy = c - G ((a - 1) / y - 1),
 
-which gives every derivative of y(a, z) as a power series. All is computed in NumPy's long double, which has 11 bits
-more on x86 processors; elsewhere these bits are lost.
+which gives every derivative of y(a, z) as a power series. For doubles all is computed in NumPy's long double,
+which has 11 bits more on x86 processors; elsewhere these bits are lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6)
 
 
 @cache
-def _rule() -> tuple[Any, Any]:
+def _rule(dtype: Any) -> tuple[Any, Any]:
     """Nodes and weights on [0, 1], closer where most of the integrals lies: Gauss and Legendre's rule in the root."""
     x: Any = np.polynomial.legendre.leggauss(_NODES)[0].astype(_LONG)
     for _ in range(3):
@@ -50,7 +50,7 @@ def _rule() -> tuple[Any, Any]:
     w = 2 / ((1 - x * x) * slope * slope)
     starts = np.arange(_PANELS, dtype=_LONG)[:, None]
     root, weight = ((starts + (x + 1) / 2) / _PANELS).ravel(), np.tile(w / 2 / _PANELS, _PANELS)
-    return root * root, 2 * root * weight
+    return (root * root).astype(dtype), (2 * root * weight).astype(dtype)
 
 
 def _shifted(a: Any) -> tuple[Any, Any]:
@@ -61,9 +61,9 @@ def _shifted(a: Any) -> tuple[Any, Any]:
 
 def _log_gamma(a: Any) -> Any:
     b, steps = _shifted(a)
-    total = (b - _LONG(0.5)) * np.log(b) - b + np.log(2 * _PI) / 2
+    total = (b - 0.5) * np.log(b) - b + np.log(2 * _PI).astype(a.dtype) / 2
     for k, (p, q) in enumerate(_BERNOULLI, 1):
-        total = total + _LONG(p) / q / (2 * k * (2 * k - 1)) / b ** (2 * k - 1)
+        total = total + a.dtype.type(p) / q / (2 * k * (2 * k - 1)) / b ** (2 * k - 1)
     product = np.ones_like(a)
     for j in range(_SHIFT):
         product = product * np.where(steps > 0, a + j, 1)
@@ -76,7 +76,8 @@ def _polygamma(n: int, a: Any) -> Any:
     sign = (-1) ** (n + 1)
     total = np.log(b) - 0.5 / b if n == 0 else sign * (factorial(n - 1) / b**n + factorial(n) / (2 * b ** (n + 1)))
     for k, (p, q) in enumerate(_BERNOULLI, 1):
-        term = _LONG(p) / q * (factorial(2 * k + n - 1) / _LONG(factorial(2 * k))) / b ** (2 * k + n)
+        one = a.dtype.type
+        term = one(p) / q * (one(factorial(2 * k + n - 1)) / one(factorial(2 * k))) / b ** (2 * k + n)
         total = total + sign * term
     for j in range(_SHIFT):
         total = total + sign * factorial(n) * np.where(steps > 0, 1 / (a + j) ** (n + 1), 0)
@@ -108,7 +109,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     # s + exp(-s) - 1 >= s²/4 for s <= 1.5
     near = 2 * _CUT / (a - y + np.sqrt((a - y) * (a - y) + _CUT * y))
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
-    x, w = _rule()
+    x, w = _rule(reach.dtype)
     s = reach * x[:, None]
     # The series saves y * s roundings in the exponent. Those matter for large y, and where what follows cancels.
     below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
@@ -123,7 +124,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
 def _slopes_from_one(a: Any, y: Any, top: int) -> list[Any]:
     """The derivatives of G in a, for a >= 1 or for y that is not small."""
     c = _gap(a, y)
-    sign = np.where(c < 0, _LONG(1), _LONG(-1))
+    sign = np.where(c < 0, 1, -1).astype(a.dtype)
     h = _integrals(a, y, sign, top + 1)
     made = []
     for n in range(top + 1):
@@ -191,11 +192,11 @@ def _derivative(a: Any, y: Any, order: int) -> Any:
 
 def _log_tail(z: Any) -> Any:
     """log Phi(-z) for z >= 0."""
-    x, w = _rule()
+    x, w = _rule(z.dtype)
     reach = 2 * _CUT / (z + np.sqrt(z * z + 2 * _CUT))
     t = reach * x[:, None]
     mass = (np.exp(-(z + t / 2) * t) * w[:, None] * reach).sum(axis=0)
-    return np.log(mass) - z * z / 2 - np.log(2 * _PI) / 2
+    return np.log(mass) - z * z / 2 - np.log(2 * _PI).astype(z.dtype) / 2
 
 
 def _solved(a: Any, z: Any) -> Any:
@@ -203,13 +204,13 @@ def _solved(a: Any, z: Any) -> Any:
 
     Of the two probabilities the smaller one, but for small a and y the lower one, whose integral is then easier.
     """
-    y = np.maximum(_quick(a.astype(np.float64), z.astype(np.float64)), 1e-300).astype(_LONG)
+    y = np.maximum(_quick(a.astype(np.float64), z.astype(np.float64)), 1e-300).astype(a.dtype)
     small = a < 1
     low = np.where(small, _gap(a + 1, y) > 0, z < 0)
     tail = _log_tail(np.abs(z))
     wanted = np.where(low == (z < 0), tail, np.log1p(-np.exp(tail)))
     shifted = low & small
-    mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, _LONG(-1), _LONG(1)), 0)[0]
+    mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, -1, 1).astype(a.dtype), 0)[0]
     # H0(a) = (1 + y H0(a + 1)) / a, where the integrand falls slowly
     mass = np.where(shifted, (1 + y * mass) / a, mass)
     off = a * np.log(y) - y - _log_gamma(a) + np.log(mass) - wanted
@@ -270,8 +271,11 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
     array of their dtype
     """
 
+    # The digits that long doubles add to doubles are of use to doubles only.
+    wide = np.float64 if np.result_type(a, z).itemsize < 8 else _LONG
+
     def f(a: Any, z: Any) -> Any:
-        wide, noise = a.astype(_LONG), z.astype(_LONG)
-        return _derivative(wide, _solved(wide, noise), order)
+        b, noise = a.astype(wide), z.astype(wide)
+        return _derivative(b, _solved(b, noise), order)
 
     return _mapped(a, z, f)
