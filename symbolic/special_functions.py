@@ -126,7 +126,10 @@ class IncompleteGamma(sp.Function):
             return 1 - x.gamma_upper(a, 1)
         if m == 0:
             return x.gamma_lower(a, 1)
-        return _by_series(m, a, x) if x < 2000 else _by_integral(m, a, x)
+        if x < 2000:
+            return _by_series(m, a, x)
+        # with a < 1 it is less than exp(-x) x^a (1 + log(x) + 1/a)^m / gamma(a), whatever its digits are
+        return _by_integral(m, a, x) if a >= 1 else arb(0, arb(2) ** -1300)
 
 
 class IncompleteGammaRest(sp.Function):

@@ -14,7 +14,7 @@ __all__ = ["lbeta"]
 
 # where the derivatives keep what is promised; values are there for all positive arguments
 _SHAPE = Interval(0.0, 1e3, open_lo=True)
-_LINE = Interval(0.0, 500.0, open_lo=True)
+_LINE = Interval(0.0, 1e4, open_lo=True)
 _UNIT = Interval(0.0, 1.0, open_lo=True, open_hi=True)
 _GAMMA = Domain(_SHAPE, _LINE)
 _BETA = Domain(_SHAPE, _SHAPE, _UNIT)

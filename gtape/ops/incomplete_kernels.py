@@ -47,9 +47,9 @@ def _exp(exponent: Pair) -> tuple[Pair, Any]:
 
 
 def _gamma_exponent(a: Any, x: Any, n: int = 0) -> Pair:
-    """(a - n) log(x) - x - log(gamma(a)); for n = 0 the logarithm of x times the density."""
+    """(a - n) log(x) - x - log(gamma(a + 1)); for n = 0 the logarithm of x times the density over a."""
     power = multiply_pairs(two_sum(a, -float(n)), log_exact(x))
-    return difference(difference(power, (x, 0.0 * x)), lgamma_pair((a, 0.0 * a)))
+    return difference(difference(power, (x, 0.0 * x)), lgamma_pair(two_sum(a, 1.0)))
 
 
 def _falling(a: Any, x: Any, n: int) -> Pair:
@@ -88,9 +88,9 @@ def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
 
 
 def _logarithmic(gap: Any, others: list[Any], m: int, a: Any) -> list[Any]:
-    """H_0 ... H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole beside a = 0."""
+    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole beside a = 0."""
     h = _bell(gap, others, m)
-    return [h[j] + (j / a * h[j - 1] if j else 0.0) for j in range(m + 1)]
+    return [a * h[j] + (j * h[j - 1] if j else 0.0) for j in range(m + 1)]
 
 
 def _gap(a: Any, x: Any) -> Any:
@@ -112,7 +112,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
         if m == 0:
-            factor = _falling(p, q, n)
+            factor = multiply_pairs(_falling(p, q, n), (p, 0.0 * p))
         else:
             gap = _gap(p, q)
             h = _logarithmic(gap, _others(p + 1.0, m), m, p)
@@ -139,7 +139,7 @@ def _nodes() -> list[tuple[float, float]]:
 
 
 def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
-    """Minus the integral over u > 0 of exp(a u - x expm1(u)) H_m at gap + u, for x not far below a."""
+    """Minus the integral over u > 0 of exp(a u - x expm1(u)) a H_m at gap + u, for x not far below a."""
     low, high = np.zeros_like(x), np.full_like(x, 60.0)
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -155,17 +155,17 @@ def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
 
 
 def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
-    """Sum over k of x^k / ((a+1) ... (a+k)) H_m, over a: the power series without its first factor."""
+    """Sum over k of x^k / ((a+1) ... (a+k)) H_m: the power series without its first factor."""
     cumulants = [gap, *_others(a + 1.0, m)]
-    term = 1.0 / a
-    total = term * _bell(gap, cumulants[1:], m)[m]
+    term = np.ones_like(x)
+    total = _bell(gap, cumulants[1:], m)[m]
     for k in range(1, 100_000):
         z = a + k
         term = term * x / z
         cumulants = [s - (-1.0) ** j * factorial(j) / z ** (j + 1) for j, s in enumerate(cumulants)]
         new = term * _bell(cumulants[0], cumulants[1:], m)[m]
         total = total + new
-        if k % 16 == 0 and np.all((term <= 1e-19 / a) | (np.abs(new) * (1 + z / 16) <= 1e-18 * np.abs(total))):
+        if k % 16 == 0 and np.all((term <= 1e-19) | (np.abs(new) * (1 + z / 16) <= 1e-18 * np.abs(total))):
             break
     return total
 
