@@ -50,7 +50,7 @@ def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor:
-    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))  # type: ignore[no-any-return]
+    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
 
 
 def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
@@ -73,7 +73,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
     kind = _float_dtype(dtype, op)
     low = _parameter(0 if minval is None else minval, kind)
     high = _parameter(1 if maxval is None else maxval, kind)
-    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)  # type: ignore[no-any-return]
+    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
 
 
 def normal(
