@@ -493,7 +493,8 @@ def _two_operands(prim: Primitive) -> Callable[..., Any]:
         plan: Any = plans[k]
         keep = plan.keep
         t._record = [
-            next(count), None, pull, parents, None if keep is None else (x if keep[0] else None, y if keep[1] else None),
+            next(count), None, pull, parents,
+            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
             v if plan.reads_y else None, tapes,
         ]  # fmt: skip
         return t

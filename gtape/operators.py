@@ -118,7 +118,7 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
         kernel = getattr(np, f"bitwise_{name}")
         made = lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel)
         # Reflected it is the same: these commute, and the tensor must come first.
-        found[f"__{name}__"] = found[f"__r{name}__"] = made  # type: ignore[assignment]
+        found[f"__{name}__"] = found[f"__r{name}__"] = made
     return found
 
 

@@ -400,7 +400,7 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _usual(self, session: Session, target: Tensor, sources: Any) -> Any:
-        """What most training steps ask for: one real scalar by variables, no other tape; None where it is something else.
+        """What most training steps ask for: one real scalar by variables, no other tape; None for anything else.
 
         The same as the general way, in fewer steps.
         """
@@ -827,8 +827,8 @@ def _refuse_complex(aval: Any) -> None:
     # A function that is not holomorphic has no complex Jacobian, and which ones are holomorphic nobody declares.
     if aval.complex:
         raise errors.UnimplementedError(
-            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of gtape.math.real "
-            "and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
+            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of "
+            "gtape.math.real and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
         )
 
 
