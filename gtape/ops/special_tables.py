@@ -350,8 +350,8 @@ def decaying_sum(coefficients: Sequence[Fraction], x: Any, least: float) -> tupl
         found.append(float(c))
     u = 1.0 / x
     value: Any = 0.0
-    for c in found[:0:-1]:
-        value = (value + c) * u
+    for coefficient in found[:0:-1]:
+        value = (value + coefficient) * u
     return two_sum(found[0], value), skip
 
 

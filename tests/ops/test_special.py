@@ -23,6 +23,9 @@ MATH = [
     "igammac", "lbeta", "lgamma", "ndtri", "polygamma", "zeta",
 ]  # fmt: skip
 
+UNARY = sorted({*SPECIAL, *MATH} - {"lbeta", "igamma", "igammac", "betainc", "polygamma", "zeta"})
+SMOOTH = ["lgamma", "digamma", "bessel_j1", "bessel_k1", "bessel_i1e", "ndtri", "spence", "dawsn"]
+
 
 def derivative(f: Any, x: float, order: int = 1) -> float:
     """The derivative of the given order at a float64 point, by nested tapes."""
@@ -50,7 +53,7 @@ def close(got: float, exact: Any, ulps: float = 4.0) -> bool:
     return abs(got - expected) <= ulps * float(np.spacing(abs(expected)))
 
 
-# names ----------------------------------------------------------------------------------------------------------------
+# names ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SPECIAL)
@@ -73,9 +76,7 @@ def test_arguments_have_tensorflow_s_names() -> None:
     assert float(tf.math.zeta(x=2.0, q=x)) == pytest.approx(math.pi**2 / 2)
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*SPECIAL, *MATH} - {"lbeta", "igamma", "igammac", "betainc", "polygamma", "zeta"})
-)
+@pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_dtype_and_shape_stay(name: str, dtype: str) -> None:
     f = getattr(tf.math, name)
@@ -88,7 +89,7 @@ def test_dtype_and_shape_stay(name: str, dtype: str) -> None:
         assert y.dtype == g.dtype == x.dtype and y.shape == g.shape == x.shape
 
 
-# poles, ends, kinks -----------------------------------------------------------------------------------------------------
+# poles, ends, kinks --------------------------------------------------------------------------------------------------
 
 POINTS = [
     ("lgamma", 0.0, INF, NAN),
@@ -140,7 +141,7 @@ def test_scaled_bessel_function_is_kinked_at_0_and_takes_the_least_slope() -> No
     assert derivative(f, 0.0, 2) == 1.5  # what both sides agree on
 
 
-# derivatives where others fail ------------------------------------------------------------------------------------------
+# derivatives where others fail ---------------------------------------------------------------------------------------
 
 FAR = [
     ("bessel_i0e", 1e8, 1, "-1.99471141e-13"),
@@ -180,9 +181,7 @@ def test_third_derivatives() -> None:
         assert close(derivative(tf.math.special.expint, 0.75, 3), x.exp() * (1 / x - 2 / x**2 + 2 / x**3))
 
 
-@pytest.mark.parametrize(
-    "name", ["lgamma", "digamma", "bessel_j1", "bessel_k1", "bessel_i1e", "ndtri", "spence", "dawsn"]
-)
+@pytest.mark.parametrize("name", SMOOTH)
 def test_second_derivatives_are_exact_in_float32(name: str) -> None:
     report = check(getattr(tf.math, name), np.float32(0.4), order=2)
     assert report.verdict == "correct" and report.max_ulp < 1, report.summary()
@@ -195,7 +194,7 @@ def test_reflection_of_log_gamma() -> None:
         assert total == pytest.approx(math.log(math.pi / abs(math.sin(math.pi * math.fmod(x, 2.0)))), abs=1e-8)
 
 
-# several arguments --------------------------------------------------------------------------------------------------------
+# several arguments ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "orders"), [("polygamma", (2.0,)), ("zeta", (3.5,)), ("betainc", (1.5, 2.5))])
@@ -231,10 +230,8 @@ def test_polygamma_at_every_order_is_the_derivative_of_the_one_before() -> None:
 
 
 def test_zeta_outside_its_domain() -> None:
-    values = tf.math.zeta(
-        tf.constant([1.0, 0.5, 2.0, 3.0, 2.0, 3.0], tf.float64),
-        tf.constant([1.0, 1.0, 0.0, -1.0, -0.5, -0.5], tf.float64),
-    )
+    x = tf.constant([1.0, 0.5, 2.0, 3.0, 2.0, 3.0], tf.float64)
+    values = tf.math.zeta(x, tf.constant([1.0, 1.0, 0.0, -1.0, -0.5, -0.5], tf.float64))
     assert [same(v, w) for v, w in zip(values.numpy()[:4].tolist(), [INF, NAN, INF, NAN], strict=True)] == [True] * 4
     assert float(values[4]) == pytest.approx(4 + math.pi**2 / 2)
     assert float(values[5]) == pytest.approx(-8 + 7 * 1.2020569031595942)
