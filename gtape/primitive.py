@@ -10,6 +10,7 @@ numbers are Python integers and the constants of `CONSTANTS`, so that every worl
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,20 +26,30 @@ class _Registry(dict[str, "Primitive"]):
     """All primitives by name; the ops modules are imported when somebody first looks, to keep `import gtape` short."""
 
     complete = False
+    _loading = False
+    _lock = threading.RLock()
 
     def load(self) -> None:
-        """Import every ops module."""
-        if not self.complete:
-            self.complete = True
-            from gtape import catalogue
+        """Import every ops module; threads that ask meanwhile wait for it."""
+        if self.complete:
+            return
+        with self._lock:
+            if not (self.complete or self._loading):  # what is being loaded may look for what is there already
+                self._loading = True
+                try:
+                    from gtape import catalogue
 
-            catalogue.load()
+                    catalogue.load()
+                    self.complete = True
+                finally:
+                    self._loading = False
 
     def __missing__(self, name: str) -> Primitive:
-        if self.complete:
-            raise KeyError(name)
         self.load()
-        return self[name]
+        found = dict.get(self, name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def get(self, name: str, default: Any = None) -> Any:
         try:
@@ -410,8 +421,9 @@ def implicit(
 ) -> Primitive:
     """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
 
-    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output.
-    Arguments as for `primitive`.
+    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Where
+    they have no closed form, Newton's method solves them from the recorded output, which settles signs and order. Its
+    domain's condition, on whole arrays, says where there are derivatives. Arguments as for `primitive`.
     """
     made = primitive(name, kernel, vjp, jvp, params=params, domain=domain, **data)
     made.kind = "implicit"

@@ -1,0 +1,33 @@
+"""Ops are imported when first asked for, also by several threads at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCRIPT = """
+import threading
+import gtape as tf
+
+found = []
+
+def work():
+    f = tf.function(lambda x: tf.gradients(x ** 3, x)[0])
+    found.append(float(f(tf.constant(2.0))))
+    tf.random.normal([10])
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(found)
+"""
+
+
+def test_threads_may_use_ops_for_the_first_time_together() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str([12.0] * 8), done.stderr
