@@ -49,6 +49,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.correlation": (),
     "gtape.ops.dropout": ("nn",),
     "gtape.ops.convolution": ("nn",),
+    "gtape.ops.convolution_transposed": ("nn",),
     "gtape.ops.pooling": ("nn",),
     "gtape.ops.patches": ("image",),
     "gtape.ops.blocks": ("nn",),

@@ -1,4 +1,4 @@
-"""Mirror of gtape/ops/pooling.py: the elements of a window are looked at one after the other."""
+"""Mirror of gtape/ops/pooling_windows.py: the elements of a window are looked at one after the other."""
 
 from __future__ import annotations
 
