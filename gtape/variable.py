@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gtape import dtypes, errors, operators, record
+from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Aval, Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
@@ -172,11 +173,13 @@ class Variable(Operators):
 
     def value(self) -> Tensor:
         """The current value as a tensor."""
-        return self._as_tensor()
+        t = self._as_tensor()
+        # An op of its own where a tape records: each read is another source, as in TensorFlow.
+        return t if t._record is None else REGISTRY["identity"](t)  # type: ignore[no-any-return]
 
     def read_value(self) -> Tensor:
         """The current value as a tensor."""
-        return self._as_tensor()
+        return self.value()
 
     def numpy(self) -> Any:
         """The current value as a NumPy scalar or a fresh array."""

@@ -301,3 +301,11 @@ def test_variables_of_a_module_are_watched_and_differentiated() -> None:
     with tf.GradientTape() as tape:
         y = net.z * net.items[0] * net.inner.k
     assert [g if g is None else g.numpy() for g in tape.gradient(y, net.trainable_variables)] == [2.0, 1.0, None]
+
+
+def test_each_read_is_a_source_of_its_own() -> None:
+    v = tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        r = v.read_value()
+        y = r * v
+    assert (tape.gradient(y, r).numpy(), tape.gradient(y, v).numpy()) == (2.0, 4.0)
