@@ -99,6 +99,10 @@ class Spence(sp.Function):
 
     nargs = 1
 
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return sp.Integer(0) if x == 1 else None
+
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         x = self.args[0]
         return -sp.log(x) / (x - 1)

@@ -111,8 +111,9 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
+        shift = np.where((p < 1e-250) & (m == 0), 2.0**300, 1.0)  # a subnormal order has digits of its own
         if m == 0:
-            factor = multiply_pairs(_falling(p, q, n), (p, 0.0 * p))
+            factor = multiply_pairs(_falling(p, q, n), (p * shift, 0.0 * p))
         else:
             gap = _gap(p, q)
             h = _logarithmic(gap, _others(p + 1.0, m), m, p)
@@ -120,7 +121,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
             factor = value, 0.0 * q
         mantissa, k = _exp(_gamma_exponent(p, q, n + 1))
         product = multiply_pairs(mantissa, factor)
-        out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
+        out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k - np.where(shift > 1.0, 300, 0)))
         out = np.where(inside, out, np.nan)
         if m == 0:  # what the limits are on the rim x = 0
             rim = np.where(a > n + 1, 0.0, np.where(a == 1.0, (-1.0) ** n, np.nan))
