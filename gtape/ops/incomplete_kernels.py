@@ -171,6 +171,41 @@ def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
     return total
 
 
+def _from_below_exactly(a: Any, x: Any, m: int) -> Any:
+    """As `_from_below`, summed as pairs: from m = 2 on it has roots for x near a, where its terms cancel."""
+    one_more = two_sum(a, 1.0)
+    gap = difference(log_exact(x), slope_of_positive(one_more, 0))
+    cumulants = [gap, *[_negative(slope_of_positive(one_more, j)) for j in range(1, m)]]
+    term: Pair = (np.ones_like(x), 0.0 * x)
+    total: Pair = (0.0 * x, 0.0 * x)
+    for k in range(1, 100_000):
+        h: list[Pair] = [(np.ones_like(x), 0.0 * x)]
+        for i in range(m):
+            new: Pair = (0.0 * x, 0.0 * x)
+            for j in range(i + 1):
+                c = float(comb(i, j))
+                part = multiply_pairs(h[i - j], cumulants[j])
+                new = sum_pair(new, (c * part[0], c * part[1]))
+            h.append(new)
+        added = multiply_pairs(term, h[m])
+        total = sum_pair(total, added)
+        if k % 16 == 0 and np.all((np.abs(added[0]) <= 1e-24 * np.abs(total[0])) & (term[0] < 1e-20)):
+            break
+        z = two_sum(a, float(k))
+        inverse = over((1.0, 0.0), z)
+        term = multiply_pairs(term, multiply_pairs((x, 0.0 * x), inverse))
+        power = inverse
+        for j in range(m):
+            c = -((-1.0) ** j) * factorial(j)
+            cumulants[j] = sum_pair(cumulants[j], (c * power[0], c * power[1]))
+            power = multiply_pairs(power, inverse)
+    return total[0] + total[1]
+
+
+def _negative(a: Pair) -> Pair:
+    return -a[0], -a[1]
+
+
 def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
     """P(a, x) differentiated m times in a, m > 0."""
     (a, x), shape, dtype = _flat(a, x)
@@ -185,6 +220,9 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
             value = np.empty_like(p)
             if np.any(below):
                 value[below] = _from_below(p[below], q[below], m, gap[below])
+                near = below & (m > 1) & (p > 0.5) & (q > 0.25 * p)  # where it may have roots
+                if np.any(near):
+                    value[near] = _from_below_exactly(p[near], q[near], m)
             if not np.all(below):
                 above = ~below
                 value[above] = _from_above(p[above], q[above], m, gap[above])
