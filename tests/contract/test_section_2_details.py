@@ -170,7 +170,11 @@ def test_gradient_is_none(name: str) -> None:
     assert tape.gradient(y, x, unconnected_gradients="zero").numpy().tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("f", [tf.sign, tf.math.sign, lambda x: x % 2.0 - x, lambda x: 0.0 * x], ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [tf.sign, tf.math.sign, lambda x: x % 2.0 - x, lambda x: 0.0 * x],
+    ids=["sign", "math.sign", "x % 2 - x", "0 x"],
+)
 def test_gradient_is_zero_and_not_none(f: Any) -> None:
     x = tf.Variable([1.5, 0.5])
     with tf.GradientTape() as tape:

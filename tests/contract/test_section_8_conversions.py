@@ -154,7 +154,9 @@ def test_values_that_it_does_not_hold_are_type_errors(value: Any, dtype: str) ->
 
 
 @pytest.mark.parametrize(
-    "value", [None, [None, 1.0], [[1.0], [1.0, 2.0]], object(), {"a": 1}, {1}, 2**63, 2**64, ["a", 1]], ids=repr
+    "value",
+    [None, [None, 1.0], [[1.0], [1.0, 2.0]], object(), {"a": 1}, {1}, 2**63, 2**64, ["a", 1]],
+    ids=lambda v: "object()" if type(v) is object else repr(v),
 )
 def test_what_is_no_tensor_is_a_value_error(value: Any) -> None:
     with pytest.raises(ValueError):
