@@ -356,7 +356,7 @@ def _slices(prim: Primitive, params: dict[str, Any]) -> Iterator[Setting]:
         for other in (-1.375, 1.375):
             point, moved = [other, other], [other, other]
             point[j], moved[j] = n, n + 0.015625
-            if where(*point) and not where(*moved):
+            if tuple(point) in prim.domain and not where(*moved):
                 values: list[Any] = [(), ()]
                 values[j] = np.array(float(n))
                 made = Setting(prim, tuple(values), params)
