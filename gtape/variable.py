@@ -175,7 +175,7 @@ class Variable(Operators):
         """The current value as a tensor."""
         t = self._as_tensor()
         # An op of its own where a tape records: each read is another source, as in TensorFlow.
-        return t if t._record is None else REGISTRY["identity"](t)  # type: ignore[no-any-return]
+        return t if t._record is None else REGISTRY["identity"](t)
 
     def read_value(self) -> Tensor:
         """The current value as a tensor."""

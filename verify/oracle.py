@@ -694,7 +694,10 @@ def _lifted(value: Any, k: int) -> Any:
     from gtape.symbolic.jets import ZERO, Jet, jet_class
 
     make, none = jet_class(k + 1), [ZERO] * (1 << k)
-    one = lambda x: make(*x.components, *none) if isinstance(x, Jet) else x
+
+    def one(x: Any) -> Any:
+        return make(*x.components, *none) if isinstance(x, Jet) else x
+
     if isinstance(value, tuple):
         return tuple([_lifted(v, k) for v in value])
     if not isinstance(value, np.ndarray):
