@@ -251,8 +251,7 @@ def _verify(options: argparse.Namespace) -> int:
     try:
         lines, jobs = runs.jobs_of(options.names, points=points, dtypes=dtypes)
     except ValueError as e:
-        print(f"gtape verify: {e}", file=sys.stderr)
-        return _USAGE
+        raise _Usage(str(e)) from None
     with _progress(options) as progress:
         outcome = runs.run(lines, jobs, processes=options.processes, progress=progress)
     if options.json:

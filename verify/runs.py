@@ -133,12 +133,9 @@ def jobs_of(
         wanted = set(names)
     lines = [Line(p.name, p.kind) for p in REGISTRY.values() if p.name in wanted]
     jobs: list[Job] = [("proof", line.name, ()) for line in lines]
+    few = max(points // 4, 100)
     jobs += [
-        (
-            "census",
-            s.prim.name,
-            (s.params, d, points if d == "float64" and s.prim.limit <= 4 else max(points // 4, 100)),
-        )
+        ("census", s.prim.name, (s.params, d, points if d == "float64" and s.prim.limit <= 4 else few))
         for s in subjects()
         if s.prim.name in wanted
         for d in dtypes

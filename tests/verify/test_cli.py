@@ -15,7 +15,7 @@ from gtape.verify import cli, runs
 from gtape.verify.runs import Line
 
 
-def few_jobs(**options: Any) -> tuple[list[Line], list[runs.Job]]:
+def few_jobs(only: Any = (), **options: Any) -> tuple[list[Line], list[runs.Job]]:
     """The jobs of four rows of each kind of work."""
     names = {"sin", "multiply", "reshape", "square"}
     lines, jobs = REAL_JOBS(**options)
@@ -176,3 +176,10 @@ def test_the_module_runs_as_a_program() -> None:
     assert made.returncode == 0, made.stderr
     assert "1 of 1 proved" in made.stdout
     assert not made.stderr
+
+
+def test_verify_takes_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["verify", "--quick", "--processes", "1", "softsign"]) == 0
+    assert "1 of 1 primitives proved" in capsys.readouterr().out
+    assert cli.main(["verify", "softsing"]) == 2
+    assert "no differentiable primitive is called softsing" in capsys.readouterr().err
