@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.domains import ANY_REAL, BOOLEAN
 from gtape.primitive import Primitive
 
 __all__ = ["docstring_of"]
@@ -16,19 +17,30 @@ def _convention(prim: Primitive) -> str:
     return f"\nKinked at: {points}. What the derivative is there: see the table of conventions.\n"
 
 
+def _kinds(prim: Primitive, i: int) -> str:
+    """Which dtypes an argument has, and where the op is defined."""
+    interval = prim.domain.intervals[i] if prim.kind == "elementwise" and i < len(prim.domain.intervals) else None
+    if interval is BOOLEAN:
+        return "bool"
+    if prim.ints:
+        text = "any number type"
+    elif prim.complex:
+        text = "float16, float32, float64, complex64 or complex128"
+    else:
+        text = "float16, float32 or float64"
+    if interval is None or interval == ANY_REAL:
+        return text
+    rest = " and so on" if interval.holes and prim.domain.where is not None else ""  # poles without end
+    return f"{text}; {'if real, ' if prim.complex else ''}defined on {interval}{rest}"
+
+
 def docstring_of(prim: Primitive) -> str:
     """NumPy-style text: summary, arguments, result, errors, domain and, where the declaration has one, an example."""
     n = max(prim.arity, 1)
     names = prim.arguments or ("x", "y", "z")[:n] if prim.arity > 0 else ("*tensors",)
-    kinds = "float16, float32 or float64" if not prim.ints else "any number type"
     lines = [prim.summary or f"{prim.name}.", "", "Parameters", "----------"]
     for i, name in enumerate(names):
-        where = (
-            f"; defined on {prim.domain.intervals[i]}"
-            if prim.kind == "elementwise" and i < len(prim.domain.intervals)
-            else ""
-        )
-        lines.append(f"{name} : tensor, any shape, {kinds}{where}")
+        lines.append(f"{name} : tensor, any shape, {_kinds(prim, i)}")
     if n > 1 and prim.kind == "elementwise":
         lines.append("    Broadcast against each other.")
     lines += [f"{p} : static" for p in prim.params]
