@@ -218,7 +218,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     *args : tensors, arrays or numbers
         Where; Python numbers are float64.
     order : {1, 2, 3}
-        1 checks the gradient, 2 the Hessian.
+        1 checks the gradient, 2 the Hessian, 3 all third derivatives.
 
     Returns
     -------

@@ -101,73 +101,171 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.log_softmax([[5.0]]).numpy()
+    array([[0.]], dtype=float32)
+    """
     return gtape.nn.log_softmax(x, axis=axis)  # type: ignore[no-any-return]
 
 
 def linear(x: Any) -> Any:
-    """x itself."""
+    """x itself.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.linear(tf.constant([0.0, 2.0])).numpy()
+    array([0., 2.], dtype=float32)
+    """
     return x
 
 
 def exponential(x: Any) -> Tensor:
-    """``exp(x)``."""
+    """``exp(x)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.exponential([0.0]).numpy()
+    array([1.], dtype=float32)
+    """
     return gtape.exp(x)  # type: ignore[no-any-return]
 
 
 def hard_sigmoid(x: Any) -> Tensor:
-    """``clip(x / 6 + 1/2, 0, 1)``."""
+    """``clip(x / 6 + 1/2, 0, 1)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.hard_sigmoid(tf.constant([0.0, 5.0])).numpy()
+    array([0.5, 1. ], dtype=float32)
+    """
     return gtape.nn.hard_sigmoid(x)  # type: ignore[no-any-return]
 
 
 def hard_silu(x: Any) -> Tensor:
-    """``x * hard_sigmoid(x)``."""
+    """``x * hard_sigmoid(x)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.hard_silu(tf.constant([0.0, 5.0])).numpy()
+    array([0., 5.], dtype=float32)
+    """
     x = convert_to_tensor(x)
     return x * hard_sigmoid(x)  # type: ignore[no-any-return]
 
 
 def log_sigmoid(x: Any) -> Tensor:
-    """The logarithm of `sigmoid`."""
+    """The logarithm of `sigmoid`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.log_sigmoid([-1000.0]).numpy()
+    array([-1000.], dtype=float32)
+    """
     return gtape.nn.log_sigmoid(x)  # type: ignore[no-any-return]
 
 
 def mish(x: Any) -> Tensor:
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.mish([0.0]).numpy()
+    array([0.], dtype=float32)
+    """
     return gtape.nn.mish(x)  # type: ignore[no-any-return]
 
 
 def relu6(x: Any) -> Tensor:
-    """``min(max(x, 0), 6)``."""
+    """``min(max(x, 0), 6)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.relu6(tf.constant([0.0, 7.0])).numpy()
+    array([0., 6.], dtype=float32)
+    """
     return gtape.nn.relu6(x)  # type: ignore[no-any-return]
 
 
 def selu(x: Any) -> Tensor:
-    """`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017)."""
+    """`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.selu([0.0]).numpy()
+    array([0.], dtype=float32)
+    """
     return gtape.nn.selu(x)  # type: ignore[no-any-return]
 
 
 def sigmoid(x: Any) -> Tensor:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.sigmoid([0.0]).numpy()
+    array([0.5], dtype=float32)
+    """
     return gtape.sigmoid(x)  # type: ignore[no-any-return]
 
 
 def silu(x: Any) -> Tensor:
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.silu([0.0]).numpy()
+    array([0.], dtype=float32)
+    """
     return gtape.nn.silu(x)  # type: ignore[no-any-return]
 
 
 def softplus(x: Any) -> Tensor:
-    """``log(1 + exp(x))``."""
+    """``log(1 + exp(x))``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.softplus([-1000.0, 1000.0]).numpy()
+    array([   0., 1000.], dtype=float32)
+    """
     return gtape.nn.softplus(x)  # type: ignore[no-any-return]
 
 
 def softsign(x: Any) -> Tensor:
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.softsign(tf.constant([0.0, 1.0])).numpy()
+    array([0. , 0.5], dtype=float32)
+    """
     return gtape.nn.softsign(x)  # type: ignore[no-any-return]
 
 
 def tanh(x: Any) -> Tensor:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.activations.tanh([0.0]).numpy()
+    array([0.], dtype=float32)
+    """
     return gtape.tanh(x)  # type: ignore[no-any-return]
 
 

@@ -303,7 +303,14 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
-    """How often the greatest score is that of the true class, for one-hot labels."""
+    """How often the greatest score is that of the true class, for one-hot labels.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.CategoricalAccuracy()([[0.0, 1.0]], [[0.2, 0.8]]))
+    1.0
+    """
 
     def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(categorical_accuracy, name, dtype)
@@ -324,21 +331,42 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """How often the true class is among the k greatest scores, for one-hot labels."""
+    """How often the true class is among the k greatest scores, for one-hot labels.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.TopKCategoricalAccuracy(k=2)([[0.0, 0.0, 1.0]], [[0.5, 0.1, 0.4]]))
+    1.0
+    """
 
     def __init__(self, k: int = 5, name: str = "top_k_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
 
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """How often the true class is among the k greatest scores, for class numbers."""
+    """How often the true class is among the k greatest scores, for class numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.SparseTopKCategoricalAccuracy(k=1)([2], [[0.5, 0.1, 0.4]]))
+    0.0
+    """
 
     def __init__(self, k: int = 5, name: str = "sparse_top_k_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)
 
 
 class MeanSquaredError(MeanMetricWrapper):
-    """The mean of squared errors."""
+    """The mean of squared errors.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.MeanSquaredError()([[1.0]], [[3.0]]))
+    4.0
+    """
 
     def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
         super().__init__(loss_functions.mean_squared_error, name, dtype)
@@ -363,14 +391,28 @@ class RootMeanSquaredError(MeanMetricWrapper):
 
 
 class MeanAbsoluteError(MeanMetricWrapper):
-    """The mean of absolute errors."""
+    """The mean of absolute errors.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.MeanAbsoluteError()([[1.0]], [[3.0]]))
+    2.0
+    """
 
     def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
         super().__init__(loss_functions.mean_absolute_error, name, dtype)
 
 
 class KLDivergence(MeanMetricWrapper):
-    """The mean Kullback-Leibler divergence."""
+    """The mean Kullback-Leibler divergence.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
+    0.0
+    """
 
     def __init__(self, name: str = "kl_divergence", dtype: Any = None) -> None:
         super().__init__(loss_functions.kl_divergence, name, dtype)
@@ -391,7 +433,14 @@ class CosineSimilarity(MeanMetricWrapper):
 
 
 class BinaryCrossentropy(MeanMetricWrapper):
-    """The mean binary cross-entropy."""
+    """The mean binary cross-entropy.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.BinaryCrossentropy()([[1.0]], [[0.5]])), 4)
+    0.6931
+    """
 
     def __init__(
         self,
@@ -406,7 +455,14 @@ class BinaryCrossentropy(MeanMetricWrapper):
 
 
 class CategoricalCrossentropy(MeanMetricWrapper):
-    """The mean cross-entropy with one-hot labels."""
+    """The mean cross-entropy with one-hot labels.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+    0.6931
+    """
 
     def __init__(
         self,
@@ -421,7 +477,14 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
-    """The mean cross-entropy with class numbers."""
+    """The mean cross-entropy with class numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
+    0.6931
+    """
 
     def __init__(
         self,

@@ -287,7 +287,14 @@ class Rescaling(Layer):
 
 
 class Identity(Layer):
-    """The input as it is."""
+    """The input as it is.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Identity()(tf.constant([1.0, 2.0])).numpy()
+    array([1., 2.], dtype=float32)
+    """
 
     def call(self, inputs: Any) -> Any:
         return inputs
@@ -386,7 +393,14 @@ class LeakyReLU(Layer):
 
 
 class ELU(Layer):
-    """x above 0, ``alpha * (exp(x) - 1)`` below."""
+    """x above 0, ``alpha * (exp(x) - 1)`` below.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.ELU()([0.0, 2.0]).numpy()
+    array([0., 2.], dtype=float32)
+    """
 
     def __init__(self, alpha: float = 1.0, **common: Any) -> None:
         super().__init__(**common)
@@ -406,6 +420,12 @@ class PReLU(Layer):
         Axes, counted from 1, along which entries share their alpha.
     **common
         As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.PReLU(alpha_initializer="ones")(tf.constant([[-2.0, 3.0]])).numpy()
+    array([[-2.,  3.]], dtype=float32)
     """
 
     def __init__(

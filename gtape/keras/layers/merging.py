@@ -40,7 +40,14 @@ class Add(_Merge):
 
 
 class Subtract(_Merge):
-    """The first input minus the second."""
+    """The first input minus the second.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Subtract()([tf.constant([2.0]), tf.constant([3.0])]).numpy()
+    array([-1.], dtype=float32)
+    """
 
     def merge(self, inputs: list[Any]) -> Any:
         if len(inputs) != 2:
@@ -49,28 +56,56 @@ class Subtract(_Merge):
 
 
 class Multiply(_Merge):
-    """The product of its inputs."""
+    """The product of its inputs.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Multiply()([tf.constant([2.0]), tf.constant([3.0])]).numpy()
+    array([6.], dtype=float32)
+    """
 
     def merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a * b, inputs)
 
 
 class Average(_Merge):
-    """The mean of its inputs."""
+    """The mean of its inputs.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Average()([tf.constant([1.0]), tf.constant([3.0])]).numpy()
+    array([2.], dtype=float32)
+    """
 
     def merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a + b, inputs) / len(inputs)
 
 
 class Maximum(_Merge):
-    """The greatest of its inputs, entry by entry."""
+    """The greatest of its inputs, entry by entry.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Maximum()([tf.constant([1.0, 4.0]), tf.constant([3.0, 2.0])]).numpy()
+    array([3., 4.], dtype=float32)
+    """
 
     def merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.maximum, inputs)
 
 
 class Minimum(_Merge):
-    """The least of its inputs, entry by entry."""
+    """The least of its inputs, entry by entry.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Minimum()([tf.constant([1.0, 4.0]), tf.constant([3.0, 2.0])]).numpy()
+    array([1., 2.], dtype=float32)
+    """
 
     def merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.minimum, inputs)

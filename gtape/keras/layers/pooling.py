@@ -70,7 +70,14 @@ class MaxPooling2D(_Pooling):
 
 
 class MaxPooling1D(_Pooling):
-    """The greatest entry of each window along one axis; arguments as for `MaxPooling2D`."""
+    """The greatest entry of each window along one axis; arguments as for `MaxPooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.MaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
+    array([3.], dtype=float32)
+    """
 
     rank = 1
 
@@ -89,7 +96,14 @@ class AveragePooling2D(_Pooling):
 
 
 class AveragePooling1D(_Pooling):
-    """The mean of each window along one axis; arguments as for `MaxPooling2D`."""
+    """The mean of each window along one axis; arguments as for `MaxPooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.AveragePooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
+    array([2.], dtype=float32)
+    """
 
     rank = 1
     op = "avg"
@@ -129,19 +143,40 @@ class GlobalAveragePooling2D(_Global):
 
 
 class GlobalAveragePooling1D(_Global):
-    """The mean over one axis; arguments as for `GlobalAveragePooling2D`."""
+    """The mean over one axis; arguments as for `GlobalAveragePooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GlobalAveragePooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
+    array([2.], dtype=float32)
+    """
 
     rank = 1
 
 
 class GlobalMaxPooling2D(_Global):
-    """The greatest entry of each channel; equal ones share the gradient. Arguments as for `GlobalAveragePooling2D`."""
+    """The greatest entry of each channel; equal ones share the gradient. Arguments as for `GlobalAveragePooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GlobalMaxPooling2D()(tf.constant([[[[1.0], [3.0]]]])).numpy().ravel()
+    array([3.], dtype=float32)
+    """
 
     op = "reduce_max"
 
 
 class GlobalMaxPooling1D(_Global):
-    """The greatest entry over one axis; arguments as for `GlobalAveragePooling2D`."""
+    """The greatest entry over one axis; arguments as for `GlobalAveragePooling2D`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GlobalMaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
+    array([3.], dtype=float32)
+    """
 
     rank = 1
     op = "reduce_max"

@@ -77,6 +77,12 @@ class GaussianNoise(_Noise):
     seed : int, optional
     **common
         As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GaussianNoise(0.5)(tf.constant([1.0]), training=False).numpy()
+    array([1.], dtype=float32)
     """
 
     def __init__(self, stddev: float, seed: int | None = None, **common: Any) -> None:
@@ -97,6 +103,12 @@ class GaussianDropout(_Noise):
     seed : int, optional
     **common
         As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.GaussianDropout(0.5)(tf.constant([1.0]), training=False).numpy()
+    array([1.], dtype=float32)
     """
 
     def __init__(self, rate: float, seed: int | None = None, **common: Any) -> None:
