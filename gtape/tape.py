@@ -275,6 +275,16 @@ class GradientTape:
             On a tape that was never entered.
         ValueError
             On a tape that is not recording.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     with tape.stop_recording():
+        ...         y = x * x
+        >>> print(tape.gradient(y, x))
+        None
         """
         if self._session is None:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
@@ -291,6 +301,17 @@ class GradientTape:
         ------
         ValueError
             On a tape that is not recording.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        ...     tape.reset()
+        ...     z = 2.0 * x
+        >>> print(tape.gradient(y, x))
+        None
         """
         if not self._recording:
             raise ValueError("Tape is not recording.")
@@ -358,6 +379,15 @@ class GradientTape:
             For a target or source that is no tensor.
         VerificationError
             If the tape verifies and the gradient is not the exact one.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable([1.0, 2.0])
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.gradient(y, x).numpy()
+        array([2., 4.], dtype=float32)
         """
         session = self._session
         if session is None:
@@ -522,6 +552,20 @@ class GradientTape:
         ------
         RuntimeError
             On the second use of a tape that is not persistent.
+        gtape.errors.UnimplementedError
+            For complex tensors.
+        VerificationError
+            If the tape verifies and a number is not the exact one.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable([1.0, 2.0])
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
         """
         if self._session is None:
             raise RuntimeError(_USED)
@@ -603,6 +647,10 @@ class GradientTape:
             On the second use of a tape that is not persistent.
         ValueError
             For a target or source of rank below 2, or when their first dimensions differ.
+        gtape.errors.UnimplementedError
+            For complex tensors.
+        VerificationError
+            If the tape verifies and a number is not the exact one.
 
         Examples
         --------
@@ -704,6 +752,15 @@ class GradientTape:
         Returns
         -------
         str
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.constant(1.0)
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.explain(y, x).split(".")[0]
+        'None: the source is not watched'
         """
         from gtape.explain import explain
 
