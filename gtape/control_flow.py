@@ -115,6 +115,8 @@ def case(
     ------
     TypeError
         When a predicate is no bool or a function cannot be called.
+    ValueError
+        Without any pair.
     gtape.errors.InvalidArgumentError
         When no predicate is true and there is no default, or several are and `exclusive` is set.
 
@@ -126,6 +128,8 @@ def case(
     20.0
     """
     pairs = _pairs(pred_fn_pairs)
+    if not pairs:
+        raise ValueError("Must provide at least one item in 'pred_fn_pairs'")
     if default is not None and not callable(default):
         raise TypeError(f"'default' must be callable, not {type(default).__name__}")
     true = [fn for pred, fn in pairs if pred]

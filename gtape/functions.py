@@ -185,10 +185,11 @@ class Function:
 
 
 def _as_tensors(result: Any) -> Any:
-    """Numbers and arrays that a function returns become tensors; everything else stays."""
+    """Numbers, arrays and variables that a function returns become tensors; everything else stays."""
 
     def one(x: Any) -> Any:
-        return convert_to_tensor(x) if isinstance(x, (bool, int, float, complex, np.ndarray, np.generic)) else x
+        kinds = (bool, int, float, complex, np.ndarray, np.generic, Variable)
+        return convert_to_tensor(x) if isinstance(x, kinds) else x
 
     return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
 
@@ -208,8 +209,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     Returns
     -------
     Function
-        With the attribute ``python_function``. Arrays that it is given, numbers and arrays that it returns become
-        tensors.
+        With the attribute ``python_function``. Arrays that it is given become tensors, and so do the numbers, arrays
+        and variables that it returns: of a variable, what it holds by then.
 
     Raises
     ------

@@ -41,8 +41,9 @@ class SparseCotangent:
     def __add__(self, other: Any) -> Any:
         world = TAPE if isinstance(self.values, Tensor) else NUMPY
         if isinstance(other, SparseCotangent):
-            values = world.concat(self.values, other.values, axis=0)
-            return SparseCotangent(values, np.concatenate([self.indices, other.indices]), self.dense_shape)
+            # A sweep meets the lookups backwards; in the sum they stand in the order in which they were made.
+            values = world.concat(other.values, self.values, axis=0)
+            return SparseCotangent(values, np.concatenate([other.indices, self.indices]), self.dense_shape)
         return self.dense(world) + other
 
     __radd__ = __add__

@@ -142,4 +142,4 @@ def numpy_function(
             return wrap(array)
         return convert_to_tensor(value, dtype)
 
-    return _outputs(func(*[x.numpy() for x in _inputs(inp)]), Tout, convert, "numpy_function")
+    return _outputs(func(*[np.asarray(x.numpy()) for x in _inputs(inp)]), Tout, convert, "numpy_function")

@@ -284,11 +284,12 @@ class Tensor(Operators):
             "'gtape.Tensor' object does not support item assignment; use a Variable, or tensor_scatter_nd_update"
         )
 
+    # A tensor never changes, so it is its own copy: what was recorded of it stays connected.
     def __copy__(self) -> Tensor:
-        return wrap(self._value)
+        return self
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return wrap(self._value.copy() if isinstance(self._value, np.ndarray) else self._value)
+        return self
 
     def __reduce__(self) -> Any:
         return (wrap, (self._value,))

@@ -130,7 +130,7 @@ class TensorArray:
         t = self._items[i]
         if t is None:
             if not self._element_shape.is_fully_defined():
-                raise InvalidArgumentError(
+                raise ValueError(
                     f"element {i} of this TensorArray was never written and its shape is not known: write it, or pass "
                     "element_shape"
                 )

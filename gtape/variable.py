@@ -38,6 +38,8 @@ class Variable(Operators):
         (None), `assign` may change the shape.
     constraint : callable, optional
         For optimizers: applied to the value after an update.
+    validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation
+        TensorFlow has them; they change nothing, nor does `experimental_enable_variable_lifting`.
 
     Raises
     ------
@@ -79,6 +81,14 @@ class Variable(Operators):
         name: str | None = None,
         shape: Any = None,
         constraint: Any = None,
+        *,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        variable_def: Any = None,
+        import_scope: Any = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        experimental_enable_variable_lifting: Any = None,
     ) -> None:
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
@@ -503,12 +513,11 @@ class Variable(Operators):
         return taken
 
     def __copy__(self) -> Variable:
-        made = Variable(self.numpy(), self._trainable, None, None, None, self.constraint)
-        made._name = self._name
-        return made
+        return self  # the state is shared, as by any shallow copy
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        made = self.__copy__()
+        made = Variable(self.numpy(), self._trainable, None, None, None, self.constraint)
+        made._name = self._name
         memo[id(self)] = made
         return made
 

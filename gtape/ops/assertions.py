@@ -259,14 +259,22 @@ def assert_near(
     ------
     gtape.errors.InvalidArgumentError
         When it does not hold.
+    ValueError
+        For integers, and for tensors of different dtypes.
 
     Examples
     --------
     >>> import gtape as tf
     >>> tf.debugging.assert_near(tf.constant(1.0), 1.001, rtol=0.01)
     """
-    kind = as_operand(x)._aval.dtype
-    eps = 10 * float(np.finfo(kind).eps) if kind.kind in "fc" else 0.0
+    x = as_operand(x)
+    y = y if isinstance(y, Tensor) else as_operand(y, x)
+    kind = x._aval.dtype
+    if not x._aval.inexact:
+        raise ValueError(f"assert_near needs floating-point tensors, not {x.dtype.name}: use assert_equal")
+    if y._aval.dtype != kind:
+        raise ValueError(f"assert_near: x is {x.dtype.name} and y is {y.dtype.name}: use gtape.cast")
+    eps = 10 * (float(np.finfo(kind).eps) if kind.kind in "fc" else 2.0**-7)  # NumPy knows no bfloat16
     r = eps if rtol is None else float(as_operand(rtol))
     a = eps if atol is None else float(as_operand(atol))
 

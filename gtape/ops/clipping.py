@@ -1,4 +1,4 @@
-"""Clipping by norm, of one tensor and of many together."""
+"""Clipping by value, and by norm, of one tensor and of many together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,48 @@ from gtape.ops.norms import reduce_euclidean_norm
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
-__all__ = ["clip_by_global_norm", "clip_by_norm", "global_norm"]
+__all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """Clip every element to ``[clip_value_min, clip_value_max]``.
+
+    Parameters
+    ----------
+    t : real tensor or IndexedSlices
+    clip_value_min, clip_value_max : number or tensor that broadcasts to `t`
+        The bounds.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        At a bound the gradient goes to `t`, outside to the bound. Of IndexedSlices the rows are clipped one by one.
+
+    Raises
+    ------
+    ValueError
+        If the result has another shape than `t`.
+    gtape.errors.InvalidArgumentError
+        If the shapes do not broadcast, or the dtypes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.clip_by_value(tf.constant([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy()
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max), t.indices, t.dense_shape)
+    x = as_operand(t)
+    clipped = REGISTRY["clip_by_value"](x, clip_value_min, clip_value_max)
+    if clipped._aval.shape != x._aval.shape:
+        raise ValueError(
+            f"clip_by_value: with its bounds t would grow from shape {x.shape} to {clipped.shape}: give them shapes "
+            "that broadcast to t's"
+        )
+    return clipped
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:

@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.births import born
 from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.indexed_slices import IndexedSlices
 from gtape.ops.axes import one_axis, scalar_int, static_ints
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -215,13 +216,13 @@ def identity(input: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    input : tensor
+    input : tensor or IndexedSlices
     name : str, optional
         Ignored; TensorFlow has it.
 
     Returns
     -------
-    Tensor
+    Tensor or IndexedSlices
 
     Examples
     --------
@@ -229,6 +230,8 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     >>> float(tf.identity(1.5))
     1.5
     """
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(identity(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     return _identity(as_operand(input))  # type: ignore[no-any-return]
 
 
@@ -237,14 +240,14 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    x : tensor
+    x : tensor or IndexedSlices
     dtype : dtype
     name : str, optional
         Ignored; TensorFlow has it.
 
     Returns
     -------
-    Tensor
+    Tensor or IndexedSlices
         `x` itself when it has the dtype already. Complex to real keeps the real part.
 
     Raises
@@ -260,6 +263,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     >>> tf.cast([1.7, -1.7], tf.int32).numpy()
     array([ 1, -1], dtype=int32)
     """
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(cast(x.values, dtype), x.indices, x.dense_shape)  # type: ignore[return-value]
     t = as_operand(x)
     wanted = dtypes.np_dtype(dtype)
     if (t._aval.dtype.kind in "OSU") != (wanted.kind in "OSU"):

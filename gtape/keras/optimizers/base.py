@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from gtape import nest
+from gtape.errors import InvalidArgumentError
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.clipping import clip, is_sparse
 from gtape.keras.optimizers.schedules import LearningRateSchedule
@@ -67,7 +68,8 @@ class Optimizer:
     Raises
     ------
     ValueError
-        For a learning rate that is neither a number nor callable, a limit that is not positive, or several limits.
+        For a learning rate that is neither a number nor callable, a limit that is not positive, several limits, or
+        an unknown argument.
     """
 
     slots: tuple[str, ...] = ()
@@ -87,7 +89,10 @@ class Optimizer:
         ema_momentum: float = 0.99,
         ema_overwrite_frequency: int | None = None,
         name: str | None = None,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise ValueError(f"Argument(s) not recognized: {unknown}. {type(self).__name__} has no such option")
         limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
         given = [k for k, limit in limits.items() if limit is not None]
         if len(given) > 1:
@@ -129,6 +134,12 @@ class Optimizer:
             self._learning_rate = value
             self._wants_step = _takes_an_argument(value)
             return
+        if isinstance(self._learning_rate, LearningRateSchedule):
+            raise TypeError(
+                "This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor "
+                "argument, hence its learning rate is not settable to a number; set another schedule, or create the "
+                "optimizer with a float"
+            )
         try:
             rate = float(value)
         except (TypeError, ValueError):
@@ -319,8 +330,9 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If no variable has a gradient, a gradient has another shape than its variable, or a variable is unknown:
-            see `apply`.
+            If the list is empty, no variable has a gradient, or a variable is unknown: see `apply`.
+        gtape.errors.InvalidArgumentError
+            If a gradient has another shape than its variable.
 
         Examples
         --------
@@ -332,6 +344,8 @@ class Optimizer:
         array([0., 1.], dtype=float32)
         """
         pairs = list(grads_and_vars)
+        if not pairs:
+            raise ValueError("No gradients provided for any variable: the list of gradients and variables is empty.")
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self.iterations
 
@@ -348,9 +362,11 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If the lists differ in length, no variable has a gradient, a gradient has another shape than its variable,
-            or a variable is unknown: not among those of the first call, or of `build`. An optimizer that keeps
-            nothing of its variables, as plain SGD, takes those of another model all the same.
+            If the lists differ in length, no variable has a gradient, or a variable is unknown: not among those of
+            the first call, or of `build`. An optimizer that keeps nothing of its variables, as plain SGD, takes those
+            of another model all the same.
+        gtape.errors.InvalidArgumentError
+            If a gradient has another shape than its variable.
         """
         gradients = list(grads)
         if trainable_variables is None:
@@ -446,7 +462,7 @@ class Optimizer:
             if not is_sparse(g):
                 g = g.numpy() if isinstance(g, (Tensor, Variable)) else np.asarray(g)
                 if g.shape != v.shape:
-                    raise ValueError(
+                    raise InvalidArgumentError(
                         f"the gradient of {v.name} has shape {g.shape}, the variable {v.shape}: they must agree"
                     )
                 g = g.astype(v.dtype.as_numpy_dtype, copy=False)
