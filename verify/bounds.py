@@ -503,6 +503,10 @@ class NoiseWorld:
         y = widest(y)
         return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
 
+    def rounded(self, c: Any) -> Any:
+        """What a rule computes outside any op: a product with a cotangent, a sum of two. Rounded once."""
+        return self._moved(widest(c), lambda: spacing(widest(c), self._dtype) / 2)
+
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         if self._next is None:
             made = bound()

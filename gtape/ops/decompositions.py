@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,7 +115,14 @@ _pinv = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+class Qr(NamedTuple):
+    """What `qr` returns."""
+
+    q: Tensor
+    r: Tensor
+
+
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     """Orthonormal columns and an upper triangle: ``input = q @ r``.
 
     Parameters
@@ -130,7 +137,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
     Returns
     -------
     q : Tensor, shape [..., m, min(m, n)]
-        With LAPACK's signs.
+        With LAPACK's signs; `q` and `r` are a named tuple.
     r : Tensor, shape [..., min(m, n), n]
 
     Raises
@@ -158,7 +165,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
     if full_matrices and m > n:
         q = _completed(q)
         r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
-    return q, r
+    return Qr(q, r)
 
 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,23 +147,16 @@ def argsort(
     return wrap(order if perm is None else order.transpose(perm))
 
 
-class _TopK(tuple[Any, ...]):
-    """A pair with names, as TensorFlow's ``TopKV2``."""
+class TopK(NamedTuple):
+    """What `top_k` returns."""
 
-    __slots__ = ()
-
-    @property
-    def values(self) -> Tensor:
-        return self[0]  # type: ignore[no-any-return]
-
-    @property
-    def indices(self) -> Tensor:
-        return self[1]  # type: ignore[no-any-return]
+    values: Tensor
+    indices: Tensor
 
 
 def top_k(
     input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None
-) -> tuple[Tensor, Tensor]:
+) -> TopK:
     """The k greatest elements of the last axis, in descending order, the first of equal ones first.
 
     Parameters
@@ -206,4 +199,4 @@ def top_k(
     if n < t._aval.shape[-1]:
         order = REGISTRY["strided_slice"](order, key=((None, None, 1),) * (t.ndim - 1) + ((0, n, 1),))
     places = np.asarray(order._value).astype(dtypes.np_dtype(index_type))
-    return _TopK((_taken(t, order), wrap(places)))
+    return TopK(_taken(t, order), wrap(places))

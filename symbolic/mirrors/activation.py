@@ -24,7 +24,8 @@ scalar("sigmoid_slope", lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
 scalar("sigmoid_curve", lambda x: sp.exp(-x) * (sp.exp(-x) - 1) / (1 + sp.exp(-x)) ** 3)
 scalar("softplus", lambda x: sp.log(1 + sp.exp(x)))
 scalar("log_sigmoid", lambda x: -sp.log(1 + sp.exp(-x)))
-scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x >= 0), (x / (1 - x), True)))
+# At 0 itself the second derivative jumps from 2 to -2, and 0 is the op's; the first and the third agree on both sides.
+scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x > 0), (x / (1 - x), x < 0), (x + x**3, True)))
 scalar(
     "softsign_slope",
     # the middle branch gives the derivative at the kink: 0

@@ -149,3 +149,15 @@ def test_a_variable_takes_every_keyword_of_tensorflow() -> None:
         dtype=None, import_scope=None, constraint=None, shape=None,
     )  # fmt: skip
     assert v.name == "n:0" and not v.trainable
+
+
+# ---------------------------------------------------------------- results with names
+
+
+def test_results_of_qr_and_top_k_have_tensorflows_names() -> None:
+    x = tf.constant([[3.0, 1.0], [4.0, 2.0]])
+    factors, top = tf.linalg.qr(x), tf.math.top_k(x, 1)
+    assert factors._fields == ("q", "r") and top._fields == ("values", "indices")
+    np.testing.assert_allclose(tf.matmul(factors.q, factors.r).numpy(), x.numpy(), rtol=1e-6)
+    doubled = tf.nest.map_structure(lambda t: 2 * t, top)
+    assert doubled.values.numpy().tolist() == [[6.0], [8.0]] and doubled.indices.numpy().tolist() == [[0], [0]]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.primitive import REGISTRY
 from gtape.verify import check
 
 m = tf.math
@@ -50,3 +51,18 @@ def test_equal_elements_that_do_not_matter_are_no_tie(f: Any, at: Any) -> None:
 
 def test_neighbouring_floats_are_no_tie() -> None:
     assert check(tf.reduce_max, np.array([1.0, np.nextafter(1.0, 2.0)])).verdict == "correct"
+
+
+UNARY = [
+    p.name
+    for p in REGISTRY.values()
+    if p.public and p.kind == "elementwise" and len(p.rules) == 1 and p.differentiable and not p.params
+]
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_second_derivatives_at_special_points_are_conventions_at_most(name: str) -> None:
+    p = REGISTRY[name]
+    points = [x for x in (*p.special, *p.kinks, 0.0) if isinstance(x, (int, float)) and (x,) in p.domain]
+    report = check(p.function, np.array(points or [1.0]), order=2)
+    assert report.verdict not in ("rule", "unstable", "undecided"), report.findings[0]
