@@ -154,9 +154,7 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def top_k(
-    input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None
-) -> TopK:
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> TopK:
     """The k greatest elements of the last axis, in descending order, the first of equal ones first.
 
     Parameters
