@@ -191,7 +191,7 @@ def _noisy_jvp(program: Program, tangents: list[Any], world: Any) -> Any:
             if any(t is not None for t in ts):
                 shape = () if isinstance(env[i], tuple) else np.shape(env[i])
                 t = jvp_of(world, node.prim, ts, env[i], tuple([env[j] for j in node.inputs]), node.params, shape)
-                if node.prim.kind != "linear":
+                if node.prim.kind != "linear" and t is not None:
                     t = tuple([world.rounded(v) for v in t]) if isinstance(t, tuple) else world.rounded(t)
                 moving[i] = t if i not in moving or t is None else moving[i] + t
     found = moving.get(program.outputs[0])
