@@ -130,7 +130,7 @@ def _place_in_key(v: Any) -> int:
             )
         return int(t._value)
     if isinstance(v, (list, tuple)):
-        raise TypeError(
+        raise InvalidArgumentError(
             f"a list of indices such as {v!r} is not supported in brackets: use gtape.gather or gtape.gather_nd"
         )
     try:
@@ -157,9 +157,9 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range or there are too many.
+        When an index is out of range, there are too many, or one is a list.
     TypeError
-        For floats and lists of indices.
+        For floats, and for tensors and arrays of several indices.
 
     Examples
     --------

@@ -112,7 +112,7 @@ BAD_KEYS: dict[str, tuple[Any, type[Exception] | tuple[type[Exception], ...]]] =
     "text": ("a", TypeError),
     "float tensor": (tf.constant(1.0), TypeError),
     "slice of floats": (slice(0.0, 1.0), TypeError),
-    "list": ([0, 1], TypeError),
+    "list": ([0, 1], IAE),
     "mask too short": (tf.constant([True, False]), (IAE, ValueError)),
     "too far": (3, IAE),
     "too far back": (-4, IAE),

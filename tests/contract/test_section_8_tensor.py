@@ -264,12 +264,13 @@ def test_indexing_by_a_tensor_and_by_a_mask() -> None:
     assert tape.gradient(y, x).numpy().tolist() == [0.0, 1.0, 6.0]
 
 
-def test_indexing_by_a_list_or_a_float_is_a_type_error() -> None:
+def test_several_indices_at_one_place_and_floats_are_refused() -> None:
     x = tf.constant([1.0, 2.0, 3.0])
-    with pytest.raises(TypeError):
+    with pytest.raises(tf.errors.InvalidArgumentError):
         x[[0, 1]]
-    with pytest.raises(TypeError):
-        x[1.0]
+    for wrong in (1.0, tf.constant([0, 1]), np.array([0, 1])):
+        with pytest.raises(TypeError):
+            x[wrong]
 
 
 def test_index_out_of_range_is_an_invalid_argument() -> None:
