@@ -180,7 +180,7 @@ class _ElementwisePull(Pull):
         xs = avals if ins is None else self._inputs(ins)
         made = []
         for i in self.active:
-            p: Any = prim.rules[i]
+            p: Any = prim.partials[i]
             if p == 1:
                 c = g
             elif p.__class__ is int:
