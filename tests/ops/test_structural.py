@@ -319,7 +319,7 @@ def test_parts_of_an_index_may_be_tensors() -> None:
         (lambda: tf.constant([1.0])[0, 0], tf.errors.InvalidArgumentError),
         (lambda: tf.constant([1.0])[::0], tf.errors.InvalidArgumentError),
         (lambda: tf.constant([1.0])[1.0], TypeError),
-        (lambda: tf.constant([1.0])[[0, 0]], InvalidArgumentError),
+        (lambda: tf.constant([1.0])[[0, 0]], tf.errors.InvalidArgumentError),
         (lambda: tf.constant([1.0])[True], TypeError),
         (lambda: tf.reshape([1.0, 2.0], [3]), tf.errors.InvalidArgumentError),
         (lambda: tf.reshape([1.0, 2.0], [-1, 0]), tf.errors.InvalidArgumentError),
