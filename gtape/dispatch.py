@@ -175,12 +175,13 @@ class _ElementwisePull(Pull):
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         prim = self.prim
+        partials: Any = prim.partials
         avals = self.avals
         shape = self.out_aval.shape
         xs = avals if ins is None else self._inputs(ins)
         made = []
         for i in self.active:
-            p: Any = prim.partials[i]
+            p: Any = partials[i]
             if p == 1:
                 c = g
             elif p.__class__ is int:

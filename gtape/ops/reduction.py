@@ -38,7 +38,7 @@ __all__ = [
 
 def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     # np.sum costs three times as much as the ufunc's own reduce; small integers would be widened without the dtype.
-    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
 @functools.lru_cache(maxsize=512)
