@@ -20,10 +20,9 @@ from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPE
 from gtape.tensor import Tensor, aval_of, wrap
 from gtape.worlds import NUMPY, TAPE
 
-__all__ = ["batches_as_is", "full_sweep", "short_sweep"]
+__all__ = ["batches_as_is", "full_sweep", "short_sweep", "stack_in"]
 
 _NOTHING = ()
-_DONE = (None, None, (), None, None, NO_TAPES)
 
 
 class _Capture:
@@ -133,7 +132,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
             record = heappop(heap)
             g = record[1]
     except BaseException:
-        _abandon([record, *heap])
+        record_module.empty_below([record, *heap], spare=False)  # what an interrupted sweep leaves is used up
         raise
     result = []
     for s in sources:
@@ -170,17 +169,6 @@ def batches_as_is(session: Session, start: Record) -> bool:
         else:
             pending.extend(parents)
     return True
-
-
-def _abandon(open_records: list[Any]) -> None:
-    """Empty what an interrupted short sweep left: these records are used up."""
-    while open_records:
-        r = open_records.pop()
-        if r is None or r[PULL] is None:
-            continue
-        parents = r[PARENTS]
-        r[1:] = _DONE
-        open_records.extend([parents] if parents.__class__ is list else parents)
 
 
 # ---------------------------------------------------------------------------------------------- the full sweep
@@ -260,7 +248,7 @@ def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
     for column in zip(*rows, strict=True):
         some = next((c for c in column if c is not None), None)
         filled = [world.zeros_like(some) if c is None else c for c in column] if some is not None else None
-        made.append(None if filled is None else _stack(world, filled))
+        made.append(None if filled is None else stack_in(world, filled))
     return made
 
 
@@ -270,7 +258,8 @@ def _no_rows(world: Any, aval: Any) -> Any:
     return wrap(empty) if world is TAPE else empty
 
 
-def _stack(world: Any, parts: list[Any]) -> Any:
+def stack_in(world: Any, parts: list[Any]) -> Any:
+    """Values of a world, stacked along a new leading axis."""
     if world is TAPE:
         from gtape.ops.shape import stack
 
@@ -396,7 +385,7 @@ def full_sweep(
                 for row in _slices(world, g, batch)
             ]
             made = (
-                [_stack(world, list(column)) for column in zip(*rows, strict=True)]
+                [stack_in(world, list(column)) for column in zip(*rows, strict=True)]
                 if rows
                 else [_no_rows(world, avals[i]) for i in pull.active]
             )

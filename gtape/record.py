@@ -37,8 +37,8 @@ import numpy as np
 
 __all__ = [
     "COT", "INS", "LEAF", "NO_TAPES", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "get_stack", "idle_stack",
-    "inputs_of", "leaf", "peek", "push", "restore_stack", "set_stack",
+    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "get_stack",
+    "idle_stack", "inputs_of", "leaf", "peek", "push", "restore_stack", "set_stack",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, TRACE, TANGENTS = range(9)
@@ -232,6 +232,17 @@ _EMPTY = (None, None, (), None, None, NO_TAPES)
 def empty(record: Record) -> None:
     """Drop all that a record keeps alive; its identity stays."""
     record[COT:] = _EMPTY
+
+
+def empty_below(pending: list[Any], *, spare: bool) -> None:
+    """Empty records and all that led to them; with `spare` those that an open session holds stay as they are."""
+    while pending:
+        r = pending.pop()
+        if r is None or r[PULL] is None or (spare and any(s.live for s in r[TAPES].sessions)):
+            continue
+        parents = r[PARENTS]
+        empty(r)
+        pending.extend([parents] if parents.__class__ is list else parents)
 
 
 class _Care:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, errors, nest, record
-from gtape.backprop import batches_as_is, full_sweep, short_sweep
+from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
 from gtape.tensor import FLOAT64_SCALAR, Tensor, convert_to_tensor, wrap
@@ -708,14 +708,7 @@ class GradientTape:
     def _release(self, session: Session, start: Any) -> None:
         """Empty the records that led to a target, those of other open sessions excepted."""
         session.live = False
-        pending = [start]
-        while pending:
-            r = pending.pop()
-            if r is None or r[PULL] is None or any(s.live for s in r[TAPES].sessions):
-                continue
-            parents = r[record.PARENTS]
-            record.empty(r)
-            pending.extend([parents] if parents.__class__ is list else parents)
+        record.empty_below([start], spare=True)
         session.live = True
 
     def _batched_sweep(self, session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
@@ -739,7 +732,7 @@ class GradientTape:
                 )[0]
                 for row in seed
             ]
-            made = [None if column[0] is None else _stack(world, list(column)) for column in zip(*rows, strict=True)]
+            made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
         return made
 
     def explain(self, y: Any, x: Any) -> str:
@@ -862,14 +855,6 @@ def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _lift(world: Any, value: Any) -> Any:
     return wrap(value) if world is TAPE else value
-
-
-def _stack(world: Any, parts: list[Any]) -> Any:
-    if world is NUMPY:
-        return np.stack(parts)
-    from gtape.ops.shape import stack
-
-    return stack(parts)
 
 
 def _finite(c: Any) -> bool:
