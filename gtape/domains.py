@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-__all__ = ["ANY_REAL", "BOOLEAN", "NONNEGATIVE", "NONZERO", "POSITIVE", "UNIT", "Domain", "Interval"]
+__all__ = ["ANY_REAL", "BOOLEAN", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITIVE", "UNIT", "Domain", "Interval"]
 
 
 class Interval:
@@ -83,4 +83,5 @@ POSITIVE = Interval(0.0, open_lo=True)
 NONNEGATIVE = Interval(0.0)
 NONZERO = Interval(holes=(0.0,))
 UNIT = Interval(-1.0, 1.0)
+OPEN_UNIT = Interval(-1.0, 1.0, open_lo=True, open_hi=True)
 BOOLEAN = Interval(0.0, 1.0)

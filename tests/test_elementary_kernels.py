@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-import gtape.ops.activation
-import gtape.ops.elementary  # noqa: F401 - declares the primitives
 from gtape.primitive import REGISTRY, Primitive
 
 PI = arb.pi
@@ -238,7 +236,7 @@ def test_edges(name: str, x: float, expected: float) -> None:
 def test_scalar_kernels_agree_with_the_array_kernels() -> None:
     points = np.concatenate([np.linspace(-3, 3, 61), [-700.0, -360.0, 360.0, 1e-300]])
     for p in REGISTRY.values():
-        if p.scalar is None or not p.module.startswith(("gtape.ops.elementary", "gtape.ops.activation")):
+        if p.scalar is None or p.arity != 1:
             continue
         for x in points.tolist():
             if (x,) not in p.domain:

@@ -6,11 +6,11 @@ from typing import Any
 
 from gtape.domains import POSITIVE
 from gtape.ops import bessel_kernels as k
+from gtape.ops.derivative_orders import FROM_ONE
 from gtape.primitive import elementwise
 
 __all__: list[str] = []
 
-_ORDERS: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))
 _SCALED: Any = tuple((((5,),), {"m": m, "n": n}) for n in (1, 2, 3) for m in (0, 1))
 # where one way to compute gives way to another, and the first roots
 _WAVE = (0.0, 0.5, 2.0, 40.0, -40.0, 2.404825557695773, 3.8317059702075125)
@@ -44,7 +44,7 @@ bessel_j_derivative = elementwise(
     special=_WAVE,
     summary="n-th derivative of J0.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 bessel_y0 = elementwise(
@@ -76,7 +76,7 @@ bessel_y_derivative = elementwise(
     special=_WAVE_Y,
     summary="n-th derivative of Y0.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 bessel_i0 = elementwise(
@@ -105,7 +105,7 @@ bessel_i_derivative = elementwise(
     special=_GROWTH,
     summary="n-th derivative of I0.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 bessel_i0e = elementwise(
@@ -168,7 +168,7 @@ bessel_k_derivative = elementwise(
     special=_DECAY,
     summary="n-th derivative of K0.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 bessel_k0e = elementwise(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gtape.domains import UNIT, Interval
+from gtape.domains import OPEN_UNIT, UNIT, Interval
 from gtape.ops import error_kernels as k
+from gtape.ops.derivative_orders import FROM_ONE
 from gtape.primitive import elementwise
 
 __all__: list[str] = []
 
-_ORDERS: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))
-_OPEN = {"erfinv": Interval(-1.0, 1.0, open_lo=True, open_hi=True)}
 _TWO, _OPEN_TWO = Interval(0.0, 2.0), Interval(0.0, 2.0, open_lo=True, open_hi=True)
 _ONE, _OPEN_ONE = Interval(0.0, 1.0), Interval(0.0, 1.0, open_lo=True, open_hi=True)
 
@@ -29,12 +26,12 @@ erfinv_derivative = elementwise(
     "erfinv_derivative",
     k.erfinv_derivative,
     lambda xp, y, x, *, n: xp.erfinv_derivative(x, n=n + 1),
-    domain=_OPEN["erfinv"],
+    domain=OPEN_UNIT,
     ulps=2.0,
     special=(0.0, 0.5, -0.5, 1.0, -1.0),
     summary="n-th derivative of erfinv.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 erfcinv = elementwise(
@@ -56,7 +53,7 @@ erfcinv_derivative = elementwise(
     special=(0.0, 0.5, 1.0, 1.5, 2.0),
     summary="n-th derivative of erfcinv.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )
 ndtri = elementwise(
@@ -78,6 +75,6 @@ ndtri_derivative = elementwise(
     special=(0.0, 0.25, 0.5, 0.75, 1.0),
     summary="n-th derivative of ndtri.",
     params=("n",),
-    samples=_ORDERS,
+    samples=FROM_ONE,
     public=False,
 )

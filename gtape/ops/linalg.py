@@ -513,7 +513,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
     np.float32(0.0)
     """
-    from gtape.ops.elementary import log
+    from gtape.ops.exponential import log
     from gtape.ops.reduction import _sum
 
     return 2.0 * _sum(log(_diag_part(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The mirrors, one file for each file of ``gtape/ops``; `load` reads them all into the tables of `registry`."""
+"""The mirrors, one file for each family of ops; `load` reads them all into the tables of `registry`."""
 
 from __future__ import annotations
 
