@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
-from gtape.dispatch import ItemPull, record_op
+from gtape.dispatch import record_op
 from gtape.primitive import REGISTRY, elementwise
+from gtape.pulls import ItemPull
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tracing import GradNode, Trace
 from gtape.variable import Variable

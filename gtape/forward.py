@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
-from gtape.dispatch import held
+from gtape.pulls import held
 from gtape.record import COT, LEAF, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
 from gtape.tape import UnconnectedGradients, verify_mode
 from gtape.tensor import Tensor, convert_to_tensor, wrap

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from gtape import record
-from gtape.dispatch import Pull, apply, check_dtypes, failure, held, operands, plan_for, record_op, refuse
+from gtape.dispatch import apply, record_op, refuse
+from gtape.operands import check_dtypes, failure, operands
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.pulls import Pull, held, plan_for
 from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
 from gtape.worlds import NUMPY
 

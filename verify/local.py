@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import cotangents
+from gtape.pulls import cotangents
 from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds import Err, ErrorWorld, local_error

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import cotangents
+from gtape.pulls import cotangents
 from gtape.symbolic.program import Program
 from gtape.verify.bounds import NoiseWorld, spread_of
 from gtape.verify.oracle import _Shape

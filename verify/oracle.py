@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.dispatch import cotangents
+from gtape.pulls import cotangents
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.symbolic.worlds import BallWorld, JetWorld

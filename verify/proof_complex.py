@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.dispatch import Pull, cotangents
 from gtape.forward import jvp_of
 from gtape.primitive import Primitive
+from gtape.pulls import Pull, cotangents
 from gtape.symbolic.balls import Undecided, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS

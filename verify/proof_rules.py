@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.dispatch import Pull, cotangents
 from gtape.forward import jvp_of
+from gtape.pulls import Pull, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tensor import make_aval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.join import concat
 from gtape.ops.selection import relu
 from gtape.primitive import REGISTRY

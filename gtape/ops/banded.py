@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import _diag_embed, _diag_part

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import IndexedSlices
+from gtape.operands import operands
 from gtape.ops.axes import scalar_int
 from gtape.ops.gather import index_values
 from gtape.primitive import REGISTRY

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
+from gtape.operands import operands
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.convolution_kernels import Geometry, output_sizes
 from gtape.ops.correlation import correlate
 from gtape.ops.spatial import channels_first, move_channels, paddings, rank, reshaped, steps

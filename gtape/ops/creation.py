@@ -8,9 +8,9 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.births import born
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.indexed_slices import IndexedSlices
+from gtape.operands import operands
 from gtape.ops.axes import one_axis, scalar_int, static_ints
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
 from gtape.domains import ANY_REAL, Domain
+from gtape.operands import operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import _diag_embed, _diag_part

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.axes import scalar_int, static_ints
 from gtape.ops.bands import inverse, length, places, taken
 from gtape.ops.reduction import _sum

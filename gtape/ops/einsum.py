@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
 from gtape.ops.diagonal import _diag_part
 from gtape.ops.matmul import _matmul_primitive

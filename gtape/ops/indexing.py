@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
+from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
 from gtape.ops.gather import boolean_mask, gather, gather_nd
 from gtape.ops.scatter import (

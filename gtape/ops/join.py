@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
+from gtape.operands import operands
 from gtape.ops.axes import lead_of, one_axis, scalar_int, shape_of, static_ints
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap

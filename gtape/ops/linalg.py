@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
 from gtape.domains import ANY_REAL, Domain
+from gtape.operands import operands
 from gtape.ops import determinant, lapack
 from gtape.ops.diagonal import _diag_part, band_part, diag, diag_part, set_diag, trace
 from gtape.ops.einsum import einsum, tensordot

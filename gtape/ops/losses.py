@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.reduction import reduce_sum
 from gtape.ops.selection import where
 from gtape.primitive import REGISTRY

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 

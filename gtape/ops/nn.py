@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.axes import axes_of
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.reduction import _sum

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.dispatch import operands
+from gtape.operands import operands
 from gtape.ops.axes import axes_of, count_of, kept_shape
 from gtape.ops.correlation import correlate
 from gtape.ops.reduction import _sum

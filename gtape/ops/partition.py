@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
+from gtape.operands import operands
 from gtape.ops.axes import scalar_int
 from gtape.ops.gather import index_values
 from gtape.primitive import REGISTRY

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.dispatch import operands
 from gtape.errors import InvalidArgumentError
+from gtape.operands import operands
 from gtape.ops.axes import scalar_int
 from gtape.ops.gather import _scatter_rows_kernel, index_values
 from gtape.primitive import REGISTRY, primitive

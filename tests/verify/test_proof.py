@@ -13,8 +13,8 @@ import pytest
 import sympy as sp
 
 from gtape import catalogue
-from gtape.dispatch import Pull, cotangents
 from gtape.primitive import REGISTRY, _Reads, implicit
+from gtape.pulls import Pull, cotangents
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
 from gtape.tensor import make_aval
 from gtape.verify import proof_normal
@@ -130,9 +130,9 @@ def test_the_counterexample_shows_the_wrong_number(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_forgotten_unbroadcast_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape import dispatch
+    from gtape import pulls
 
-    monkeypatch.setattr(dispatch, "unbroadcast", lambda xp, g, shape, out_shape, batch: g)
+    monkeypatch.setattr(pulls, "unbroadcast", lambda xp, g, shape, out_shape, batch: g)
     proof = prove("multiply")
     assert not proof.proved
     assert proof.counterexample is not None and "shape" in proof.counterexample

@@ -1,0 +1,107 @@
+"""What an op accepts: operands become tensors of one dtype, or an error that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.domains import BOOLEAN
+from gtape.primitive import REGISTRY, Primitive
+from gtape.tensor import Tensor, as_operand
+
+__all__ = ["check_dtypes", "check_same", "failure", "operands", "promoted"]
+
+_ON_BOOLS = frozenset({"equal", "not_equal"})
+
+
+def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
+    """Refuse operands whose dtypes the op does not take, or does not take together.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+    """
+    if len(tensors) == 2 and tensors[0]._aval.dtype is tensors[1]._aval.dtype and tensors[0]._aval.inexact:
+        return
+    checked = []
+    for i, t in enumerate(tensors):
+        aval = t._aval
+        if prim.kind == "elementwise":
+            if not aval.inexact and not prim.ints and not prim.promotes:
+                if aval.dtype.kind == "b" and prim.name == "where":
+                    continue
+                raise errors.InvalidArgumentError(
+                    f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
+                    "use gtape.cast(x, gtape.float32) first"
+                )
+            if aval.dtype.kind == "b":
+                if prim.name == "where":
+                    continue
+                if prim.name not in _ON_BOOLS and BOOLEAN not in prim.domain.intervals:
+                    raise errors.InvalidArgumentError(
+                        f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
+                        "gtape.int32), or gtape.logical_and, logical_or, logical_not"
+                    )
+        elif not aval.inexact and not prim.connected(i):
+            continue  # indices and the like
+        checked.append(t)
+    check_same(prim, checked)
+
+
+def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
+    """Refuse operands of different dtypes."""
+    for t in tensors[1:]:
+        if t._aval.dtype != tensors[0]._aval.dtype:
+            raise errors.InvalidArgumentError(
+                f"{prim.name} cannot combine tensors of {tensors[0].dtype.name} and {t.dtype.name} (shapes "
+                f"{', '.join(str(u._aval.tensor_shape) for u in tensors)}): cast one of them with gtape.cast"
+            )
+
+
+def operands(*args: Any) -> list[Tensor]:
+    """Convert an op's operands; Python numbers and arrays adopt the dtype of the first tensor, variable or array."""
+    if len(args) == 2:
+        x, y = args
+        if x.__class__ is Tensor:
+            if getattr(y, "_is_gtape_tensor", False):
+                return [x, y._as_tensor()]
+            return [x, as_operand(y, x)]
+        if getattr(x, "_is_gtape_tensor", False):
+            x = x._as_tensor()
+            return [x, as_operand(y, x)]
+        if y.__class__ is Tensor:
+            return [as_operand(x, y), y]
+    like = None
+    for a in args:
+        if a.__class__ is Tensor or getattr(a, "_is_gtape_tensor", False):
+            like = a
+            if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
+                break
+    if like is None or (like._aval.dtype.kind == "b" and len(args) > 2):
+        arrays = [a for a in args if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind != "b"]
+        like = arrays[0] if arrays else None
+    if like is None and len(args) > 1:
+        numbers = [as_operand(a) for a in args]
+        first = next((t for t in numbers if t._aval.dtype.kind != "b"), numbers[0])
+        return [
+            t if t._aval.dtype == first._aval.dtype or t._aval.dtype.kind == "b" else as_operand(a, first)
+            for t, a in zip(numbers, args, strict=True)
+        ]
+    return [as_operand(a, None if isinstance(a, (bool, np.bool_)) and len(args) > 2 else like) for a in args]
+
+
+def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
+    """Integer operands of true division as floats; None where the op or its operands are not of that kind."""
+    if prim.promotes and all(t._aval.dtype.kind in "iu" for t in tensors):
+        check_same(prim, tensors)
+        small = tensors[0]._aval.dtype.itemsize <= 2
+        return [REGISTRY["cast"](t, dtype=np.dtype(np.float32 if small else np.float64)) for t in tensors]
+    return None
+
+
+def failure(prim: Primitive, tensors: tuple[Tensor, ...], e: Exception) -> errors.InvalidArgumentError:
+    """The error of a kernel, with the op's name and the dtypes and shapes it was given."""
+    shapes = ", ".join(f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors)
+    return errors.InvalidArgumentError(f"{prim.name}({shapes}): {e}")
