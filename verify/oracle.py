@@ -130,11 +130,14 @@ class Oracle:
     program : Program
     seeds : list of arrays
         The cotangent of each output of the program, as recorded floats.
+    by_bodies : bool
+        Whether the replay passes custom gradients through their bodies, instead of running the users' functions.
     """
 
-    def __init__(self, program: Program, seeds: list[Any]) -> None:
+    def __init__(self, program: Program, seeds: list[Any], *, by_bodies: bool = False) -> None:
         self.program = program
         self.seeds = seeds
+        self.by_bodies = by_bodies
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
         self.flips: list[Node] = []
@@ -227,12 +230,15 @@ class Oracle:
             node = program.nodes[i]
             if g is None or node.kind in ("leaf", "const") or not node.active:
                 continue
-            made = self._pull(node, g)
-            if keep is not None:
-                keep[i] = (g, made)
-            for j, c in zip(
-                [node.inputs[a] for a in node.active] if node.kind != "item" else [node.inputs[0]], made, strict=True
-            ):
+            if node.kind == "custom" and self.by_bodies and node.prim.declared is None:
+                pairs = [(node.body[k], c) for k, c in (g.parts if isinstance(g, _Parts) else {0: g}).items()]
+            else:
+                made = self._pull(node, g)
+                if keep is not None:
+                    keep[i] = (g, made)
+                to = [node.inputs[a] for a in node.active] if node.kind != "item" else [node.inputs[0]]
+                pairs = list(zip(to, made, strict=True))
+            for j, c in pairs:
                 if c is None:
                     continue
                 c = c if isinstance(c, _Parts) else objects(c)
@@ -265,10 +271,18 @@ class Oracle:
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in balls."""
+        sub, outputs, env = self.custom_back(node, g)
+        # The user's function speaks TensorFlow's convention.
+        return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
+
+    def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
+        """What the user's function does with a cotangent: its program, the gradient of each input, the values."""
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        if isinstance(g, _Parts):
+            g = tuple([g.parts.get(k, _zeros(np.shape(o))) for k, o in enumerate(outs)])
         given = g if isinstance(g, tuple) else (g,)
-        parts = [turned(p) if is_complex(o) else p for p, o in zip(given, outs, strict=True)]
-        sub, outputs, seeds = trace_back(node)
+        parts = [turned(p) if is_complex(o) else objects(p) for p, o in zip(given, outs, strict=True)]
+        sub, outputs, seeds = trace_back(node, parts)
         env: dict[int, Any] = {}
         for n in sub.nodes:
             if n.index in env:
@@ -276,16 +290,17 @@ class Oracle:
             if n.seq in seeds:
                 env[n.index] = parts[seeds[n.seq]]
                 continue
-            known = self.program.by_seq.get(n.seq) if n.kind != "const" else None
-            if known and n.kind != "leaf":
-                env[n.index] = self.env[known[-1]]
-            elif known:
-                same = [k for k in known if self.program.nodes[k].output is n.output]
-                env[n.index] = self.env[same[0] if same else known[-1]]
-            else:
-                env[n.index] = self._value_in(sub, n, env)
-        # The user's function speaks TensorFlow's convention.
-        return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
+            known = self.known(n)
+            env[n.index] = self._value_in(sub, n, env) if known is None else self.env[known]
+        return sub, outputs, env
+
+    def known(self, n: Node) -> int | None:
+        """The node of the program that a node of a user's backward pass is, if it is one."""
+        found = self.program.by_seq.get(n.seq) if n.kind != "const" else None
+        if not found:
+            return None
+        same = [k for k in found if self.program.nodes[k].output is n.output] if n.kind == "leaf" else []
+        return same[0] if same else found[-1]
 
     @staticmethod
     def _value_in(sub: Program, n: Node, env: dict[int, Any]) -> Any:
@@ -765,8 +780,14 @@ def disagreement(a: arb, b: arb, scale: arb) -> float:
     return max(abs(float(ratio)), 1e-300)
 
 
-def trace_back(node: Node) -> tuple[Program, list[int | None], dict[int, int]]:
+def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:
     """Record what a custom gradient's function does to its upstream gradients.
+
+    Parameters
+    ----------
+    node : Node
+    cotangents : list of object arrays
+        What arrives: a function may decide by it.
 
     Returns
     -------
@@ -782,7 +803,7 @@ def trace_back(node: Node) -> tuple[Program, list[int | None], dict[int, int]]:
     from gtape.tensor import wrap
 
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
-    gs = [wrap(np.ones_like(np.asarray(o))) for o in outs]
+    gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch(gs)
         for captured in _captured(node.pull.grad_fn):
@@ -796,6 +817,15 @@ def trace_back(node: Node) -> tuple[Program, list[int | None], dict[int, int]]:
     outputs = [None if p is None else next(places) for p in picked]
     seeds = {g._record[SEQ]: i for i, g in enumerate(gs)}
     return program, outputs, seeds
+
+
+def _as_recorded(c: Any, like: Any) -> Any:
+    """A cotangent in the shape and dtype of an output; ones where it is no number there."""
+    if like.dtype.kind not in "fc":
+        return np.ones_like(like)
+    v = np.broadcast_to(to_float(c), like.shape)
+    v = np.array(v if like.dtype.kind == "c" else v.real, dtype=like.dtype)
+    return v if np.isfinite(v).all() else np.ones_like(like)
 
 
 def _captured(function: Any) -> list[Any]:
