@@ -329,30 +329,31 @@ def sec2(x: Any) -> Any:
 
 
 def sech2(x: Any) -> Any:
-    """1/cosh²(x) as e/(1/4 + e(1/2 + e/4)), e = exp(-2|x|), in the dtype of `x`: that rounds once where e is small."""
+    """1/cosh²(x) as 4/(t + 1/t + 2), t = exp(2x), in the dtype of `x`: a sum without cancellation."""
     if not isinstance(x, np.ndarray) or not x.ndim:
         return sech2(np.asarray(x).reshape(1))[0]
-    number = x.dtype.type  # NumPy takes its own numbers sooner than Python's
     # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
-    e = np.abs(x)
-    far = _SECH2_FAR.get(number, 4.0)
-    tail = None
-    if e.size and not e.item(e.argmax()) <= far:  # e/4 must not come from a subnormal e; NaN comes here, too
-        small = e > far
-        tail = np.square(2.0 * np.exp(-e.astype(np.float64))).astype(x.dtype)
-    e *= number(-2)
-    np.exp(e, out=e)
-    quarter = number(0.25)
-    d = e * quarter
-    d += number(0.5)
-    d *= e
-    d += quarter
-    e /= d
-    return e if tail is None else np.where(small, tail, e)
+    one, two, four, most, far = _SECH2[x.dtype.char]
+    t = x + x
+    np.exp(t, out=t)
+    d = np.divide(one, t)
+    d += t
+    d += two
+    if d.size and not d.item(d.argmax()) <= most:  # NaN comes here, too
+        # t or 1/t may be subnormal, or overflow, before the result does.
+        tail = np.square(2.0 * np.exp(-np.abs(x.astype(np.float64)))).astype(x.dtype)
+        return np.where(np.abs(x) > far, tail, np.divide(four, d, out=d))
+    return np.divide(four, d, out=d)
 
 
-# |x| from where on exp(-2|x|) is near the subnormals of the dtype
-_SECH2_FAR = {np.float64: 350.0, np.float32: 40.0}
+def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
+    # NumPy takes its own numbers sooner than Python's.
+    numbers = [np.full((), c, dtype) for c in (1, 2, 4)]
+    return (*numbers, math.exp(2 * far), far)
+
+
+# With the |x| from where on exp(2|x|) is near the ends of the dtype.
+_SECH2 = {"d": _sech2_constants(np.float64, 350.0), "f": _sech2_constants(np.float32, 40.0)}
 
 
 @in_float64
