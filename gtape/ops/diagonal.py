@@ -10,8 +10,8 @@ from gtape import errors
 from gtape.operands import operands
 from gtape.ops.axes import scalar_int, static_ints
 from gtape.ops.bands import inverse, length, places, taken
-from gtape.ops.reduction import _sum
 from gtape.ops.selection import where
+from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, convert_to_tensor
 
@@ -353,4 +353,4 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """
-    return _sum(_diag_part(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return sum_op(_diag_part(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]

@@ -16,8 +16,8 @@ from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
 from gtape.ops.diagonal import _diag_part
 from gtape.ops.matmul import _matmul_primitive
-from gtape.ops.reduction import _sum
 from gtape.ops.shape import _reshape, _transpose
+from gtape.ops.sums import sum_op
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["einsum", "tensordot"]
@@ -115,7 +115,7 @@ def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[La
         labels = (*[labels[k] for k in rest], a)
     gone = tuple([i for i, a in enumerate(labels) if a not in keep])
     if gone:
-        x = _sum(x, axis=gone, keepdims=False)
+        x = sum_op(x, axis=gone, keepdims=False)
         labels = tuple([a for a in labels if a in keep])
     return labels, x
 

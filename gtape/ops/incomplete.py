@@ -154,7 +154,7 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
     tensor = as_operand(x)
     if tensor.shape.rank == 0:
         raise InvalidArgumentError("lbeta needs at least one axis to sum over, got a scalar; give it a vector")
-    from gtape.ops.reduction import reduce_sum
+    from gtape.ops.sums import reduce_sum
 
     total = lgamma.function(reduce_sum(tensor, axis=-1))
     made: Tensor = reduce_sum(lgamma.function(tensor), axis=-1) - total

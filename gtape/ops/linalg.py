@@ -514,9 +514,9 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     np.float32(0.0)
     """
     from gtape.ops.exponential import log
-    from gtape.ops.reduction import _sum
+    from gtape.ops.sums import sum_op
 
-    return 2.0 * _sum(log(_diag_part(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return 2.0 * sum_op(log(_diag_part(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:

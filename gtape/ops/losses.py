@@ -7,8 +7,8 @@ from typing import Any
 
 from gtape import errors
 from gtape.operands import operands
-from gtape.ops.reduction import reduce_sum
 from gtape.ops.selection import where
+from gtape.ops.sums import reduce_sum
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand
 

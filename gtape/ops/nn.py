@@ -11,9 +11,9 @@ from gtape import errors
 from gtape.operands import operands
 from gtape.ops.axes import axes_of
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
-from gtape.ops.reduction import _sum
 from gtape.ops.shape import _broadcast_to, _reshape
 from gtape.ops.softmax import _cross_entropy_primitive, _log_softmax_primitive, _softmax_primitive
+from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY, elementwise
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 
@@ -379,7 +379,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     np.float32(12.5)
     """
     x = convert_to_tensor(t)
-    return _sum(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2  # type: ignore[no-any-return]
+    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2  # type: ignore[no-any-return]
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
@@ -457,7 +457,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     >>> tf.nn.l2_normalize([3.0, 4.0]).numpy()
     array([0.6, 0.8], dtype=float32)
     """
-    from gtape.ops.reduction import reduce_sum
+    from gtape.ops.sums import reduce_sum
 
     t = convert_to_tensor(x)
     along = dim if axis is None else axis
@@ -505,7 +505,8 @@ def moments(
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(1.0))
     """
-    from gtape.ops.reduction import reduce_mean, reduce_variance
+    from gtape.ops.moments import reduce_variance
+    from gtape.ops.sums import reduce_mean
 
     t = convert_to_tensor(x)
     return reduce_mean(t, axis=axes, keepdims=keepdims), reduce_variance(t, axis=axes, keepdims=keepdims)
@@ -545,7 +546,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     rows = gather(params, ids)
     if max_norm is None:
         return rows
-    from gtape.ops.reduction import reduce_sum
+    from gtape.ops.sums import reduce_sum
 
     n = len(rows._aval.shape)
     first = len(convert_to_tensor(ids)._aval.shape)

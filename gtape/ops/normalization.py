@@ -10,8 +10,8 @@ from gtape import errors
 from gtape.operands import operands
 from gtape.ops.axes import axes_of, count_of, kept_shape
 from gtape.ops.correlation import correlate
-from gtape.ops.reduction import _sum
 from gtape.ops.spatial import rank, reshaped
+from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -193,9 +193,9 @@ def weighted_moments(
     shape = np.broadcast_shapes(x._aval.shape, w._aval.shape)
     whole = w if w._aval.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
     axis = axes_of(axes, len(shape))
-    total = _sum(whole, axis=axis, keepdims=True)
-    mean = _sum(whole * x, axis=axis, keepdims=True) / total
-    variance = _sum(whole * REGISTRY["square"](x - mean), axis=axis, keepdims=True) / total
+    total = sum_op(whole, axis=axis, keepdims=True)
+    mean = sum_op(whole * x, axis=axis, keepdims=True) / total
+    variance = sum_op(whole * REGISTRY["square"](x - mean), axis=axis, keepdims=True) / total
     if keepdims:
         return mean, variance
     left = tuple([d for i, d in enumerate(kept_shape(shape, axis)) if i - len(shape) not in axis])
@@ -243,8 +243,8 @@ def sufficient_statistics(
     if shift is not None:
         x, shift = operands(x, shift)
         x = x - shift
-    total = _sum(x, axis=axis, keepdims=bool(keepdims))
-    return count, total, _sum(REGISTRY["square"](x), axis=axis, keepdims=bool(keepdims)), shift
+    total = sum_op(x, axis=axis, keepdims=bool(keepdims))
+    return count, total, sum_op(REGISTRY["square"](x), axis=axis, keepdims=bool(keepdims)), shift
 
 
 def normalize_moments(

@@ -183,7 +183,8 @@ def norm(
     >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))
     6.0
     """
-    from gtape.ops.reduction import reduce_max, reduce_sum
+    from gtape.ops.extrema import reduce_max
+    from gtape.ops.sums import reduce_sum
 
     keep = bool(keepdims)
     t = _real(tensor, "norm")

@@ -1,4 +1,4 @@
-"""Mirrors of gtape/ops/reduction.py: textbook sums, means, extrema, and the logarithm of a sum of exponentials."""
+"""Mirrors of the reductions: textbook sums, means, extrema, and the logarithm of a sum of exponentials."""
 
 from __future__ import annotations
 

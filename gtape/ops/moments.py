@@ -1,0 +1,119 @@
+"""Variance and standard deviation, from values that are centred first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.ops.axes import axes_of, count_of, from_end
+from gtape.ops.norms import reduce_euclidean_norm
+from gtape.ops.reduction import KEPT_AXIS_SAMPLES
+from gtape.ops.sums import reduce_mean
+from gtape.primitive import REGISTRY, linear
+from gtape.tensor import Tensor, as_operand
+
+__all__ = ["reduce_std", "reduce_variance"]
+
+
+def _center_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    if not axis:
+        return x - x
+    work = x.astype(np.float32) if x.dtype == np.float16 else x
+    n = np.array(count_of(x.shape, axis), work.dtype)
+    # A second pass over the remainders gives equal elements exact zeros: their std is at its kink, not beside it.
+    mean = np.add.reduce(work, axis=axis, keepdims=True) / n
+    mean = mean + np.add.reduce(work - mean, axis=axis, keepdims=True) / n
+    return (work - mean).astype(x.dtype)
+
+
+_center = linear(
+    "center",
+    _center_kernel,
+    lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
+    params=("axis",),
+    batched=True,
+    ulps=2.0,
+    public=False,
+    samples=KEPT_AXIS_SAMPLES,
+)
+
+
+def _inexact(x: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if not t._aval.inexact:
+        raise TypeError(
+            f"{op} needs a floating-point or complex tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
+        )
+    return t
+
+
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Mean square deviation from the mean along axes.
+
+    Parameters
+    ----------
+    input_tensor : floating-point tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    TypeError
+        For integers.
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.reduce_variance([1.0, 3.0]))
+    1.0
+    """
+    t = _inexact(input_tensor, "reduce_variance")
+    axes = axes_of(axis, t.ndim)
+    d: Any = _magnitude(_center(t, axis=axes))
+    return reduce_mean(d * d, axes, keepdims)
+
+
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
+
+    Parameters
+    ----------
+    input_tensor : floating-point tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    TypeError
+        For integers.
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.reduce_std([1.0, 3.0]))
+    1.0
+    """
+    t = _inexact(input_tensor, "reduce_std")
+    axes = axes_of(axis, t.ndim)
+    n = count_of(t._aval.shape, axes)
+    length: Any = reduce_euclidean_norm(_center(t, axis=axes), axes, keepdims)
+    return length / float(np.sqrt(n))  # type: ignore[no-any-return]
+
+
+def _magnitude(t: Tensor) -> Tensor:
+    if t._aval.dtype.kind != "c":
+        return t
+    return REGISTRY["abs"](t)  # type: ignore[no-any-return]
