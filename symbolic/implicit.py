@@ -16,14 +16,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from gtape.symbolic.balls import objects
 
-__all__ = ["degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start"]
+__all__ = [
+    "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
+]  # fmt: skip
 
 _starts: list[Any] = []
 _degenerate: list[str] | None = None
+_turned = False
 
 
 @contextmanager
@@ -56,6 +59,35 @@ def note_degenerate(reason: str) -> None:
     """Say that single outputs have no derivative here, though functions that are symmetric in them have one."""
     if _degenerate is not None and reason not in _degenerate:
         _degenerate.append(reason)
+
+
+@contextmanager
+def bases_turned() -> Iterator[None]:
+    """Inside, mirrors that choose one of many bases (of the vectors of equal eigenvalues) choose another one.
+
+    What is differentiable there has the same value and the same derivative in every basis.
+    """
+    global _turned
+    before, _turned = _turned, True
+    try:
+        yield
+    finally:
+        _turned = before
+
+
+def another_basis(n: int) -> np.ndarray | None:
+    """An orthogonal matrix, exactly, that turns every direction of a space; None where bases are to stay (outside
+    `bases_turned`)."""
+    if not _turned:
+        return None
+    # Cayley: (1 + S)(1 - S)^-1 with an antisymmetric S, here with elements of one size and no pattern.
+    s = fmpq_mat(n, n, [0 if i == j else (i - j) // abs(i - j) * fmpq(7 + (i * j + i + j) % 5, 17)
+                        for i in range(n) for j in range(n)])  # fmt: skip
+    unit = fmpq_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+    made = (unit + s) * (unit - s).inv()
+    out = np.empty(n * n, dtype=object)
+    out[:] = [arb(e) for e in made.entries()]
+    return out.reshape(n, n)
 
 
 # ---------------------------------------------------------------------------------------------- Newton's method

@@ -4,7 +4,8 @@ An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 
 Newton's method solves (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a subspace each; those that
 floats do not tell apart have one together, in which the problem is solved again, magnified. What stays together at any
 precision is one eigenvalue several times: then it has the mean of their derivatives, which is right for what is
-symmetric in them, and a note says that nothing else is differentiable. Singular values are eigenvalues of [0 A; A' 0].
+symmetric in them, and a note says that nothing else is differentiable; what depends on the vectors must be the same in
+every basis of theirs (`another_basis`). Singular values are eigenvalues of [0 A; A' 0].
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from flint import arb
 
 from gtape.symbolic import balls
 from gtape.symbolic.balls import to_float
-from gtape.symbolic.implicit import note_degenerate, solve_equations, start
+from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors.determinant import objects
 from gtape.symbolic.mirrors.registry import array, parametrised
 
 TOGETHER = 2.0**-24  # eigenvalues closer than this, in units of the largest, share a subspace at first
 DEEPEST = 60
+EQUAL = (
+    "some eigenvalues (or a singular value and another one, or its negative) are equal: eigenvectors are not "
+    "differentiable where eigenvalues meet, and single eigenvalues are not, either"
+)
 
 
 # ---------------------------------------------------------------------------------------------- parts
@@ -142,7 +147,10 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
         rest = small.copy()
         rest[np.arange(len(group)), np.arange(len(group))] = np.diagonal(small) - mean
         if _all_equal(_value(W, rest)):
-            note_degenerate("some eigenvalues, or singular values and their negatives, are equal")
+            note_degenerate(EQUAL)
+            turn = another_basis(len(group))
+            if turn is not None:
+                q = _product(W, q, turn)
             for j, i in enumerate(group):
                 values[i], vectors[i] = mean, q[:, j]
             continue
