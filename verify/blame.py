@@ -6,67 +6,89 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import digits, to_float
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.balls import digits, objects, to_double_double
+from gtape.symbolic.program import Node, Program, build
 from gtape.tape import GradientTape
 from gtape.tensor import convert_to_tensor, wrap
-from gtape.verify.oracle import Failure, Oracle, TooDeep, turned
+from gtape.verify.customs import faulty_customs
+from gtape.verify.oracle import Failure, Oracle, TooDeep, directions, inner, is_complex, magnitude, turned
+from gtape.verify.ulp import ulps_between
 from gtape.verify.verdict import Finding
 
 __all__ = ["blame"]
 
+# So many sources are searched for an element that is off, the likeliest first.
+_SOURCES = 64
+
 
 def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[Any], order: int) -> list[Finding]:
-    """A certificate failed: find the op, and an element that shows it."""
+    """A certificate failed: find the op, and an element that shows it.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        After its replay.
+    failures : list of Failure
+    got : list of arrays or None
+        The numbers that are judged, for each source.
+    order : int
+
+    Returns
+    -------
+    list of Finding
+        One for each op that is to blame, or one that names none where none is found.
+    """
+    shown = _shown(oracle, got)
+
+    def finding(node: Node | None, reason: str) -> Finding:
+        if "element" in shown and shown.get("got") is None:
+            reason += f"; source {shown['element'][0]} got no gradient at all"
+        name, line = (None, None) if node is None else (node.name, node.line)
+        return Finding("rule", order=order, op=name, line=line, reason=reason, **shown)
+
     try:
-        faulty = oracle.faulty_rules()
+        rules = oracle.faulty_rules()
     except ArithmeticError:
-        faulty = []
-    customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
-    element, exact, value = _wrong_element(program, oracle, got)
-    findings = []
-    for f in faulty:
-        node = f.node
-        assert node is not None
-        findings.append(
-            Finding(
-                "rule", order=order, op=node.name, line=node.line, element=element, got=value, exact=exact,
-                reason=f"the rule of {node.name} is not the derivative of its mirror (relative error {f.error:.3g})",
-            )
-        )  # fmt: skip
+        rules = []
+    findings = [
+        finding(f.node, f"the rule of {f.node.name} is not the derivative of its mirror (relative error {f.error:.3g})")
+        for f in rules
+        if f.node is not None
+    ]
+    findings += [
+        finding(
+            f.node,
+            f"the gradient that {f.node.name} returns is not the derivative of its body (relative error {f.error:.3g})",
+        )
+        for f in faulty_customs(oracle)
+        if f.node is not None
+    ]
     mark = next((f.mark for f in failures if f.mark is not None), None)
-    if not findings and not customs and mark is not None:
-        for node in _wrong_when_differentiated(program, mark):
-            findings.append(
-                Finding(
-                    "rule", order=order, op=node.name, line=node.line, element=element, got=value, exact=exact,
-                    reason=f"the rule of {node.name} is right in value, but its own derivative is wrong",
-                )
-            )  # fmt: skip
-    if not findings:
-        node = customs[0] if customs else None if mark is not None else failures[0].node
-        name = None if node is None else node.name
-        what = (
-            f"the gradient that {name} returns is not the derivative of its body"
-            if customs
-            else f"the {failures[0].what} disagrees with the mirrors"
-        )
-        findings.append(
-            Finding(
-                "rule",
-                order=order,
-                op=name,
-                line=None if node is None else node.line,
-                element=element,
-                got=value,
-                exact=exact,
-                reason=f"{what} (relative error {failures[0].error:.3g})",
+    if not findings and mark is not None:
+        findings = [
+            finding(
+                f.node,
+                f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of its "
+                f"body (relative error {f.error:.3g})",
             )
-        )
+            for f in faulty_customs(oracle, slopes=True)
+            if f.node is not None
+        ]
+        findings += [
+            finding(node, f"the rule of {node.name} is right in value, but its own derivative is wrong")
+            for node in _wrong_when_differentiated(program, mark)
+        ]
+    if not findings:
+        # A custom gradient that nothing above could follow is the likeliest.
+        customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
+        node = customs[0] if customs else None if mark is not None else failures[0].node
+        what = f"the {failures[0].what} disagrees with the mirrors (relative error {failures[0].error:.3g})"
+        findings.append(finding(node, what))
     return findings
 
 
-def _wrong_when_differentiated(program: Program, mark: Any) -> list[Any]:
+def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
     """The ops of an inner gradient whose rule, alone and at the recorded inputs, has a wrong derivative."""
     found: dict[str, Any] = {}
     for i in program.ancestors(mark.targets):
@@ -77,11 +99,11 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Any]:
         sources = [inputs[a] for a in node.active]
         with GradientTape(verify=True) as outer:
             outer.watch(sources)
-            with GradientTape(verify=False) as inner:
-                inner.watch(sources)
+            with GradientTape(verify=False) as inner_tape:
+                inner_tape.watch(sources)
                 y = node.prim(*inputs, **node.params)
             # A lookup's gradient comes as slices.
-            first = [convert_to_tensor(g) for g in inner.gradient(y, sources) if g is not None]
+            first = [convert_to_tensor(g) for g in inner_tape.gradient(y, sources) if g is not None]
         alone = build([(g._record, g._value) for g in first], sources)
         if not any(n.mark is not None for n in alone.nodes):
             continue
@@ -95,21 +117,71 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Any]:
     return list(found.values())
 
 
-def _wrong_element(program: Program, oracle: Oracle, got: list[Any], limit: int = 32) -> tuple[Any, Any, Any]:
-    """The element that is furthest from the exact value, among the first few."""
-    best: tuple[float, Any, Any, Any] = (-1.0, None, None, None)
-    for s, g in enumerate(got):
-        if g is None:
-            continue
-        g = np.asarray(g)
-        for index in list(np.ndindex(*g.shape))[:limit]:
-            try:
-                x = oracle.along(s, index)
-            except (ArithmeticError, TooDeep):
-                continue
-            x = turned(x).item() if g.dtype.kind == "c" else x
-            high = to_float(x).item()
-            off = abs(g[index].item() - high) / max(abs(high), 1e-300) if np.isfinite(g[index]) else np.inf
-            if off > best[0]:
-                best = (off, (s, index), digits(x), g[index].item())
-    return best[1], best[2], best[3]
+# ------------------------------------------------------------------------------------------ an element that shows it
+
+
+def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
+    """An element that is off, with the number that came out, the exact one, and how far they are apart."""
+    try:
+        replayed = oracle.replay()
+    except ArithmeticError:
+        return {}
+    found: list[tuple[float, int]] = []
+    for s in _likely_first(oracle, got):
+        off = _off(oracle, replayed, s, np.arange(_count(oracle, s)))
+        if off > 0:
+            found.append((off, s))
+    if not found:
+        return {}
+    s = max(found)[1]
+    places = np.arange(_count(oracle, s))
+    while len(places) > 1:
+        halves = np.array_split(places, 2)
+        places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
+    return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
+
+
+def _likely_first(oracle: Oracle, got: list[Any]) -> list[int]:
+    sources = [s for s, nodes in enumerate(oracle.program.sources) if nodes and _count(oracle, s)]
+    return sorted(sources, key=lambda s: got[s] is not None)[:_SOURCES]
+
+
+def _shape(oracle: Oracle, s: int) -> tuple[int, ...]:
+    return oracle.program.nodes[oracle.program.sources[s][0]].shape
+
+
+def _count(oracle: Oracle, s: int) -> int:
+    return int(np.prod(_shape(oracle, s)))
+
+
+def _off(oracle: Oracle, replayed: list[Any], s: int, places: Any) -> float:
+    """How far the replayed gradient is from the exact one on some elements, along a random direction of them."""
+    node = oracle.program.nodes[oracle.program.sources[s][0]]
+    u = np.zeros(_count(oracle, s), dtype=object)
+    u[...] = 0
+    u[places] = directions((len(places),), oracle.rng, complex=is_complex(node.output))
+    u = u.reshape(node.shape)
+    try:
+        exact = oracle.slope(s, u)
+    except (ArithmeticError, TooDeep):
+        return 0.0
+    made = replayed[s]
+    difference = exact if made is None else inner(u, made) - exact
+    if not difference.is_finite() or difference.contains(0):
+        return 0.0
+    size = abs(exact) if made is None else magnitude(u, made) + abs(exact)
+    return float(abs(difference) / size)
+
+
+def _compared(oracle: Oracle, got: list[Any], s: int, index: tuple[int, ...]) -> dict[str, Any]:
+    try:
+        x = oracle.along(s, index)
+    except (ArithmeticError, TooDeep):
+        return {}
+    if got[s] is None:
+        return {"element": (s, index), "exact": digits(x)}
+    g = np.asarray(got[s])
+    x = turned(x).item() if g.dtype.kind == "c" else x
+    high, low = to_double_double(objects(x))
+    ulps = float(ulps_between(g[index], high, low, g.dtype))
+    return {"element": (s, index), "got": g[index].item(), "exact": digits(x), "ulps": ulps}

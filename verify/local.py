@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from gtape.pulls import cotangents
-from gtape.symbolic.balls import objects, radius, to_double_double, to_float
+from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds import Err, ErrorWorld, local_error
 from gtape.verify.oracle import BALLS, _floating, _Shape
-from gtape.verify.ulp import spacing, widest
+from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX, NUMPY
 
@@ -118,7 +118,7 @@ class _Local:
                         op=node.name,
                         line=node.line,
                         element=("value", worst[1]),
-                        got=y[worst[1]].item(),
+                        **_shown(y, objects(e), worst[1]),
                         reason=f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off",
                     )
                 )
@@ -140,6 +140,7 @@ class _Local:
                     line=node.line,
                     element=("value", at),
                     got=np.asarray(node.output)[at].item(),
+                    exact=str(int(exact[at])),
                     reason=f"{node.name} at its recorded inputs is {int(exact[at])}, not {np.asarray(node.output)[at]}",
                 )
             )
@@ -291,7 +292,7 @@ class _Local:
                     op=node.name,
                     line=node.line,
                     element=(a, worst[1]),
-                    got=c[worst[1]].item(),
+                    **_shown(c, exact, worst[1]),
                     reason=f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
                     f"is {worst[0]:.3g} times its bound off",
                 )
@@ -310,7 +311,10 @@ class _Local:
         worst = _excess(g, exact, bound)
         if worst is not None:
             reason = f"the sum of {len(parts)} cotangents is {worst[0]:.3g} times its bound off"
-            self.findings.append(Finding("rule", op=node.name, line=node.line, reason=reason))
+            shown = _shown(np.asarray(g), exact, worst[1])
+            self.findings.append(
+                Finding("rule", op=node.name, line=node.line, element=("sum", worst[1]), reason=reason, **shown)
+            )
 
 
 class _Like:
@@ -335,6 +339,14 @@ def _f64(x: Any) -> Any:
 def _scalar(v: Any) -> Any:
     v = np.asarray(v)
     return v[()] if not v.ndim else v
+
+
+def _shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
+    """A number that is off, the exact one, and how far they are apart."""
+    exact = objects(exact)[index]
+    high, low = to_double_double(exact)
+    ulps = float(ulps_between(got[index], high, low, got.dtype))
+    return {"got": got[index].item(), "exact": digits(exact), "ulps": ulps}
 
 
 def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | None:

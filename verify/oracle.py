@@ -604,14 +604,15 @@ class Oracle:
         return self._along(source, element, 1)
 
     def _along(self, source: int, element: tuple[int, ...], step: Any) -> arb:
+        u = np.zeros(self.program.nodes[self.program.sources[source][0]].shape, dtype=object)
+        u[...] = 0
+        u[element] = step
+        return self.slope(source, u)
+
+    def slope(self, source: int, direction: Any) -> arb:
+        """The derivative along a direction of one source, by jets alone."""
         program = self.program
-        nodes = program.sources[source]
-        tangents = {}
-        for i in nodes:
-            u = np.zeros(program.nodes[i].shape, dtype=object)
-            u[...] = 0
-            u[element] = step
-            tangents[i] = [u]
+        tangents = {i: [direction] for i in program.sources[source]}
         only = program.ancestors(program.outputs)
         given = self._exact_marks(tangents, only)
         env = self.jets(1, tangents, only, given)
