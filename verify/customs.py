@@ -1,0 +1,160 @@
+"""Custom gradients against the bodies that they are to be the derivatives of, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.program import Node
+from gtape.verify.oracle import (
+    Failure,
+    Oracle,
+    _directions_of,
+    _floating,
+    _Parts,
+    disagreement,
+    inner,
+    is_complex,
+    jet_world,
+    magnitude,
+    turned,
+)
+
+__all__ = ["certify_custom", "faulty_customs", "only_rounded"]
+
+
+def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+    """Compare what a custom gradient makes of a cotangent with the derivative of its body, by jets.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs
+    made : list
+        What the user's function made of it, for each active input.
+
+    Returns
+    -------
+    Failure or None
+    """
+    world = jet_world(1)
+    directions = _directions(oracle, node)
+    given = {j: world.jet(oracle.env[j], u) for j, u in directions.items()}
+    body = oracle.jets(1, {}, oracle.program.ancestors(node.body), given)
+    got, expected, scale = arb(0), arb(0), arb(0)
+    for a, c in zip(node.active, made, strict=True):
+        u = directions[node.inputs[a]]
+        if c is not None:
+            got, scale = got + inner(u, c), scale + magnitude(u, c)
+    for k, c in _parts(g).items():
+        along = world.component(body[node.body[k]], 1)
+        c = np.broadcast_to(objects(c), np.shape(along))
+        expected, scale = expected + inner(c, along), scale + magnitude(c, along)
+    error = disagreement(got, expected, scale)
+    return Failure("custom gradient", node, error) if error else None
+
+
+def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
+    """The same one order higher: how what the user's function returns changes with the inputs."""
+    world, deeper = jet_world(1), jet_world(2)
+    once, twice = _directions(oracle, node), _directions(oracle, node)
+    inside = oracle.program.ancestors(node.body)
+    moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
+    sub, outputs, env = oracle.custom_back(node, g)
+    back = Oracle(sub, [])
+    back.env = env
+    found = {n.index: oracle.known(n) for n in sub.nodes}
+    given = {i: moving.get(k, oracle.env[k]) for i, k in found.items() if k is not None}
+    slopes = back.jets(1, {}, range(len(sub.nodes)), given)
+    deep = oracle.jets(2, {}, inside, {j: deeper.jet(oracle.env[j], u, twice[j]) for j, u in once.items()})
+    got, expected, scale = arb(0), arb(0), arb(0)
+    for a, o in zip(node.active, outputs, strict=True):
+        if o is not None:
+            u, c = once[node.inputs[a]], world.component(slopes[o], 1)
+            c = turned(c) if is_complex(sub.nodes[o].output) else c
+            got, scale = got + inner(u, c), scale + magnitude(u, c)
+    for k, c in _parts(g).items():
+        both = deeper.component(deep[node.body[k]], 3)
+        c = np.broadcast_to(objects(c), np.shape(both))
+        expected, scale = expected + inner(c, both), scale + magnitude(c, both)
+    error = disagreement(got, expected, scale)
+    return Failure("derivative of the custom gradient", node, error) if error else None
+
+
+def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
+    """The custom gradients, along a program and its inner gradients, that are not the derivatives of their bodies.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    slopes : bool
+        Whether to look for those that are right in value, but whose own derivative is wrong.
+    """
+    found: dict[str, Failure] = {}
+    for node, g, made in _swept(oracle):
+        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+            continue
+        if any(oracle.program.nodes[i].kind == "custom" and _declared(oracle, i) for i in _inside(oracle, node)):
+            continue  # the derivative of nothing takes part
+        try:
+            failure = _certify_slope(oracle, node, g) if slopes else certify_custom(oracle, node, g, made)
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            found[node.name] = failure
+    return list(found.values())
+
+
+def only_rounded(oracle: Oracle, ulps: float) -> bool:
+    """Whether all that is wrong are custom gradients that hold rounded numbers from outside of the tape.
+
+    A factor that NumPy computed is off by its rounding, which is no fault of the algebra: what the gradient is then, its
+    own bounds decide.
+    """
+    wrong = faulty_customs(oracle)
+    return bool(wrong) and not oracle.faulty_rules() and all(f.error <= ulps * _eps(f.node) for f in wrong)
+
+
+def _eps(node: Any) -> float:
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if _floating(o)), default=0.0)
+
+
+def _swept(oracle: Oracle) -> Iterator[tuple[Node, Any, list[Any]]]:
+    """Each node that a sweep passed, with what arrived there and what its rule made of it; inner gradients' too."""
+    nodes = oracle.program.nodes
+    for i, (g, made) in oracle.made.items():
+        yield nodes[i], g, made
+    seen: set[int] = set()
+    for node in nodes:
+        if node.mark is not None and node.mark.key not in seen:
+            seen.add(node.mark.key)
+            for i, (g, made) in oracle._inner_sweep(node.mark).items():
+                yield nodes[i], g, made
+
+
+def _inside(oracle: Oracle, node: Node) -> Iterable[int]:
+    """The nodes of a custom gradient's body: what its outputs depend on and its inputs do not."""
+    return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))
+
+
+def _declared(oracle: Oracle, i: int) -> bool:
+    return oracle.program.nodes[i].prim.declared is not None
+
+
+def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
+    """A direction for each node that is an active input; one that is several inputs moves once."""
+    nodes = oracle.program.nodes
+    return {j: _directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
+
+
+def _parts(g: Any) -> dict[int, Any]:
+    return g.parts if isinstance(g, _Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
