@@ -161,6 +161,8 @@ def batches_as_is(session: Session, start: Record) -> bool:
         seen.add(r[SEQ])
         if r[TAPES] is not session.alone:
             return False
+        if pull.__class__ is FunctionType and pull.general is not None:
+            pull = r[PULL] = pull.general  # written for one cotangent of one shape
         if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
             return False
         parents = r[PARENTS]

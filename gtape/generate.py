@@ -15,10 +15,11 @@ import numpy as np
 
 from gtape import record
 from gtape.dispatch import apply, record_op, refuse
-from gtape.operands import check_dtypes, failure, operands
+from gtape.layouts import one_operand, two_operands
+from gtape.operands import check_dtypes, operands
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
-from gtape.pulls import Pull, held, plan_for
-from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
+from gtape.pulls import held
+from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand
 from gtape.worlds import NUMPY
 
 __all__ = ["make_function"]
@@ -69,13 +70,14 @@ class _Source:
 
 
 class _SourceWorld:
-    """The namespace that writes a rule down as source; collects the names that the source needs.
+    """The namespace that writes a rule of `user` down as source; collects the names that the source needs.
 
     With `scalars` the functions are the kernels for Python floats where an op has one.
     """
 
-    def __init__(self, scalars: bool = False) -> None:
+    def __init__(self, user: Primitive, scalars: bool = False) -> None:
         self.names: dict[str, Any] = {}
+        self.user = user
         self.scalars = scalars
 
     def __getattr__(self, name: str) -> Any:
@@ -86,6 +88,7 @@ class _SourceWorld:
             raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
 
         def call(*args: Any, **params: Any) -> _Source:
+            REGISTRY[name].users.add(self.user)
             kernel = REGISTRY[name].scalar if self.scalars else None
             self.names[f"xp_{name}"] = getattr(NUMPY, name) if kernel is None or params else kernel
             words = [_Source.of(a) for a in args] + [f"{k}={v!r}" for k, v in params.items()]
@@ -96,7 +99,7 @@ class _SourceWorld:
 
 def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[str, dict[str, Any], frozenset[Any]]:
     """Source of ``pull(g, ins, out)`` for the given active arguments, the names it needs, and what it reads."""
-    world = _SourceWorld(scalars)
+    world = _SourceWorld(prim, scalars)
     n = len(prim.rules)
     symbols = [_Source(f"x{i}") for i in range(n)]
     terms = []
@@ -131,6 +134,7 @@ def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) 
     exec(compile(source, f"<gtape rule of {prim.name}>", "exec"), space)
     pull = space["pull"]
     pull.prim, pull.active, pull.params, pull.avals, pull.out_aval = prim, active, {}, None, None
+    pull.general = None
     only = sorted(reads - {"y"})
     pull.single = only[0] if len(only) == 1 else None
     return pull, reads
@@ -277,7 +281,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "Failed": (ValueError, ArithmeticError),
         "FLOAT": FLOAT64_SCALAR,
         "Tensor": Tensor,
-        "mixed": _two_operands(prim) if len(prim.rules) == 2 else None,
+        "mixed": two_operands(prim) if len(prim.rules) == 2 else None,
         "both": operands,
         "refuse": refuse,
         "refuse_bool": _refuse_bool,
@@ -349,162 +353,6 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
     return made
 
 
-def _one_operand(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive with one argument that is not elementwise."""
-    kernel = prim.kernel
-    plain = prim.connected(0) and not prim.selects and prim.outputs == 1
-    plan = plan_for(prim, (0,), 1) if prim.connected(0) else None
-    make, keep, reads_y = (plan.make, plan.keep is not None, plan.reads_y) if plan is not None else (Pull, False, False)
-    peek, idle, count = record.peek, record.idle_stack, record.count
-    ndarray = np.ndarray
-    only = (0,)
-    real_only = prim.complex is not True
-    # Backward steps made for this shape, dtype and layout before.
-    known: dict[Any, Any] = {}
-    layout_only = _LAYOUT.issuperset(prim.params)
-
-    def step(av: Any, params: dict[str, Any], out: Any) -> Any:
-        if not layout_only:
-            return make(prim, only, params, (av,), out)
-        key = (av, params["axis"], params["keepdims"]) if len(params) == 2 else (av, *params.values())
-        found = known.get(key)
-        if found is None:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            found = known[key] = make(prim, only, params, (av,), out)
-        return found
-
-    def function(x: Any, name: str | None = None, **params: Any) -> Any:
-        if x.__class__ is not Tensor:
-            x = as_operand(x)
-        s = peek() or idle()
-        av = x._aval
-        if av.detour and (real_only or not av.complex):
-            return apply(prim, (x,), params)
-        try:
-            v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x,), e) from e
-        if v.__class__ is ndarray and v.ndim:
-            t = Tensor()
-            t._value = v
-            t._aval = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_aval(v.dtype, v.shape)
-            t._record = None
-        elif v.__class__ is av.dtype.type and av is not FLOAT64_SCALAR and v.dtype.itemsize != 8:
-            t = Tensor()
-            t._value = v
-            t._aval = av.family.get(()) or make_aval(v.dtype, ())
-            t._record = None
-        elif v.__class__ is tuple:
-            return record_op(s, prim, (x,), params, tuple([wrap(part) for part in v]))
-        else:
-            t = wrap(v)
-        r = x._record
-        if r is None:
-            return t
-        tapes = s.tapes
-        if plain and r[6] is tapes and t._aval.inexact and av.inexact:
-            t._record = [
-                next(count), None, step(av, params, t._aval), r, (x,) if keep else None,
-                t._value if reads_y else None, tapes,
-            ]  # fmt: skip
-            return t
-        return record_op(s, prim, (x,), params, t) if s.sessions else t
-
-    function.__name__ = prim.name
-    return function
-
-
-# Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
-_LAYOUT = frozenset({"axis", "keepdims"})
-_MOST_KNOWN = 512
-
-
-def _two_operands(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape."""
-    kernel = prim.kernel
-    peek, idle, count = record.peek, record.idle_stack, record.count
-    ndarray = np.ndarray
-    plain = not prim.selects and prim.outputs == 1
-    real_only = prim.complex is not True
-    plans = [
-        plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
-        for active in ((0,), (1,), (0, 1))
-    ]
-    # What was made for operands of these shapes and dtypes before: the result's Aval, and a backward step a plan.
-    known: dict[tuple[Any, Any], Any] = {}
-
-    def learn(ax: Any, ay: Any, v: Any) -> Any:
-        out = make_aval(v.dtype, v.shape)
-        steps: Any = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known[ax, ay] = found = (out, steps if out.inexact else None)
-        return found
-
-    def function(x: Any, y: Any, name: str | None = None) -> Any:
-        if x.__class__ is not Tensor or y.__class__ is not Tensor:
-            x, y = operands(x, y)
-        ax = x._aval
-        ay = y._aval
-        a = x._value
-        b = y._value
-        found = known.get((ax, ay))
-        if found is None:
-            if ax.dtype is not ay.dtype or not ax.inexact or (ax.detour and (real_only or not ax.complex)):
-                return apply(prim, (x, y), {})
-            a = np.float64(a) if ax is FLOAT64_SCALAR else a
-            b = np.float64(b) if ay is FLOAT64_SCALAR else b
-        s = peek() or idle()
-        try:
-            v = s.run(kernel, a, b)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x, y), e) from e
-        if v.__class__ is ndarray and v.ndim:
-            if found is None:
-                scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
-                found = (make_aval(v.dtype, v.shape), None) if scalar else learn(ax, ay, v)
-            t = Tensor()
-            t._value = v
-            t._aval = found[0]
-            t._record = None
-        else:
-            t = wrap(v)
-        ra = x._record
-        rb = y._record
-        if ra is None and rb is None:
-            return t
-        tapes: Any = s.tapes
-        parents: Any
-        if rb is None:
-            k, parents = 0, ra
-            if ra[6] is not tapes:
-                tapes = None
-        elif ra is None:
-            k, parents = 1, rb
-            if rb[6] is not tapes:
-                tapes = None
-        else:
-            k, parents = 2, (ra, rb)
-            if ra[6] is not tapes or rb[6] is not tapes:
-                tapes = None
-        steps = None if tapes is None or found is None else found[1]
-        pull = None if steps is None else steps[k]
-        if pull is None:
-            return record_op(s, prim, (x, y), {}, t) if s.sessions else t
-        plan: Any = plans[k]
-        keep = plan.keep
-        t._record = [
-            next(count), None, pull, parents,
-            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
-            v if plan.reads_y else None, tapes,
-        ]  # fmt: skip
-        return t
-
-    function.__name__ = prim.name
-    return function
-
-
 def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
     """Let tensors be passed by the argument names of the declaration, and static parameters by position."""
     names = prim.arguments
@@ -536,9 +384,9 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 def _make_general(prim: Primitive) -> Callable[..., Any]:
     if prim.kind != "elementwise" and not prim.variadic:
         if len(prim.rules) == 1:
-            return _one_operand(prim)
+            return one_operand(prim)
         if len(prim.rules) == 2 and not prim.params and prim.connected(0) and prim.connected(1):
-            return _two_operands(prim)
+            return two_operands(prim)
 
     def function(*args: Any, name: str | None = None, **params: Any) -> Any:
         return apply(prim, args, params)

@@ -123,6 +123,8 @@ class Primitive:
         Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
+    users : set of Primitive
+        Those whose generated functions have the kernel of this one written in.
     complex : bool, callable or str
         What it does with complex numbers. False: refuses them. True: kernel and rules hold for them as they are (the
         default of linear primitives). A callable: the kernel to use instead; the rules hold. A str: that function of
@@ -132,7 +134,7 @@ class Primitive:
     __slots__ = (
         "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
         "ints", "jvp", "kernel", "kind", "kinks", "limit", "module", "name", "outputs", "params", "partials", "plans",
-        "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps",
+        "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "users",
         "variadic", "vjp", "wide",
     )  # fmt: skip
 
@@ -151,6 +153,7 @@ class Primitive:
         self.name, self.kind, self.kernel = name, kind, kernel
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
+        self.users: set[Primitive] = set()
         for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
             setattr(self, slot, data.pop(slot, None))
         self.arguments: tuple[str, ...] = (
@@ -188,7 +191,9 @@ class Primitive:
             from gtape.worlds import COMPLEX, NUMPY
 
             self.plans.clear()
-            object.__setattr__(self, "_function", None)
+            for prim in (self, *self.users):
+                object.__setattr__(prim, "_function", None)
+            self.users.clear()
             vars(NUMPY).pop(self.name, None)
             vars(COMPLEX).pop(self.name, None)
             if name != "kernel" and not self.variadic and self.kind != "linear":

@@ -1,0 +1,240 @@
+"""Functions of ops whose results differ from their operands in shape: quick for layouts that were met before.
+
+A layout is the shapes and dtypes of the operands, and how an op's axes lie. All that follows from it (which kernel, the
+result's Aval, what the backward step does) is found out once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape import record
+from gtape.dispatch import apply, record_op
+from gtape.operands import failure, operands
+from gtape.ops.axes import axes_of
+from gtape.primitive import Primitive
+from gtape.pulls import Pull, plan_for
+from gtape.steps import kernel_for, step_for
+from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
+
+__all__ = ["one_operand", "two_operands"]
+
+# Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
+_LAYOUT = frozenset({"axis", "keepdims"})
+_MOST_KNOWN = 512
+# How often a layout is met before its backward step is written down, which takes as long as some hundred steps.
+_FAMILIAR = 8
+
+
+class _Known:
+    """What was found out about operands of one layout: the kernel, the result's Aval, a backward step for each plan."""
+
+    __slots__ = ("aval", "kernel", "params", "steps", "unfamiliar")
+
+    def __init__(self, kernel: Any, aval: Any, steps: list[Any], params: dict[str, Any]) -> None:
+        self.kernel = kernel
+        self.aval = aval
+        self.steps = steps
+        self.params = params
+        self.unfamiliar = _FAMILIAR
+
+    def meet(self, s: record.Stack) -> None:
+        """Count down; then replace the steps by functions written for this layout, where the rules allow it."""
+        self.unfamiliar -= 1
+        if not self.unfamiliar:
+            self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]
+
+
+def one_operand(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive with one argument that is not elementwise."""
+    kernel = prim.kernel
+    plain = prim.connected(0) and not prim.selects and prim.outputs == 1
+    plan = plan_for(prim, (0,), 1) if prim.connected(0) else None
+    make, keep, reads_y = (plan.make, plan.keep is not None, plan.reads_y) if plan is not None else (Pull, False, False)
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    only = (0,)
+    real_only = prim.complex is not True
+
+    def function(x: Any, name: str | None = None, **params: Any) -> Any:
+        if x.__class__ is not Tensor:
+            x = as_operand(x)
+        s = peek() or idle()
+        av = x._aval
+        if av.detour and (real_only or not av.complex):
+            return apply(prim, (x,), params)
+        try:
+            v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
+        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+            raise failure(prim, (x,), e) from e
+        if v.__class__ is ndarray and v.ndim:
+            t = Tensor()
+            t._value = v
+            t._aval = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_aval(v.dtype, v.shape)
+            t._record = None
+        elif v.__class__ is tuple:
+            return record_op(s, prim, (x,), params, tuple([wrap(part) for part in v]))
+        else:
+            t = wrap(v)
+        r = x._record
+        if r is None:
+            return t
+        tapes = s.tapes
+        if plain and r[6] is tapes and t._aval.inexact and av.inexact:
+            t._record = [
+                next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
+                t._value if reads_y else None, tapes,
+            ]  # fmt: skip
+            return t
+        return record_op(s, prim, (x,), params, t) if s.sessions else t
+
+    function.__name__ = prim.name
+    if plain and len(prim.params) == 2 and _LAYOUT.issuperset(prim.params):
+        function.along = _along_axes(prim, function)  # type: ignore[attr-defined]
+    return function
+
+
+def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
+    plan = plan_for(prim, (0,), 1)
+    keep, reads_y = plan.keep is not None, plan.reads_y
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    known: dict[Any, _Known] = {}
+
+    def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
+        av = x._aval
+        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
+        t = function(x, **params)
+        if (axis is None or axis.__class__ is int) and av.real and not av.detour and av is not FLOAT64_SCALAR:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            step = plan.make(prim, plan.active, params, (av,), t._aval)
+            known[av, axis, keepdims] = _Known(kernel_for(prim, (av,), params), t._aval, [step], params)
+        return t
+
+    def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
+        """Of a tensor of floats."""
+        try:
+            found = known.get((x._aval, axis, keepdims))
+        except TypeError:  # axes in a list
+            found = None
+        if found is None:
+            return learn(x, axis, keepdims)
+        s = peek() or idle()
+        v = s.run(found.kernel, x._value)
+        t = Tensor()
+        av = t._aval = found.aval
+        t._value = v if av is not FLOAT64_SCALAR else float(v)
+        r = x._record
+        if r is None:
+            t._record = None
+            return t
+        tapes = s.tapes
+        if r[6] is not tapes:
+            t._record = None
+            return record_op(s, prim, (x,), found.params, t) if s.sessions else t
+        if found.unfamiliar:
+            found.meet(s)
+        t._record = [
+            next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
+        ]  # fmt: skip
+        return t
+
+    return along
+
+
+def two_operands(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape."""
+    kernel = prim.kernel
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    plain = not prim.selects and prim.outputs == 1
+    real_only = prim.complex is not True
+    plans = [
+        plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
+        for active in ((0,), (1,), (0, 1))
+    ]
+    known: dict[tuple[Any, Any], _Known] = {}
+
+    def learn(ax: Any, ay: Any, v: Any) -> _Known:
+        out = make_aval(v.dtype, v.shape)
+        scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
+        steps: list[Any] = [None, None, None]
+        if out.inexact and not scalar:
+            steps = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
+        found = _Known(kernel if scalar else kernel_for(prim, (ax, ay), {}), out, steps, {})
+        if ax.complex or ax.detour:
+            found.unfamiliar = 0  # never
+        if not scalar:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[ax, ay] = found
+        return found
+
+    def function(x: Any, y: Any, name: str | None = None) -> Any:
+        if y.__class__ is not Tensor or x.__class__ is not Tensor:
+            x, y = operands(x, y)
+        ax = x._aval
+        ay = y._aval
+        found = known.get((ax, ay))
+        s = peek() or idle()
+        try:
+            if found is not None:
+                v = s.run(found.kernel, x._value, y._value)
+            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.detour and (real_only or not ax.complex)):
+                return apply(prim, (x, y), {})
+            else:
+                a, b = x._value, y._value
+                a = np.float64(a) if ax is FLOAT64_SCALAR else a
+                b = np.float64(b) if ay is FLOAT64_SCALAR else b
+                v = s.run(kernel, a, b)
+        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+            raise failure(prim, (x, y), e) from e
+        if v.__class__ is ndarray and v.ndim:
+            if found is None:
+                found = learn(ax, ay, v)
+            t = Tensor()
+            t._value = v
+            t._aval = found.aval
+            t._record = None
+        else:
+            t = wrap(v)
+        ra = x._record
+        rb = y._record
+        tapes: Any = s.tapes
+        parents: Any
+        if rb is None:
+            if ra is None:
+                return t
+            k, parents = 0, ra
+            if ra[6] is not tapes:
+                found = None
+        elif ra is None:
+            k, parents = 1, rb
+            if rb[6] is not tapes:
+                found = None
+        else:
+            k, parents = 2, (ra, rb)
+            if ra[6] is not tapes or rb[6] is not tapes:
+                found = None
+        if found is None:
+            return record_op(s, prim, (x, y), {}, t) if s.sessions else t
+        if found.unfamiliar:
+            found.meet(s)
+        pull = found.steps[k]
+        if pull is None:
+            return record_op(s, prim, (x, y), {}, t)
+        plan: Any = plans[k]
+        keep = plan.keep
+        t._record = [
+            next(count), None, pull, parents,
+            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
+            v if plan.reads_y else None, tapes,
+        ]  # fmt: skip
+        return t
+
+    function.__name__ = prim.name
+    return function
