@@ -291,7 +291,7 @@ class _Local:
                     "rule",
                     op=node.name,
                     line=node.line,
-                    element=(a, worst[1]),
+                    element=(f"argument {a}", worst[1]),
                     **_shown(c, exact, worst[1]),
                     reason=f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
                     f"is {worst[0]:.3g} times its bound off",

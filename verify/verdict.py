@@ -37,8 +37,9 @@ class Finding:
         The op that is to blame, if it is known.
     line : (file, number, function) or None
         The user's source line that made the op.
-    element : tuple
-        (source number, index in that source).
+    element : tuple or None
+        (source number, index in that source). Where an op was looked at by itself, (what of it, index): its "value", the
+        derivative by "argument 0", the "sum" of the cotangents that arrive.
     got : float or None
         The value that was returned.
     exact : str or None
@@ -116,7 +117,8 @@ class Finding:
         if self.line:
             parts.append(f"{self.line[0]}:{self.line[1]} in {self.line[2]}")
         if self.element is not None:
-            parts.append(f"source {self.element[0]}, element {list(self.element[1])}")
+            of, index = self.element
+            parts.append(f"{f'source {of}' if isinstance(of, int) else of}, element {list(index)}")
         if self.got is not None:
             parts.append(f"got {self.got!r}")
         if self.exact is not None:
