@@ -24,6 +24,7 @@ newaxis = None
 if TYPE_CHECKING:
     from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
     from gtape.control import custom_gradient, grad_pass_through, recompute_grad, stop_gradient
+    from gtape.distribution import VariableAggregation, VariableSynchronization
     from gtape.dtypes import *  # noqa: F403
     from gtape.dtypes import DType, as_dtype
     from gtape.errors import VerificationError
@@ -36,9 +37,19 @@ if TYPE_CHECKING:
     from gtape.tensor_shape import TensorShape
     from gtape.variable import Variable
 
+    # For type checkers; at run time it is made when `import *` asks for it, see `_star`.
+    __all__ = [
+        "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
+        "VariableAggregation", "VariableSynchronization", "VerificationError", "as_dtype", "autodiff", "constant",
+        "convert_to_tensor", "custom_gradient", "dtypes", "errors", "executing_eagerly", "function",
+        "grad_pass_through", "gradients", "hessians", "is_tensor", "linalg", "math", "name_scope", "nest", "nn",
+        "print", "recompute_grad", "stop_gradient", "verifying",
+    ]  # fmt: skip
+
 # Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
 # little more than `import numpy`, also where Python can keep no bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
+    "gtape.distribution": ("VariableAggregation", "VariableSynchronization"),
     "gtape.errors": ("VerificationError",),
     "gtape.functions": ("function", "gradients", "hessians"),
     "gtape.indexed_slices": ("IndexedSlices",),
@@ -60,13 +71,7 @@ _INITIALIZERS = frozenset({
     "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
     "zeros_initializer",
 })  # fmt: skip
-
-__all__ = [
-    "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
-    "VerificationError", "as_dtype", "autodiff", "constant", "convert_to_tensor", "custom_gradient", "dtypes",
-    "errors", "executing_eagerly", "function", "grad_pass_through", "gradients", "hessians", "is_tensor", "linalg",
-    "math", "name_scope", "nest", "nn", "print", "recompute_grad", "stop_gradient", "verifying",
-]  # fmt: skip
+_PLAIN = frozenset({"__version__", "executing_eagerly", "newaxis", "print"})
 
 
 def executing_eagerly() -> Any:
@@ -103,10 +108,23 @@ def _find(name: str) -> Any:
     math = importlib.import_module("gtape.math")
     if name in math._ALIASES:
         return getattr(math, name)
-    return importlib.import_module("gtape.catalogue").resolve(name)
+    catalogue = importlib.import_module("gtape.catalogue")
+    found = catalogue.find(name)
+    if found is None:
+        raise importlib.import_module("gtape.listing").unknown("gtape", name, {*__dir__(), *catalogue.names_in()})
+    return found
+
+
+def _star() -> list[str]:
+    """What `from gtape import *` brings: no name of Python's own builtins, and nothing that loads SymPy."""
+    import builtins
+
+    return [n for n in __dir__() if not hasattr(builtins, n) and n not in ("symbolic", "verify", "__version__")]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return _star()
     if name.startswith("__"):  # what Python itself looks for on every module, such as __wrapped__
         raise AttributeError(f"module 'gtape' has no attribute {name!r}")
     value = globals()[name] = _find(name)
@@ -114,7 +132,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from gtape import catalogue, dtypes
+    from gtape import dtypes
+    from gtape.listing import listed
 
-    elsewhere = {*_HOME_OF, *_NAMESPACES, *_FROM_KERAS, *_INITIALIZERS, "print"}
-    return sorted({*globals(), *elsewhere, *dtypes.__all__, *catalogue.names_in()})
+    elsewhere = {*_HOME_OF, *_NAMESPACES, *_FROM_KERAS, *_INITIALIZERS, *_PLAIN}
+    return listed(None, {*elsewhere, *dtypes.__all__})

@@ -6,3 +6,7 @@ from gtape.forward import ForwardAccumulator
 from gtape.tape import GradientTape
 
 __all__ = ["ForwardAccumulator", "GradientTape"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gtape.primitive import Primitive
 
-__all__ = ["MODULES", "names_in", "resolve"]
+__all__ = ["MODULES", "find", "names_in", "names_of", "resolve"]
 
 # The ops modules, and the namespaces (besides the top level) in which their names appear.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -95,6 +95,11 @@ def _public(module: Any) -> dict[str, Any]:
     return found
 
 
+def names_of(module: Any) -> set[str]:
+    """The public names of one ops module."""
+    return set(_public(module))
+
+
 def names_in(namespace: str | None = None) -> list[str]:
     """The public names of a namespace ("math", "nn", "linalg"), or of all when None."""
     found: set[str] = set()
@@ -102,6 +107,27 @@ def names_in(namespace: str | None = None) -> list[str]:
         if namespace is None or namespace in spaces:
             found |= set(_public(importlib.import_module(name)))
     return sorted(found)
+
+
+def find(name: str, namespace: str | None = None) -> Any:
+    """The function behind a public name, or None.
+
+    Parameters
+    ----------
+    name : str
+    namespace : str, optional
+        Only look at what belongs there.
+    """
+    if name.startswith("_"):
+        return None
+    found = None
+    for module, spaces in MODULES.items():
+        if namespace is None or namespace in spaces:
+            value = _public(importlib.import_module(module)).get(name)
+            if value is not None and not isinstance(value, Primitive):
+                return value  # a wrapper with TensorFlow's arguments goes before the primitive it calls
+            found = found or value
+    return None if found is None else found.function
 
 
 def resolve(name: str, namespace: str | None = None) -> Any:
@@ -116,17 +142,11 @@ def resolve(name: str, namespace: str | None = None) -> Any:
     Raises
     ------
     AttributeError
-        If there is none.
+        If there is none; it names what is spelt nearly the same.
     """
-    if not name.startswith("_"):
-        found = None
-        for module, spaces in MODULES.items():
-            if namespace is None or namespace in spaces:
-                value = _public(importlib.import_module(module)).get(name)
-                if value is not None and not isinstance(value, Primitive):
-                    return value  # a wrapper with TensorFlow's arguments goes before the primitive it calls
-                found = found or value
-        if found is not None:
-            return found.function
-    where = f"gtape.{namespace}" if namespace else "gtape"
-    raise AttributeError(f"module {where!r} has no attribute {name!r}")
+    found = find(name, namespace)
+    if found is None:
+        from gtape.listing import unknown
+
+        raise unknown(f"gtape.{namespace}" if namespace else "gtape", name, names_in(namespace))
+    return found

@@ -10,6 +10,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class PhysicalDevice(NamedTuple):
     """One device: its name and its kind."""
 

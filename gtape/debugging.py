@@ -40,3 +40,7 @@ __all__ = [
     "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_shapes",
     "assert_type", "check_numerics", "is_numeric_tensor",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

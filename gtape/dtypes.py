@@ -22,13 +22,16 @@ __all__ = [
     "int16",
     "int32",
     "int64",
-    "np_dtype",
     "string",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class DType:

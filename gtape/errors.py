@@ -5,25 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "AbortedError",
-    "AlreadyExistsError",
-    "CancelledError",
-    "DataLossError",
-    "DeadlineExceededError",
-    "FailedPreconditionError",
-    "InternalError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "OpError",
-    "OutOfRangeError",
-    "PermissionDeniedError",
-    "ResourceExhaustedError",
-    "UnauthenticatedError",
-    "UnavailableError",
-    "UnimplementedError",
-    "UnknownError",
-    "VerificationError",
-]
+    "ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INTERNAL",
+    "INVALID_ARGUMENT", "NOT_FOUND", "OK", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
+    "UNAUTHENTICATED", "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN",
+    "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
+    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotFoundError", "OpError",
+    "OperatorNotAllowedInGraphError", "OutOfRangeError", "PermissionDeniedError", "ResourceExhaustedError",
+    "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError", "VerificationError",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+# What `OpError.error_code` holds, one number for each class.
+OK = 0
+CANCELLED = 1
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+OUT_OF_RANGE = 11
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+DATA_LOSS = 15
+UNAUTHENTICATED = 16
 
 
 class OpError(Exception):
@@ -51,7 +64,7 @@ class OpError(Exception):
     'shapes (2,) and (3,) differ'
     """
 
-    error_code: int = 2
+    error_code: int = UNKNOWN
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -65,104 +78,234 @@ class OpError(Exception):
         else:
             self.message = str(args[0]) if args else ""
 
+    @property
+    def experimental_payloads(self) -> dict[str, bytes]:
+        """Further information on the error: none, ever."""
+        return {}
+
     def __str__(self) -> str:
         return self.message
 
 
 class CancelledError(OpError):
-    """The work was stopped before it was done."""
+    """The work was stopped before it was done.
 
-    error_code = 1
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.CancelledError("why").error_code == tf.errors.CANCELLED
+    True
+    """
+
+    error_code = CANCELLED
 
 
 class UnknownError(OpError):
-    """A failure that fits no other class."""
+    """A failure that fits no other class.
 
-    error_code = 2
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.UnknownError("why").error_code == tf.errors.UNKNOWN
+    True
+    """
+
+    error_code = UNKNOWN
 
 
 class InvalidArgumentError(OpError):
-    """An argument has a value, shape or dtype that the op cannot take."""
+    """An argument has a value, shape or dtype that the op cannot take.
 
-    error_code = 3
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.InvalidArgumentError("why").error_code == tf.errors.INVALID_ARGUMENT
+    True
+    """
+
+    error_code = INVALID_ARGUMENT
 
 
 class NotFoundError(OpError):
-    """Something that was asked for by name does not exist."""
+    """Something that was asked for by name does not exist.
 
-    error_code = 5
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.NotFoundError("why").error_code == tf.errors.NOT_FOUND
+    True
+    """
+
+    error_code = NOT_FOUND
 
 
 class AlreadyExistsError(OpError):
-    """Something that was to be made exists already."""
+    """Something that was to be made exists already.
 
-    error_code = 6
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.AlreadyExistsError("why").error_code == tf.errors.ALREADY_EXISTS
+    True
+    """
+
+    error_code = ALREADY_EXISTS
 
 
 class ResourceExhaustedError(OpError):
-    """A limit, such as that of the memory, was reached."""
+    """A limit, such as that of the memory, was reached.
 
-    error_code = 8
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.ResourceExhaustedError("why").error_code == tf.errors.RESOURCE_EXHAUSTED
+    True
+    """
+
+    error_code = RESOURCE_EXHAUSTED
 
 
 class FailedPreconditionError(OpError):
-    """The op was run in a state that does not allow it."""
+    """The op was run in a state that does not allow it.
 
-    error_code = 9
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.FailedPreconditionError("why").error_code == tf.errors.FAILED_PRECONDITION
+    True
+    """
+
+    error_code = FAILED_PRECONDITION
 
 
 class AbortedError(OpError):
-    """The op was given up half-way."""
+    """The op was given up half-way.
 
-    error_code = 10
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.AbortedError("why").error_code == tf.errors.ABORTED
+    True
+    """
+
+    error_code = ABORTED
 
 
 class OutOfRangeError(OpError):
-    """An iteration or an index ran past the end."""
+    """An iteration or an index ran past the end.
 
-    error_code = 11
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.OutOfRangeError("why").error_code == tf.errors.OUT_OF_RANGE
+    True
+    """
+
+    error_code = OUT_OF_RANGE
 
 
 class UnimplementedError(OpError):
-    """The op exists, but not for these arguments."""
+    """The op exists, but not for these arguments.
 
-    error_code = 12
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.UnimplementedError("why").error_code == tf.errors.UNIMPLEMENTED
+    True
+    """
+
+    error_code = UNIMPLEMENTED
 
 
 class InternalError(OpError):
-    """Something that the library takes for granted does not hold: a fault in gtape itself."""
+    """Something that the library takes for granted does not hold: a fault in gtape itself.
 
-    error_code = 13
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.InternalError("why").error_code == tf.errors.INTERNAL
+    True
+    """
+
+    error_code = INTERNAL
 
 
 class DeadlineExceededError(OpError):
-    """The work took longer than it was allowed to."""
+    """The work took longer than it was allowed to.
 
-    error_code = 4
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.DeadlineExceededError("why").error_code == tf.errors.DEADLINE_EXCEEDED
+    True
+    """
+
+    error_code = DEADLINE_EXCEEDED
 
 
 class PermissionDeniedError(OpError):
-    """The caller may not do this."""
+    """The caller may not do this.
 
-    error_code = 7
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.PermissionDeniedError("why").error_code == tf.errors.PERMISSION_DENIED
+    True
+    """
+
+    error_code = PERMISSION_DENIED
 
 
 class UnavailableError(OpError):
-    """What the op needs is not there at the moment."""
+    """What the op needs is not there at the moment.
 
-    error_code = 14
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.UnavailableError("why").error_code == tf.errors.UNAVAILABLE
+    True
+    """
+
+    error_code = UNAVAILABLE
 
 
 class DataLossError(OpError):
-    """Data are lost or damaged."""
+    """Data are lost or damaged.
 
-    error_code = 15
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.DataLossError("why").error_code == tf.errors.DATA_LOSS
+    True
+    """
+
+    error_code = DATA_LOSS
 
 
 class UnauthenticatedError(OpError):
-    """It is not known who the caller is."""
+    """It is not known who the caller is.
 
-    error_code = 16
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.UnauthenticatedError("why").error_code == tf.errors.UNAUTHENTICATED
+    True
+    """
+
+    error_code = UNAUTHENTICATED
+
+
+class OperatorNotAllowedInGraphError(TypeError):
+    """Python asked for the value of a tensor that has none yet; gtape's tensors have theirs at once.
+
+    It is here so that code which catches it runs.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> issubclass(tf.errors.OperatorNotAllowedInGraphError, TypeError)
+    True
+    """
 
 
 class VerificationError(AssertionError):
@@ -179,6 +322,21 @@ class VerificationError(AssertionError):
     ----------
     report : object
         The `gtape.verify.Report` behind it, or None.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.custom_gradient
+    ... def wrong(x):
+    ...     return x * x, lambda g: g * x
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape(verify=True) as tape:
+    ...     y = wrong(x)
+    >>> try:
+    ...     tape.gradient(y, x)
+    ... except tf.VerificationError as error:
+    ...     print(error.report.verdict)
+    rule
     """
 
     def __init__(self, message: str = "", report: Any = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, nest
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OutOfRangeError
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -186,7 +186,11 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     flat = [_repeated(t, n) if t._aval.shape[:1] == (1,) and n > 1 else t for t in flat]
     flat, n = _columns(flat, "vectorized_map")
     if not n:
-        raise ValueError("vectorized_map: elems have no rows, so what the function returns is not known; use map_fn")
+        # What the function returns is known from a row of zeros; nothing of that row is kept.
+        zeros = [wrap(np.zeros(t._aval.shape[1:], t._aval.dtype)) for t in flat]
+        made = fn(nest.pack_sequence_as(elems, zeros) if nest.is_nested(elems) else zeros[0])
+        like = [convert_to_tensor(v)._aval for v in nest.flatten(made)]
+        return _packed(made, [wrap(np.zeros((0, *a.shape), a.dtype)) for a in like], True)
     made = [fn(_row(elems, flat, i)) for i in range(n)]
     rows = [[convert_to_tensor(v) for v in nest.flatten(m)] for m in made]
     return _results(rows, made[0], True)
@@ -224,7 +228,7 @@ def _started(elems: Any, initializer: Any, order: list[int], flat: list[Tensor],
     if initializer is not None:
         return nest.map_structure(convert_to_tensor, initializer), order
     if not order:
-        raise ValueError(f"{what}: elems have no rows and there is no initializer to return")
+        raise OutOfRangeError(f"{what}: elems have no rows and there is no initializer to return: pass `initializer`")
     return _row(elems, flat, order[0]), order[1:]
 
 
@@ -264,7 +268,9 @@ def foldl(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, `elems` have no rows, or the accumulator changes its structure.
+        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+    gtape.errors.OutOfRangeError
+        When there are no rows and no `initializer`.
 
     Examples
     --------
@@ -340,7 +346,9 @@ def scan(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, `elems` have no rows, or the accumulator changes its structure.
+        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+    gtape.errors.OutOfRangeError
+        When there are no rows and no `initializer`.
 
     Examples
     --------

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.catalogue import names_in, resolve
-
-__all__: list[str] = []
+from gtape.catalogue import resolve
+from gtape.listing import listed
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     value = resolve(name, "image")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return names_in("image")
+    return listed("image")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.catalogue import names_in, resolve
-
-__all__: list[str] = []
+from gtape.catalogue import resolve
+from gtape.listing import listed
 
 _ALIASES: dict[str, str] = {}
 # Functions of other namespaces that TensorFlow has here, too.
@@ -14,10 +13,12 @@ _SHARED = frozenset({"eye", "l2_normalize"})
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "linalg")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*names_in("linalg"), *_ALIASES, *_SHARED})
+    return listed("linalg", {*_ALIASES, *_SHARED})

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.catalogue import names_in, resolve
-
-__all__: list[str] = []
+from gtape.catalogue import resolve
+from gtape.listing import listed
 
 _ALIASES = {
     "truediv": "divide",
@@ -24,6 +23,8 @@ _SHARED = frozenset({"l2_normalize", "log_softmax", "softmax"})
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     if name == "special":
         from gtape import special
 
@@ -34,4 +35,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*names_in("math"), *_ALIASES, *_SHARED, "special"})
+    return listed("math", {*_ALIASES, *_SHARED, "special"})

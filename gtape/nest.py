@@ -16,6 +16,11 @@ from gtape.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE = range(5)
 
 # What a class is, found once for each. Bounded, because classes may come and go.

@@ -31,6 +31,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class experimental:
     """Names that TensorFlow has in ``random.experimental`` too."""
 

@@ -362,7 +362,16 @@ def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any
             return array
         # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
         own = getattr(_first(value), "dtype", None)
-        return array.astype(own if own is not None and own.kind == "f" else np.float32)
+        if own is not None and own.kind == "f":
+            return array.astype(own)
+        with np.errstate(all="ignore"):
+            made = array.astype(np.float32)
+        if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
+            raise ValueError(
+                "Can't convert a Python number that float32 cannot hold: say which dtype the tensor is to have, such "
+                "as dtype=gtape.float64"
+            )
+        return made
     wanted = dtype.kind
     if wanted == "O" and kind in "US":
         return _text(value, array)

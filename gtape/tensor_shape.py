@@ -185,6 +185,28 @@ class TensorShape(tuple[Any, ...]):
             return self
         return TensorShape(b if a is None else a for a, b in zip(self, other, strict=True))
 
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """The narrowest shape that both this one and `other` fit: sizes that differ become unknown, as ranks do.
+
+        Parameters
+        ----------
+        other : TensorShape or what names one
+
+        Returns
+        -------
+        TensorShape
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> tf.TensorShape([1, 2]).most_specific_compatible_shape([1, 3])
+        TensorShape([1, None])
+        """
+        other = as_shape(other)
+        if other.rank is None or len(self) != len(other):
+            return UNKNOWN
+        return TensorShape(a if a == b else None for a, b in zip(self, other, strict=True))
+
     def __getitem__(self, key: SupportsIndex | slice) -> Any:
         part = tuple.__getitem__(self, key)
         return TensorShape(part) if isinstance(key, slice) else part
@@ -254,6 +276,10 @@ class _Unknown(TensorShape):
 
     def merge_with(self, other: Any) -> TensorShape:
         return as_shape(other)
+
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        as_shape(other)
+        return self
 
     def __getitem__(self, key: SupportsIndex | slice) -> Any:
         return self if isinstance(key, slice) else None

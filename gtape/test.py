@@ -17,6 +17,10 @@ from gtape.tensor import Tensor, convert_to_tensor, wrap
 __all__ = ["compute_gradient"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) -> Any:
     """The Jacobians of a function by the tape, and by central differences.
 

@@ -38,13 +38,16 @@ class Variable(Operators):
         (None), `assign` may change the shape.
     constraint : callable, optional
         For optimizers: applied to the value after an update.
-    validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation
-        TensorFlow has them; they change nothing, nor does `experimental_enable_variable_lifting`.
+    synchronization : VariableSynchronization, optional
+    aggregation : VariableAggregation, optional
+        How copies on several devices are kept alike; there is one device, so these are only remembered.
+    validate_shape, caching_device, variable_def, import_scope, experimental_enable_variable_lifting
+        TensorFlow has them; they change nothing.
 
     Raises
     ------
     ValueError
-        Without an initial value.
+        Without an initial value, or for a `synchronization` or `aggregation` that there is not.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class Variable(Operators):
         "__weakref__",
         "_aval",
         "_name",
+        "_policies",
         "_record",
         "_static",
         "_tensor_aval",
@@ -120,6 +124,11 @@ class Variable(Operators):
         self._uid = next(_uids)
         self._record = record.leaf()
         self.constraint = constraint
+        self._policies = None
+        if synchronization is not None or aggregation is not None:
+            from gtape.distribution import policies
+
+            self._policies = policies(synchronization, aggregation, name)
 
     # ------------------------------------------------------------------------------------------ reading
 
@@ -221,6 +230,20 @@ class Variable(Operators):
         return f"{self._name}:0"
 
     @property
+    def synchronization(self) -> Any:
+        """When copies on several devices would be brought together; AUTO unless said otherwise."""
+        from gtape.distribution import VariableSynchronization
+
+        return self._policies[0] if self._policies else VariableSynchronization.AUTO
+
+    @property
+    def aggregation(self) -> Any:
+        """How copies on several devices would be brought together; NONE unless said otherwise."""
+        from gtape.distribution import VariableAggregation
+
+        return self._policies[1] if self._policies else VariableAggregation.NONE
+
+    @property
     def device(self) -> str:
         """Where the value lives: always the CPU."""
         return "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -228,6 +251,17 @@ class Variable(Operators):
     def get_shape(self) -> TensorShape:
         """The static shape."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check that the variable has a shape.
+
+        Raises
+        ------
+        ValueError
+            If it has another.
+        """
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """True: a variable always has a value."""
@@ -326,6 +360,8 @@ class Variable(Operators):
                 f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
                 "gtape.cast"
             )
+        if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
+            raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
         if t._aval.dtype != self._aval.dtype:
             raise ValueError(f"cannot assign a value of dtype {t.dtype.name} to {self.name} of dtype {self.dtype.name}")

@@ -31,6 +31,10 @@ from gtape.verify.subjects import Subject, subjects
 
 __all__ = ["LIMIT", "Row", "census", "survey"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 _ROUNDS = 5  # of targeted search
 _CHUNK = 100  # so many suspects are looked at together
 _DTYPES = ("float64", "float32", *COMPLEX_DTYPES)

@@ -23,6 +23,10 @@ from gtape.verify.trials import dominated, usable
 
 __all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 _DTYPES = ("float16", "float32", "float64")
 _MODERATE = 8  # binades up and down from 1
 

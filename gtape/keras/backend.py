@@ -10,6 +10,11 @@ from gtape import dtypes
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7}
 _COUNTS: dict[str, int] = {}
 

@@ -13,6 +13,10 @@ from gtape.tensor import Tensor
 __all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class Constraint:
     """Base class: a function from a weight to one that is allowed."""
 

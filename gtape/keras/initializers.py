@@ -24,6 +24,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class Initializer:
     """Base class: called with a shape and a dtype, returns a tensor."""
 

@@ -21,6 +21,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _array(x: Any) -> Any:
     return np.asarray(convert_to_tensor(x)._value)
 

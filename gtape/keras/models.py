@@ -13,6 +13,10 @@ from gtape.keras.layers.symbolic import Graph, KerasTensor
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
 _LOOPS = frozenset({"compile", "evaluate", "fit", "test_step", "train_on_batch", "train_step"})
 

@@ -12,6 +12,10 @@ from gtape.tensor import Tensor
 __all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class Regularizer:
     """Base class: a function of a weight that returns a scalar."""
 

@@ -12,6 +12,10 @@ from gtape.tensor import Tensor, convert_to_tensor, wrap
 __all__ = ["normalize", "set_random_seed", "to_categorical"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def set_random_seed(seed: int) -> None:
     """Make a run repeatable: seeds Python's `random`, NumPy's old generator and `gtape.random`.
 

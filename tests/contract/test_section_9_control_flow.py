@@ -253,7 +253,7 @@ def test_folds_go_from_both_ends_and_are_differentiable() -> None:
 def test_folds_and_scans_refuse_what_has_no_rows_or_changes_its_type() -> None:
     with pytest.raises(TypeError, match="callable"):
         tf.foldl(None, tf.zeros([2]))
-    with pytest.raises(ValueError, match="no rows"):
+    with pytest.raises(tf.errors.OutOfRangeError, match="no rows"):
         tf.foldl(lambda a, v: a, tf.zeros([0]))
     assert tf.foldl(lambda a, v: a, tf.zeros([0]), initializer=7.0).numpy() == 7.0
     with pytest.raises(tf.errors.InvalidArgumentError, match="float32 into int32"):

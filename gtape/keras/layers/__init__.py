@@ -73,6 +73,11 @@ __all__ = [
     "ZeroPadding2D", "add", "average", "concatenate", "maximum", "minimum", "multiply", "subtract",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 # Keras's second names.
 MaxPool1D, MaxPool2D, AvgPool1D, AvgPool2D = MaxPooling1D, MaxPooling2D, AveragePooling1D, AveragePooling2D
 GlobalAvgPool2D, GlobalMaxPool2D, Convolution2D = GlobalAveragePooling2D, GlobalMaxPooling2D, Conv2D

@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class LearningRateSchedule:
     """Base class: a learning rate as a function of the number of steps done.
 
