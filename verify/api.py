@@ -16,8 +16,10 @@ from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, 
 from gtape.symbolic.program import Node, Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor
+from gtape.verify.certificates import certify
+from gtape.verify.enclosures import turned
 from gtape.verify.examine import PRECISIONS, examine
-from gtape.verify.oracle import Oracle, TooDeep, turned
+from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding, Report
 
@@ -314,7 +316,7 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
             try:
                 oracle.evaluate()
                 made = oracle.replay()
-                if oracle.certify(made):
+                if certify(oracle, made):
                     made = [None if g is None else _by_jets(oracle, s, np.shape(g)) for s, g in enumerate(made)]
             except TooDeep as e:
                 raise ArithmeticError(str(e)) from None
@@ -555,18 +557,18 @@ def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], s
 
 def _decided_here(oracle: Oracle, node: Node) -> Any:
     """The value of a node beside the recorded point: comparisons and places are decided anew there."""
-    from gtape.verify.oracle import BALLS
+    from gtape.verify.enclosures import BALLS
 
     if node.kind == "op" and not node.prim.differentiable and (node.prim.kinks or node.prim.kind == "elementwise"):
         output = node.output if isinstance(node.output, np.ndarray) else np.asarray(node.output)
         if output.dtype.kind in "biu" and node.name != "cast":
             exact = getattr(BALLS, node.prim.name)(*[oracle.env[i] for i in node.inputs], **node.params)
             return np.asarray(exact).astype(output.dtype)
-    return oracle._value(node, oracle.env)
+    return oracle.value_of(node, oracle.env)
 
 
 def _lifted(value: Any) -> Any:
     """A recorded value as balls."""
-    from gtape.verify.oracle import BALLS
+    from gtape.verify.enclosures import BALLS
 
     return BALLS.lift(np.asarray(value))

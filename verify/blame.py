@@ -10,8 +10,10 @@ from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.program import Node, Program, build
 from gtape.tape import GradientTape
 from gtape.tensor import convert_to_tensor, wrap
+from gtape.verify.certificates import Failure, certify, faulty_rules
 from gtape.verify.customs import faulty_customs
-from gtape.verify.oracle import Failure, Oracle, TooDeep, directions, inner, is_complex, magnitude, turned
+from gtape.verify.enclosures import directions, inner, is_complex, magnitude, turned
+from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import ulps_between
 from gtape.verify.verdict import Finding
 
@@ -48,7 +50,7 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         return Finding("rule", order=order, op=name, line=line, reason=reason, **shown)
 
     try:
-        rules = oracle.faulty_rules()
+        rules = faulty_rules(oracle)
     except ArithmeticError:
         rules = []
     findings = [
@@ -110,7 +112,7 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
         oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
         try:
             oracle.evaluate()
-            if oracle.certify(oracle.replay()):
+            if certify(oracle, oracle.replay()):
                 found[node.name] = node
         except (ArithmeticError, TooDeep):
             continue

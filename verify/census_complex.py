@@ -21,7 +21,7 @@ from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.jets import multi_indices
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template
-from gtape.verify.oracle import BALLS
+from gtape.verify.enclosures import BALLS
 from gtape.verify.partials import LIMIT
 from gtape.verify.subjects import Subject
 from gtape.verify.ulp import spacing, widest

@@ -12,7 +12,8 @@ from flint import arb
 from gtape.primitive import REGISTRY
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracle import BALLS, Oracle, is_complex, jet_world
+from gtape.verify.enclosures import BALLS, is_complex, jet_world
+from gtape.verify.oracle import Oracle
 from gtape.verify.ties import ties_met
 from gtape.verify.verdict import Finding
 from gtape.worlds import NUMPY

@@ -10,19 +10,9 @@ from flint import arb
 
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Node
-from gtape.verify.oracle import (
-    Failure,
-    Oracle,
-    _directions_of,
-    _floating,
-    _Parts,
-    disagreement,
-    inner,
-    is_complex,
-    jet_world,
-    magnitude,
-    turned,
-)
+from gtape.verify.certificates import Failure, directions_of, faulty_rules
+from gtape.verify.enclosures import Parts, disagreement, inner, is_complex, is_floating, jet_world, magnitude, turned
+from gtape.verify.oracle import Oracle
 
 __all__ = ["certify_custom", "faulty_customs", "only_rounded"]
 
@@ -120,12 +110,12 @@ def only_rounded(oracle: Oracle, ulps: float) -> bool:
     own bounds decide.
     """
     wrong = faulty_customs(oracle)
-    return bool(wrong) and not oracle.faulty_rules() and all(f.error <= ulps * _eps(f.node) for f in wrong)
+    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)
 
 
 def _eps(node: Any) -> float:
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
-    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if _floating(o)), default=0.0)
+    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
 
 
 def _swept(oracle: Oracle) -> Iterator[tuple[Node, Any, list[Any]]]:
@@ -137,7 +127,7 @@ def _swept(oracle: Oracle) -> Iterator[tuple[Node, Any, list[Any]]]:
     for node in nodes:
         if node.mark is not None and node.mark.key not in seen:
             seen.add(node.mark.key)
-            for i, (g, made) in oracle._inner_sweep(node.mark).items():
+            for i, (g, made) in oracle.inner_sweep(node.mark).items():
                 yield nodes[i], g, made
 
 
@@ -153,8 +143,8 @@ def _declared(oracle: Oracle, i: int) -> bool:
 def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
     """A direction for each node that is an active input; one that is several inputs moves once."""
     nodes = oracle.program.nodes
-    return {j: _directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
+    return {j: directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
 
 
 def _parts(g: Any) -> dict[int, Any]:
-    return g.parts if isinstance(g, _Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
+    return g.parts if isinstance(g, Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}

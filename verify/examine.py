@@ -30,11 +30,13 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import blame
+from gtape.verify.certificates import certify
 from gtape.verify.collect import note
 from gtape.verify.customs import only_rounded
+from gtape.verify.enclosures import turned
 from gtape.verify.local import check_locally
 from gtape.verify.noise import MANY_RUNS, RUNS, SPREADS, global_bounds
-from gtape.verify.oracle import Oracle, TooDeep, turned
+from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import not_differentiable, outside
 from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding, Report
@@ -242,13 +244,13 @@ def _at(
 
     oracle.evaluate()
     exact = oracle.replay()
-    failures = oracle.certify(exact)
+    failures = certify(oracle, exact)
     report.used = oracle.used()
     if failures and only_rounded(oracle, ROUNDINGS):
         by_bodies = Oracle(program, seeds, by_bodies=True)
         by_bodies.evaluate()
         exact = by_bodies.replay()
-        failures = failures if by_bodies.certify(exact) else []
+        failures = failures if certify(by_bodies, exact) else []
     if degenerate and (failures or _depends_on_bases(program, seeds, exact)):
         report.findings.append(_degenerate(degenerate, order))
         return None

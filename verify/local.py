@@ -14,7 +14,8 @@ from gtape.pulls import cotangents
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds import Err, ErrorWorld, local_error
-from gtape.verify.oracle import BALLS, _floating, _Shape
+from gtape.verify.enclosures import BALLS, is_floating
+from gtape.verify.replay import Shape
 from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX, NUMPY
@@ -59,9 +60,9 @@ class _Local:
 
     def run(self, seeds: list[Any]) -> list[Finding]:
         for node in self.program.nodes:
-            if node.kind == "op" and _floating(node.output) and node.prim.differentiable:
+            if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
                 self.value(node)
-            elif node.kind == "op" and not isinstance(node.output, tuple) and not _floating(node.output):
+            elif node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
                 self.decision(node)
         self.sweep(seeds)
         return self.findings
@@ -221,7 +222,7 @@ class _Local:
         given = node.prim.kind == "implicit"
         lifted = tuple([objects(BALLS.lift(v)) for v in outputs]) if given else ()
         exact_y = (lifted if several else lifted[0]) if given else self.at_inputs(node)
-        shapes = tuple([_Shape(v.shape, v.dtype) for v in values])
+        shapes = tuple([Shape(v.shape, v.dtype) for v in values])
         exact = cotangents(
             BALLS,
             node.pull,

@@ -9,7 +9,7 @@ import numpy as np
 from gtape.pulls import cotangents
 from gtape.symbolic.program import Program
 from gtape.verify.bounds import NoiseWorld, spread_of
-from gtape.verify.oracle import _Shape
+from gtape.verify.replay import Shape
 from gtape.verify.ulp import widest
 from gtape.worlds import NUMPY
 
@@ -78,7 +78,7 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
             y = env[i]
             if isinstance(g, dict):
                 g = tuple(g.get(k, np.zeros(np.shape(v))) for k, v in enumerate(y))
-            shapes = tuple([_Shape(np.shape(x), np.asarray(x).dtype) for x in xs])
+            shapes = tuple([Shape(np.shape(x), np.asarray(x).dtype) for x in xs])
             made = cotangents(
                 world, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
             )

@@ -13,9 +13,11 @@ from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, 
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program, build
 from gtape.verify.bounds import NoiseWorld, spread_of
+from gtape.verify.certificates import certify_marks
+from gtape.verify.enclosures import jet_world
 from gtape.verify.examine import PRECISIONS, ROUNDINGS, TIES, _degenerate, settle
 from gtape.verify.noise import RUNS, SPREADS
-from gtape.verify.oracle import Oracle, TooDeep, jet_world
+from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding, Report
 
@@ -79,7 +81,7 @@ def _examine(program: Program, tangents: list[Any], got: Any) -> Report:
                 }
                 only = program.ancestors(program.outputs)
                 env = oracle.jets(1, directions, only)
-                failures = oracle.certify_marks(1, directions, env, only)
+                failures = certify_marks(oracle, 1, directions, env, only)
                 exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
             except TooDeep as e:
                 return Report([Finding("undecided", reason=str(e))])
@@ -115,7 +117,7 @@ def _examine(program: Program, tangents: list[Any], got: Any) -> Report:
 
 
 def _lift(t: Any) -> Any:
-    from gtape.verify.oracle import BALLS
+    from gtape.verify.enclosures import BALLS
 
     return BALLS.lift(np.asarray(t))
 

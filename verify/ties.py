@@ -13,7 +13,8 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracle import BALLS, Oracle, is_complex, jet_world
+from gtape.verify.enclosures import BALLS, is_complex, jet_world
+from gtape.verify.oracle import Oracle
 from gtape.verify.verdict import Finding
 
 __all__ = ["ties_met"]

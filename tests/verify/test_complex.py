@@ -16,8 +16,8 @@ from gtape.primitive import REGISTRY
 from gtape.symbolic.balls import precision, to_double_double
 from gtape.verify import check, exact, judge
 from gtape.verify.census import census
+from gtape.verify.enclosures import BALLS
 from gtape.verify.mutants import TRANSFORMS, planted, scaled
-from gtape.verify.oracle import BALLS
 from gtape.verify.proof import prove
 from gtape.verify.proof_cells import parameters
 from gtape.verify.ulp import spacing, widest

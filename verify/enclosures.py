@@ -1,0 +1,134 @@
+"""Sums, products and directions of object arrays of balls, and when two of them disagree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.worlds import BallWorld, JetWorld
+
+__all__ = [
+    "BALLS", "Parts", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
+    "plus", "turned", "zeros",
+]  # fmt: skip
+
+BALLS = BallWorld()
+_JETS: dict[int, JetWorld] = {}
+
+
+def jet_world(k: int) -> JetWorld:
+    """The world of jets in k directions (made once)."""
+    found = _JETS.get(k)
+    if found is None:
+        found = _JETS[k] = JetWorld(k)
+    return found
+
+
+class Parts:
+    """Cotangents of the outputs of an op with several."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: Parts) -> Parts:
+        parts = dict(self.parts)
+        for i, g in other.parts.items():
+            parts[i] = parts[i] + g if i in parts else g
+        return Parts(parts)
+
+
+def zeros(shape: tuple[int, ...]) -> Any:
+    """Exact zeros."""
+    out = np.empty(shape, dtype=object)
+    out[...] = arb(0)
+    return out
+
+
+def plus(a: Any, b: Any) -> Any:
+    """The sum of two cotangents."""
+    return a + b if isinstance(a, Parts) else objects(a + b)
+
+
+def inner(a: Any, b: Any) -> arb:
+    """Sum of products of two object arrays, its real part."""
+    total: Any = arb(0)
+    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+        total = total + p * q
+    # For complex numbers the real part: a cotangent tells how a real loss moves.
+    return total.real if isinstance(total, acb) else arb(total)
+
+
+def magnitude(a: Any, b: Any) -> arb:
+    """Sum of magnitudes of products: what an error of the inner product is measured against."""
+    with np.errstate(all="ignore"):
+        rough = float(np.dot(np.abs(to_float(a)).ravel(), np.abs(to_float(b)).ravel()))
+    if 1e-280 < rough < 1e280:
+        return arb(rough)
+    total = arb(0)
+    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+        term = p * q
+        total = total + abs(term if isinstance(term, acb) else arb(term))
+    return total
+
+
+def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False) -> Any:
+    """Random nonzero integers, exact in every world; of complex numbers, for both parts."""
+    if complex:
+        return objects(_JOIN(directions(shape, rng), directions(shape, rng)))
+    n = rng.integers(1, 2**12, size=shape) * rng.choice([-1, 1], size=shape)
+    return np.asarray(n).astype(object)
+
+
+_JOIN = np.frompyfunc(acb, 2, 1)
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a recorded value is of complex numbers."""
+    return not isinstance(value, tuple) and np.asarray(value).dtype.kind == "c"
+
+
+def turned(x: Any) -> Any:
+    """The conjugate: between TensorFlow's convention for complex gradients and the transpose, in which rules run."""
+    return objects(np.frompyfunc(lambda e: e.conjugate() if isinstance(e, acb) else e, 1, 1)(objects(x)))
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a recorded value, or one of several outputs, is of floats or complex numbers."""
+    if isinstance(value, tuple):
+        return any(is_floating(v) for v in value)
+    return np.asarray(value).dtype.kind in "fc"
+
+
+def disagreement(a: arb, b: arb, scale: arb) -> float:
+    """0.0 if two balls may be the same number, otherwise their relative distance; raises where the balls are too wide.
+
+    Raises
+    ------
+    ArithmeticError
+        When the enclosures are too wide to tell: precision must be raised.
+    """
+    if not (a.is_finite() and b.is_finite() and scale.is_finite()):
+        raise ArithmeticError("a value along the program is not finite")
+    difference = a - b
+    if scale == 0:
+        return 0.0
+    size = abs(scale)
+    if difference.contains(0):
+        if size.contains(0):
+            # A gradient that is zero everywhere, as far as these enclosures tell: what is compared next tells more.
+            if float(difference.rad()) < 2.0**-64:
+                return 0.0
+            raise ArithmeticError("the enclosures are too wide")
+        if float((difference.rad() / size.mid()) if size.mid() != 0 else 1.0) > 2.0**-60:
+            raise ArithmeticError("the enclosures are too wide")
+        return 0.0
+    ratio = difference.mid() / size.mid()
+    # Far below all floats and all precisions here: only the sides of zeros (`balls.sides_of_zeros`) are that small.
+    if min(abs(ratio), size) < arb(2) ** -15_000:
+        return 0.0
+    return max(abs(float(ratio)), 1e-300)
