@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from gtape.ops.draws import set_seed
 from gtape.ops.random import (
     categorical,
     gamma,
     normal,
     poisson,
-    set_seed,
     shuffle,
+    truncated_normal,
+    uniform,
+)
+from gtape.ops.random_generator import Generator, get_global_generator, set_global_generator
+from gtape.ops.stateless import (
     stateless_binomial,
     stateless_categorical,
     stateless_gamma,
@@ -16,12 +21,9 @@ from gtape.ops.random import (
     stateless_poisson,
     stateless_truncated_normal,
     stateless_uniform,
-    truncated_normal,
-    uniform,
 )
-from gtape.ops.random import stateless_fold_in as fold_in
-from gtape.ops.random import stateless_split as split
-from gtape.ops.random_generator import Generator, get_global_generator, set_global_generator
+from gtape.ops.stateless import stateless_fold_in as fold_in
+from gtape.ops.stateless import stateless_split as split
 
 __all__ = [
     "Generator", "categorical", "experimental", "fold_in", "gamma", "get_global_generator", "normal", "poisson",

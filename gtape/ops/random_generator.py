@@ -9,8 +9,8 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
-from gtape.ops import random as ops
 from gtape.ops.draws import stream
+from gtape.ops.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
@@ -124,35 +124,35 @@ class Generator:
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
         """Normally distributed numbers; see `gtape.random.normal`."""
-        return ops.normal_from(self._next(), shape, mean, stddev, dtype, "Generator.normal")
+        return normal_from(self._next(), shape, mean, stddev, dtype, "Generator.normal")
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
         """Normally distributed numbers within two standard deviations."""
-        return ops.truncated_from(self._next(), shape, mean, stddev, dtype, "Generator.truncated_normal")
+        return truncated_from(self._next(), shape, mean, stddev, dtype, "Generator.truncated_normal")
 
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
         """Numbers spread evenly over ``[minval, maxval)``; see `gtape.random.uniform`."""
-        return ops.uniform_from(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
+        return uniform_from(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
 
     def uniform_full_int(self, shape: Any, dtype: Any = dtypes.uint64, name: Any = None) -> Tensor:
         """Whole numbers of the dtype's full range."""
-        return wrap(ops.full_draw(self._next(), shape, dtypes.np_dtype(dtype)))
+        return wrap(full_range_from(self._next(), shape, dtypes.np_dtype(dtype)))
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
         """Numbers of successes in `counts` trials."""
-        return ops.binomial_draw(self._next(), shape, counts, probs, dtype)
+        return binomial_from(self._next(), shape, counts, probs, dtype)
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """Seeds for stateless ops, shape (2, count)."""
-        return wrap(ops.full_draw(self._next(), [2, int(count)], np.dtype(np.int64)))
+        return wrap(full_range_from(self._next(), [2, int(count)], np.dtype(np.int64)))
 
     def split(self, count: int = 1) -> list[Generator]:
         """Several new generators that have nothing to do with each other or with this one."""
-        keys = ops.full_draw(self._next(), [int(count)], np.dtype(np.int64))
+        keys = full_range_from(self._next(), [int(count)], np.dtype(np.int64))
         return [Generator(state=[0, 0, int(k)]) for k in keys]
 
 

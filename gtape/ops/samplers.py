@@ -1,0 +1,134 @@
+"""The distributions, drawn from a given source of random numbers; gradients flow to what shifts and scales a draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.births import born
+from gtape.errors import InvalidArgumentError
+from gtape.ops.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
+from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
+
+__all__ = [
+    "binomial_from",
+    "categorical_from",
+    "float_dtype",
+    "full_range_from",
+    "gamma_from",
+    "normal_from",
+    "poisson_from",
+    "truncated_from",
+    "uniform_from",
+]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
+    """The NumPy dtype of what `op` draws, which must be of floats."""
+    found = dtypes.np_dtype(dtype)
+    if dtypes.as_dtype(found).name not in _FLOATS:
+        raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")
+    return found
+
+
+def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
+    """A parameter of a distribution as a tensor of its dtype."""
+    t = as_operand(x, wrap(np.zeros((), dtype)))
+    if t._aval.dtype != dtype:
+        raise InvalidArgumentError(
+            f"a parameter is {t.dtype.name} where {dtypes.as_dtype(dtype).name} is drawn: "
+            f"pass dtype=gtape.{t.dtype.name}"
+        )
+    return t
+
+
+def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor:
+    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
+
+
+def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
+    """Normally distributed numbers, shifted and scaled: gradients flow to `mean` and `stddev`."""
+    kind = float_dtype(dtype, op)
+    return _shifted(normal_draw(rng, shape_of_draw(shape), kind), mean, stddev, kind)
+
+
+def truncated_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
+    """Normally distributed numbers within two standard deviations, shifted and scaled."""
+    kind = float_dtype(dtype, op)
+    return _shifted(truncated_draw(rng, shape_of_draw(shape), kind), mean, stddev, kind)
+
+
+def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Tensor:
+    """Numbers from `minval` to `maxval`: floats, to whose ends gradients flow, or integers."""
+    kind = dtypes.np_dtype(dtype)
+    if kind.kind in "iu":
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {dtypes.as_dtype(kind).name}")
+        low, high = _parameter(0 if minval is None else minval, kind), _parameter(maxval, kind)
+        return wrap(integer_draw(rng, shape_of_draw(shape), low.numpy(), high.numpy(), kind))
+    kind = float_dtype(dtype, op)
+    low = _parameter(0 if minval is None else minval, kind)
+    high = _parameter(1 if maxval is None else maxval, kind)
+    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
+
+
+def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Tensor:
+    """Gamma distributed numbers, differentiable in both parameters."""
+    from gtape.ops.random_gamma import reparametrised
+    from gtape.primitive import REGISTRY
+
+    kind = float_dtype(dtype, op)
+    a = _parameter(alpha, kind)
+    b = None if beta is None else _parameter(beta, kind)
+    whole = a._aval.shape if b is None else np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = shape_of_draw(shape) + whole
+    anchor = a.numpy()
+    if not np.all(anchor > 0):
+        raise InvalidArgumentError(f"{op}: alpha must be positive")
+    # Normal noise carries the randomness: it has as many digits in one tail as in the other.
+    y = reparametrised(a, normal_draw(rng, whole, kind))
+    least = np.finfo(np.float32 if dtypes.as_dtype(kind).name == "bfloat16" else kind).tiny
+    y = REGISTRY["maximum"](y, wrap(np.asarray(least).astype(kind)))
+    return y if b is None else REGISTRY["divide"](y, b)  # type: ignore[no-any-return]
+
+
+def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:
+    """Poisson distributed numbers; `shape` is that of the result."""
+    rate = convert_to_tensor(lam).numpy()
+    if not np.all(rate >= 0):
+        raise InvalidArgumentError("poisson: lam must not be negative")
+    return wrap(np.asarray(rng.poisson(rate, shape)).astype(dtypes.np_dtype(dtype)))
+
+
+def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
+    """Class numbers from a matrix of unnormalised log-probabilities."""
+    t = convert_to_tensor(logits)
+    if len(t._aval.shape) != 2:
+        raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
+    n = int(num_samples)
+    if n < 0:
+        raise InvalidArgumentError(f"{op}: num_samples should be a nonnegative scalar, got {n}")
+    values = t.numpy().astype(np.float64)
+    if not values.shape[1] and values.shape[0]:
+        raise InvalidArgumentError(f"{op}: num_classes should be positive, got 0")
+    # The greatest of logits plus Gumbel noise is a draw from their softmax.
+    noise = -np.log(rng.standard_exponential((values.shape[0], n, values.shape[1])))
+    wanted = np.dtype(np.int64) if dtype is None else dtypes.np_dtype(dtype)
+    return wrap(np.argmax(values[:, None, :] + noise, axis=-1).astype(wanted))
+
+
+def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any, dtype: Any) -> Tensor:
+    """Numbers of successes in `counts` trials."""
+    n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
+    made = rng.binomial(np.asarray(n, np.int64), p, shape_of_draw(shape))
+    return wrap(np.asarray(made).astype(dtypes.np_dtype(dtype)))
+
+
+def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
+    """Whole numbers of the dtype's full range."""
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max, shape_of_draw(shape), dtype=dtype, endpoint=True))
