@@ -129,16 +129,13 @@ def _place_in_key(v: Any) -> int:
                 "use gtape.gather for several indices"
             )
         return int(t._value)
-    if isinstance(v, (list, tuple)):
-        raise InvalidArgumentError(
-            f"a list of indices such as {v!r} is not supported in brackets: use gtape.gather or gtape.gather_nd"
-        )
     try:
         return scalar_int(v)
     except TypeError:
+        several = "; use gtape.gather or gtape.gather_nd for several indices" if isinstance(v, (list, tuple)) else ""
         raise TypeError(
             "only integers, slices (`:`), ellipsis (`...`), gtape.newaxis (`None`) and scalar integer tensors are "
-            f"valid indices, got {v!r}"
+            f"valid indices, got {v!r}{several}"
         ) from None
 
 
@@ -157,9 +154,9 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, there are too many, or one is a list.
+        When an index is out of range, there are too many, the ellipsis occurs twice, or the key is a list.
     TypeError
-        For floats, and for tensors and arrays of several indices.
+        For floats, and for tensors, arrays and lists of several indices.
 
     Examples
     --------
@@ -173,11 +170,15 @@ def getitem(tensor: Any, key: Any) -> Tensor:
         return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))  # type: ignore[no-any-return]
     if (is_tensor(key) and key.dtype.is_bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         return boolean_mask(t, key)
+    if isinstance(key, list):
+        raise InvalidArgumentError(
+            f"a list of indices such as {key!r} is not supported in brackets: use gtape.gather or gtape.gather_nd"
+        )
     entries = key if isinstance(key, tuple) else (key,)
     used = sum(e is not None and e is not Ellipsis for e in entries)
     dots = sum(e is Ellipsis for e in entries)
     if dots > 1:
-        raise ValueError("an index can only have a single ellipsis (`...`)")
+        raise InvalidArgumentError("an index can only have a single ellipsis (`...`)")
     if used > len(shape):
         raise InvalidArgumentError(f"too many indices: {used} for a tensor of shape {t._aval.tensor_shape}")
     rest = (_ALL,) * (len(shape) - used)

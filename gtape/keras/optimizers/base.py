@@ -363,8 +363,7 @@ class Optimizer:
         ------
         ValueError
             If the lists differ in length, no variable has a gradient, or a variable is unknown: not among those of
-            the first call, or of `build`. An optimizer that keeps nothing of its variables, as plain SGD, takes those
-            of another model all the same.
+            the first call, or of `build`. `minimize` takes any.
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
         """
@@ -383,8 +382,7 @@ class Optimizer:
         unknown = [v for v in variables if id(v) not in known]
         if not unknown:
             return
-        stateless = not (self.slots or self.use_ema) and len(unknown) == len(variables)
-        if known and not stateless:
+        if known:
             raise ValueError(
                 f"Unknown variable: {unknown[0]}. This optimizer can only be called for the variables it was "
                 "originally built with: make a new one for other variables, or use minimize(), which takes any"
