@@ -6,6 +6,7 @@ raises ValueError (ranks, shapes) or TypeError (dtypes), as in TensorFlow.
 
 from __future__ import annotations
 
+from gtape.finite import disable_check_numerics, enable_check_numerics
 from gtape.ops.assertions import (
     Assert,
     assert_all_finite,
@@ -38,7 +39,7 @@ __all__ = [
     "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",
     "assert_non_positive", "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank",
     "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_shapes",
-    "assert_type", "check_numerics", "is_numeric_tensor",
+    "assert_type", "check_numerics", "disable_check_numerics", "enable_check_numerics", "is_numeric_tensor",
 ]  # fmt: skip
 
 

@@ -1,0 +1,200 @@
+"""`enable_check_numerics`: every op that makes a NaN or an infinity raises, with its name and the line that called it.
+
+While no thread asks for it, it costs nothing: every kernel is called through the `run` of its thread's stack, and that
+is what is exchanged here.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape import record
+from gtape.backprop import full_sweep, short_sweep
+from gtape.errors import InvalidArgumentError
+from gtape.generate import make_function
+from gtape.primitive import REGISTRY, Primitive
+from gtape.tracing import user_line
+
+__all__ = ["disable_check_numerics", "enable_check_numerics"]
+
+# Ops that only move values, or choose among them: the fault is that of the op before. TensorFlow skips the same ones.
+_HARMLESS = frozenset({
+    "broadcast_to", "concat", "gather", "gather_nd", "identity", "maximum", "minimum", "reshape", "reverse", "roll",
+    "split", "stack", "strided_slice", "transpose",
+})  # fmt: skip
+
+# The names of the ops by their kernels.
+_names: dict[Callable[..., Any], str] = {}
+_lock = threading.Lock()
+
+
+class _CheckedRun:
+    """Calls kernels as a stack's own `run` does, and looks at what they return."""
+
+    __slots__ = ("unchecked",)
+
+    def __init__(self, unchecked: Callable[..., Any]) -> None:
+        self.unchecked = unchecked
+
+    def __call__(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
+        made = self.unchecked(f, *args, **params)
+        if f is short_sweep:
+            _check_gradient(made)
+        elif f is full_sweep:
+            # Where a selection was recorded, a sweep that is not finite is made again with zeros held.
+            if params.get("masked") or not args[1].selects:
+                _check_gradient(made[0])
+        else:
+            name = _names.get(f) if f.__hash__ is not None else None
+            if name is None or name not in _HARMLESS:
+                for i, part in enumerate(made if made.__class__ is tuple else (made,)):
+                    if _bad(part):
+                        raise _found(name or getattr(f, "__name__", "an op"), i, part, args)
+        return made
+
+
+def _bad(x: Any) -> bool:
+    if x.__class__ is float:
+        return not math.isfinite(x)
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f" and not np.isfinite(x).all()
+
+
+def _kinds(x: Any) -> str:
+    counts = {"NaN": np.isnan(x), "-Inf": np.equal(x, -np.inf), "+Inf": np.equal(x, np.inf)}
+    return ", ".join(f"{int(n)} {what}" for what, where in counts.items() if (n := np.count_nonzero(where)))
+
+
+def _found(name: str, i: int, made: Any, args: tuple[Any, ...]) -> InvalidArgumentError:
+    file, line, function = user_line()
+    shown = [np.array2string(np.asarray(a), threshold=6, edgeitems=3) for a in args if not callable(a)]
+    return InvalidArgumentError(
+        f"Detected Infinity or NaN in output {i} of {name}: {_kinds(made)} among {np.size(made)} elements of "
+        f"{np.asarray(made).dtype.name}, shape {np.shape(made)}, in {file}:{line} ({function}). "
+        f"Inputs: {'; '.join(shown)}. gtape.debugging.disable_check_numerics() ends the check."
+    )
+
+
+def _check_gradient(cotangents: Any) -> None:
+    for c in cotangents:
+        values = getattr(c, "values", c)  # of an IndexedSlices, its rows
+        values = values if isinstance(values, (float, np.ndarray, np.generic)) else getattr(values, "_value", None)
+        if _bad(values):
+            file, line, function = user_line()
+            raise InvalidArgumentError(
+                f"Detected Infinity or NaN in a gradient: {_kinds(values)} among {np.size(values)} elements of shape "
+                f"{np.shape(values)}, in {file}:{line} ({function}). With a persistent tape, tape.explain(y, x) says "
+                "where they come from; gtape.debugging.disable_check_numerics() ends the check."
+            )
+
+
+def _watched(scalar: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel for Python floats that hands what is not finite to the kernel for arrays, which is looked at."""
+
+    def kernel(*args: float) -> float:
+        y: float = scalar(*args)
+        if not math.isfinite(y):
+            raise ValueError("not finite")
+        return y
+
+    return kernel
+
+
+def _prepare() -> None:
+    """Learn the names of the kernels; once."""
+    from gtape import catalogue
+
+    with _lock:
+        if _names:
+            return
+        catalogue.load()
+        for prim in REGISTRY.values():
+            if prim.kernel.__hash__ is not None:
+                _names.setdefault(prim.kernel, prim.name)
+            _look_at_scalars(prim)
+
+
+def _look_at_scalars(prim: Primitive) -> None:
+    """Send the results of a function on Python floats through `run` where they are not finite.
+
+    For all threads, and for good: the values stay the same.
+    """
+    function: Any = prim.function
+    space = getattr(function, "__globals__", {})
+    if prim.scalar is None or space.get("scalar_kernel") is not prim.scalar:
+        return
+    if prim.infix:  # written out in the source: that of the function which calls the kernel takes its place
+        infix, prim.infix = prim.infix, None
+        try:
+            function.__code__ = make_function(prim).__code__
+        finally:
+            prim.infix = infix
+    space["scalar_kernel"] = _watched(prim.scalar)
+
+
+def _exchange(old: Any, new: Any) -> None:
+    """Give all stacks of this thread another `run`: those of open blocks too, which come back when a block ends."""
+    for holder in gc.get_referrers(old):
+        if holder.__class__ is record.Stack and holder.run is old:
+            holder.run = new
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """Let every op of this thread that makes a NaN or an infinity raise, and every gradient that holds one.
+
+    Ops that only move or choose values (reshape, concat, maximum ...) are left out, as are complex results. Calling it
+    again changes nothing.
+
+    Parameters
+    ----------
+    stack_height_limit, path_length_limit : int
+        TensorFlow has them, for the length of its error; they change nothing.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        Not here: from then on, by the ops.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.enable_check_numerics()
+    >>> try:
+    ...     tf.math.log(tf.constant([1.0, 0.0]))
+    ... except tf.errors.InvalidArgumentError as error:
+    ...     print(error.message.partition(" among")[0])
+    Detected Infinity or NaN in output 0 of log: 1 -Inf
+    >>> tf.debugging.disable_check_numerics()
+    >>> tf.math.log(tf.constant([1.0, 0.0])).numpy()
+    array([  0., -inf], dtype=float32)
+    """
+    _prepare()
+    run = record.get_stack().run
+    if not isinstance(run, _CheckedRun):
+        _exchange(run, _CheckedRun(run))
+
+
+def disable_check_numerics() -> None:
+    """End what `enable_check_numerics` began in this thread; without it, nothing happens.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.disable_check_numerics()
+    """
+    run = record.get_stack().run
+    if isinstance(run, _CheckedRun):
+        _exchange(run, run.unchecked)
