@@ -232,6 +232,20 @@ class Primitive:
         return self.variadic or self.rules[i] is not None
 
 
+def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
+    """A kernel that first looks at shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
+
+    Where the layout of the operands was met before, the plan of then is used again; so it must not look at values.
+    """
+
+    def kernel(*operands: Any, **params: Any) -> Any:
+        return plan(*operands, **params)(*operands)
+
+    kernel.planned = plan  # type: ignore[attr-defined]
+    kernel.__module__ = plan.__module__
+    return kernel
+
+
 def _names_read(rule: Any, arity: int) -> frozenset[Any]:
     """Which of ``y`` and the arguments a rule reads, from its compiled code: 'y' and argument indices."""
     if not callable(rule):

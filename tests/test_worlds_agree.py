@@ -19,8 +19,11 @@ import gtape as tf
 from gtape import catalogue
 from gtape.domains import BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
+from gtape.pulls import plan_for
+from gtape.steps import step_for
 from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.worlds import BallWorld
+from gtape.tensor import wrap
 from gtape.verify.bounds import local_error
 from gtape.verify.proof_cells import parameters
 from gtape.verify.ulp import spacing, widest
@@ -296,3 +299,48 @@ def test_python_floats_agree(name: str) -> None:
             exact = _exact(prim, arrays, params)
             bound = _bound(prim, arrays, params, exact, np.dtype(np.float64))
             _close(np.asarray(got), exact[0], bound, f"{name}{floats}")
+
+
+# Those whose functions learn layouts, and of these what small models lean on: theirs must be written down.
+LEARNING = [
+    n for n in PRIMITIVES
+    if (REGISTRY[n].arity, set(REGISTRY[n].params)) in [(1, {"axis", "keepdims"}), (2, set())]
+    and REGISTRY[n].differentiable and REGISTRY[n].outputs == 1
+]  # fmt: skip
+WRITTEN_DOWN = {"add", "atan2", "divide", "matmul", "multiply", "reduce_mean", "subtract", "sum"}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", LEARNING)
+def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    written = 0
+    with np.errstate(all="ignore"):
+        for arrays, params in _calls(prim, dtype):
+            tensors = [wrap(a) for a in arrays]
+            out = getattr(NUMPY, name)(*arrays, **params)
+            if out.__class__ is tuple or out.dtype.kind != "f":
+                continue
+            active = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f" and prim.connected(i))
+            pull = plan_for(prim, active, len(arrays)).make(
+                prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval
+            )
+            step = step_for(pull)
+            if step is None:
+                continue
+            written += 1
+            g = np.asarray(rng.normal(size=out.shape), dtype=dtype)
+            ins, y = tuple(tensors), wrap(out)._value
+            g = wrap(g)._value
+            try:
+                expected = pull(g, ins, y)
+            except ArithmeticError:
+                continue
+            got = step(g, ins, y)
+            if len(active) == 1:
+                got, expected = [got], [expected]
+            for c, by_rule in zip(got, expected, strict=True):
+                assert np.shape(c) == np.shape(by_rule)
+                np.testing.assert_array_equal(np.asarray(c), np.asarray(by_rule))
+    assert written or name not in WRITTEN_DOWN

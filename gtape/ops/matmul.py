@@ -6,13 +6,14 @@ rules work on cotangents with an extra leading axis too, and only ever transpose
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from gtape import errors
 from gtape.operands import operands
-from gtape.primitive import REGISTRY, linear, primitive
+from gtape.primitive import REGISTRY, linear, planned, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["matmul", "matrix_transpose", "matvec"]
@@ -21,8 +22,9 @@ __all__ = ["matmul", "matrix_transpose", "matvec"]
 # ---------------------------------------------------------------------------------------------- primitives
 
 
+@planned
 def _swap_last(x: Any) -> Any:
-    return x.swapaxes(-1, -2)
+    return operator.attrgetter("T") if len(x.shape) == 2 else lambda v: v.swapaxes(-1, -2)
 
 
 swap_last = linear(
@@ -37,24 +39,36 @@ swap_last = linear(
 _float16 = np.dtype(np.float16)
 
 
+@planned
 def _matmul(a: Any, b: Any) -> Any:
-    if a.ndim == 2 and b.ndim == 2 and a.dtype.char in "fdFD":
-        return np.dot(a, b)  # the product that np.matmul gives, with less ado
+    n, m = len(a.shape), len(b.shape)
+    if n == 2 and m == 2 and a.dtype.char in "fdFD":
+        return np.dot  # the product that np.matmul gives, with less ado
     if a.dtype == _float16:
         # Half precision is summed in float32, as every library does; NumPy would round each partial sum.
-        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
-        # One product instead of one a batch element.
-        *batch, k = a.shape
-        rows = 1
-        for d in batch:
-            rows *= d
-        return np.matmul(a.reshape(rows, k), b).reshape(*batch, b.shape[1])
-    if a.ndim == 2 and b.ndim > 2 and b.shape[-1] == 1 and b.size:
-        # One matrix times many columns: the columns as rows of one product, transposed (a Jacobian's usual step).
-        columns = b.reshape(-1, b.shape[-2])
-        return np.matmul(columns, a.T).reshape(*b.shape[:-2], a.shape[0], 1)
-    return np.matmul(a, b)
+        return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
+    if m == 2 and n > 2:
+        return _many_rows
+    if n == 2 and m > 2 and b.shape[-1] == 1 and all(b.shape):
+        return _many_columns
+    return np.matmul
+
+
+def _many_rows(a: Any, b: Any) -> Any:
+    """One product instead of one a batch element, where that needs no copy."""
+    if not a.flags.c_contiguous:
+        return np.matmul(a, b)
+    *batch, k = a.shape
+    rows = 1
+    for d in batch:
+        rows *= d
+    return np.matmul(a.reshape(rows, k), b).reshape(*batch, b.shape[1])
+
+
+def _many_columns(a: Any, b: Any) -> Any:
+    """One matrix times many columns: the columns as rows of one product, transposed (a Jacobian's usual step)."""
+    columns = b.reshape(-1, b.shape[-2])
+    return np.matmul(columns, a.T).reshape(*b.shape[:-2], a.shape[0], 1)
 
 
 def _fit(xp: Any, c: Any, x: Any, batch: int) -> Any:

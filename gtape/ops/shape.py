@@ -16,7 +16,7 @@ from gtape import dtypes
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, from_end, lead_of, one_axis, shape_of, static_ints
 from gtape.ops.join import concat, meshgrid, pad, repeat, split, stack, tile, unstack
-from gtape.primitive import REGISTRY, linear
+from gtape.primitive import REGISTRY, linear, planned
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.tensor_shape import TensorShape
 
@@ -137,20 +137,22 @@ def _ones(n: int, dtype: Any) -> Any:
     return np.ones(n, dtype)
 
 
+@planned
 def _sum_to_kernel(g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
-    have = g.shape
+    have, dtype = g.shape, g.dtype
     extra = len(have) - batch - len(shape)
     if not batch and extra > 0 and have[extra:] == shape:  # the usual case: a bias
-        if extra == 1 and len(have) == 2 and 0 < have[0] <= 4096 and g.dtype.char in "fd":
-            return np.dot(_ones(have[0], g.dtype), g)  # a row of ones times the rows: a third of the time of a sum
-        return np.add.reduce(g, axis=0 if extra == 1 else tuple(range(extra)), dtype=g.dtype)
+        if extra == 1 and len(have) == 2 and 0 < have[0] <= 4096 and dtype.char in "fd":
+            row = _ones(have[0], dtype)
+            return lambda g: np.dot(row, g)  # a row of ones times the rows: a third of the time of a sum
+        axis = 0 if extra == 1 else tuple(range(extra))
+        return lambda g: np.add.reduce(g, axis, dtype)
     if extra < 0:
         raise ValueError(f"a cotangent of shape {have[batch:]} cannot be summed to {shape}: it has fewer axes")
     first = batch + extra
     axes = (*range(batch, first), *[first + i for i, d in enumerate(shape) if d == 1 and have[first + i] != 1])
-    if axes:
-        g = np.add.reduce(g, axis=axes, dtype=g.dtype)
-    return g.reshape(have[:batch] + shape)
+    whole = have[:batch] + shape
+    return lambda g: (np.add.reduce(g, axis=axes, dtype=dtype) if axes else g).reshape(whole)
 
 
 def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int) -> Any:

@@ -10,15 +10,19 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, count_of, from_end
 from gtape.ops.reduction import AXIS_SAMPLES, numeric
-from gtape.primitive import linear
+from gtape.primitive import linear, planned
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
 
 
+_add_up = np.add.reduce  # np.sum costs three times as much
+
+
+@planned
 def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    # np.sum costs three times as much as the ufunc's own reduce; small integers would be widened without the dtype.
-    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    dtype = x.dtype  # named, for small integers would be widened without it
+    return lambda v: _add_up(v, axis, dtype, None, keepdims)
 
 
 @functools.lru_cache(maxsize=512)
@@ -36,12 +40,18 @@ def _layout(
     return inner, lead + shape, tuple(reversed(strides))
 
 
+@planned
 def _spread_out_kernel(g: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
-    inner, whole, strides = _layout(g.shape, shape, axis, keepdims, g.itemsize)
-    # A view with zero strides, made by hand: np.broadcast_to costs ten times as much. Values are immutable.
-    if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
-        return np.ndarray(whole, g.dtype, g, 0, strides)
-    return np.broadcast_to(g.reshape(inner), whole)
+    dtype = g.dtype
+    inner, whole, strides = _layout(g.shape, shape, axis, keepdims, dtype.itemsize)
+
+    def spread_out(g: Any) -> Any:
+        # A view with zero strides, made by hand: np.broadcast_to costs ten times as much. Values are immutable.
+        if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
+            return np.ndarray(whole, dtype, g, 0, strides)
+        return np.broadcast_to(g.reshape(inner), whole)
+
+    return spread_out
 
 
 def _sum_rule(xp: Any, g: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -83,9 +93,11 @@ spread_out_op = linear(
 )
 
 
+@planned
 def _mean_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    total = np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
-    return total / x.dtype.type(count_of(x.shape, axis))
+    dtype = x.dtype
+    n = dtype.type(count_of(x.shape, axis))
+    return lambda v: _add_up(v, axis, dtype, None, keepdims) / n
 
 
 _mean = linear(
@@ -176,8 +188,8 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     t = input_tensor
     if t.__class__ is not Tensor or not t._aval.inexact:
         t = numeric(t, "reduce_sum")
-    function = sum_op._function or sum_op.function
-    return function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    function: Any = sum_op._function or sum_op.function
+    return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
 
 
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -207,8 +219,8 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     """
     t = input_tensor
     if t.__class__ is Tensor and t._aval.inexact and t._aval.dtype.itemsize > 2:
-        function = _mean._function or _mean.function
-        return function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+        function: Any = _mean._function or _mean.function
+        return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
     t = numeric(input_tensor, "reduce_mean")
     axes = axes_of(axis, len(t._aval.shape))
     n = count_of(t._aval.shape, axes)
