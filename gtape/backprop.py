@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from gtape import record as record_module
+from gtape.aval import aval_of
 from gtape.indexed_slices import SparseCotangent
 from gtape.pulls import RULES_ALONE, ItemPull, Pull, Slots, cotangents, cotangents_at_home, item_of
 from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
-from gtape.tensor import Tensor, aval_of, wrap
+from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["batches_as_is", "full_sweep", "short_sweep", "stack_in"]

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from gtape import errors, record
+from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.half_precision import is_narrow, narrowed, widened
 from gtape.operands import check_dtypes, failure, operands, promoted
 from gtape.primitive import Primitive
 from gtape.pulls import ComplexPull, NarrowPull, item_of, plan_for
-from gtape.tensor import FLOAT64_SCALAR, Tensor, make_aval, wrap
+from gtape.tensor import Tensor, wrap
 
 __all__ = ["apply", "record_op", "refuse"]
 

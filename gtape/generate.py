@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from gtape import record
+from gtape.aval import FLOAT64_SCALAR
 from gtape.dispatch import apply, record_op, refuse
 from gtape.layouts import one_operand, two_operands
 from gtape.operands import check_dtypes, operands
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.pulls import held
-from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand
+from gtape.tensor import Tensor, as_operand
 from gtape.worlds import NUMPY
 
 __all__ = ["make_function"]

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from gtape import record
+from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.dispatch import apply, record_op
 from gtape.operands import failure, operands
 from gtape.ops.axes import axes_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
 from gtape.steps import kernel_for, step_for
-from gtape.tensor import FLOAT64_SCALAR, Tensor, as_operand, make_aval, wrap
+from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["one_operand", "two_operands"]
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from gtape import record
+from gtape.aval import Aval
 from gtape.half_precision import widened
 from gtape.primitive import Primitive
-from gtape.tensor import Aval, Tensor, wrap
+from gtape.tensor import Tensor, wrap
 from gtape.worlds import COMPLEX, NUMPY
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.pulls import held
-from gtape.tensor import FLOAT64_SCALAR, Aval
 from gtape.worlds import NUMPY
 
 __all__ = ["kernel_for", "step_for"]

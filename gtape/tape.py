@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, errors, nest, record
+from gtape.aval import FLOAT64_SCALAR
 from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
-from gtape.tensor import FLOAT64_SCALAR, Tensor, convert_to_tensor, wrap
+from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import NUMPY, TAPE
 

@@ -1,8 +1,7 @@
 """Tensor: a value and the record that made it.
 
 A float64 scalar is held as a Python float, because arithmetic and `math` on it are several times cheaper than on
-NumPy scalars; every other value is a NumPy array or scalar. Shape and dtype are one interned `Aval`, so that the
-question "same shape and dtype?" is a comparison of identities.
+NumPy scalars; every other value is a NumPy array or scalar.
 """
 
 from __future__ import annotations
@@ -12,89 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
+from gtape.python_values import array_from_python, cast_number
 from gtape.tensor_shape import TensorShape
 
-__all__ = [
-    "FLOAT64_SCALAR",
-    "Aval",
-    "Tensor",
-    "as_operand",
-    "aval_of",
-    "constant",
-    "convert_to_tensor",
-    "is_tensor",
-    "wrap",
-]
-
-
-class Aval:
-    """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
-
-    __slots__ = ("_tensor_shape", "complex", "detour", "dtype", "family", "inexact", "one", "real", "shape", "special")
-
-    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        # Those of the same dtype, by shape: finding one there is cheaper, as dtypes hash slowly.
-        self.family: dict[tuple[int, ...], Aval] = _families.setdefault(dtype, {})
-        # The cotangent that a sweep starts from, for scalars.
-        self.one: Any = None
-        # Floats that NumPy knows; complex numbers; and what kernels are not written for (complex numbers, bfloat16).
-        self.real = dtype.kind == "f"
-        self.complex = dtype.kind == "c"
-        self.special = self.complex or dtype.name == "bfloat16"
-        # What the general way treats by itself: these, and float16 in ops that sum.
-        self.detour = self.special or dtype.name == "float16"
-        # What has derivatives.
-        self.inexact = self.real or self.special
-        self._tensor_shape: TensorShape | None = None
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        n = 1
-        for d in self.shape:
-            n *= d
-        return n
-
-    @property
-    def tensor_shape(self) -> TensorShape:
-        made = self._tensor_shape
-        if made is None:
-            made = self._tensor_shape = TensorShape(self.shape)
-        return made
-
-    def __repr__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
-
-
-_families: dict[Any, dict[tuple[int, ...], Aval]] = {}
-
-
-def make_aval(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Aval:
-    """The interned Aval of a dtype and a shape."""
-    family = _families.get(dtype)
-    found = None if family is None else family.get(shape)
-    if found is None:
-        if family is not None and len(family) > 10_000:  # programs with ever new shapes must not fill the memory
-            family.clear()
-            family[()] = FLOAT64_SCALAR if dtype == FLOAT64_SCALAR.dtype else Aval(dtype, ())
-        made = Aval(dtype, shape)
-        found = made.family.setdefault(shape, made)
-    return found
-
-
-FLOAT64_SCALAR = Aval(np.dtype(np.float64), ())
-FLOAT64_SCALAR.family[()] = FLOAT64_SCALAR
-
-
-def aval_of(value: Any) -> Aval:
-    """The Aval of a raw value (a Python float, a NumPy scalar or an array)."""
-    return FLOAT64_SCALAR if value.__class__ is float else make_aval(value.dtype, value.shape)
+__all__ = ["Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
 
 
 class Operators:
@@ -333,79 +255,6 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor) or getattr(x, "_is_gtape_tensor", False)
 
 
-_PYTHON_INT32 = range(-(2**31), 2**31)
-
-
-def _from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    """A NumPy array from Python numbers and nests of them, by TensorFlow's rules for dtypes."""
-    if value is None:
-        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
-    try:
-        array = np.asarray(value)
-    except ValueError as e:
-        raise ValueError(f"Can't convert {value!r} to a tensor: its parts have different lengths ({e})") from None
-    if array.dtype == object:
-        raise ValueError(
-            f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
-        )
-    kind = array.dtype.kind
-    if dtype is None:
-        if kind in "US":
-            return _text(value, array)
-        if kind == "u" and isinstance(_first(value), int):
-            raise ValueError("Can't convert Python sequence with out-of-range integer to Tensor.")
-        if kind == "i" and (
-            array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
-        ):
-            return array.astype(np.int32)
-        if kind != "f":
-            return array
-        # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
-        own = getattr(_first(value), "dtype", None)
-        if own is not None and own.kind == "f":
-            return array.astype(own)
-        with np.errstate(all="ignore"):
-            made = array.astype(np.float32)
-        if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
-            raise ValueError(
-                "Can't convert a Python number that float32 cannot hold: say which dtype the tensor is to have, such "
-                "as dtype=gtape.float64"
-            )
-        return made
-    wanted = dtype.kind
-    if wanted == "O" and kind in "US":
-        return _text(value, array)
-    fits = (
-        kind == wanted
-        or array.size == 0
-        or (kind == "b" and wanted in "fciuV")
-        or (wanted in "fcV" and kind in "iuf")
-        or (wanted == "c" and kind in "iufc")
-        or (wanted in "iu" and kind in "iu")
-    )
-    if not fits:
-        raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
-    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
-        return array.astype(dtype)
-
-
-def _first(value: Any) -> Any:
-    """The first leaf of nested lists; of what is an array by itself, the array."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
-
-
-def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Strings as an object array of bytes."""
-    for leaf in np.array(value, dtype=object).flat:
-        if not isinstance(leaf, (str, bytes)):
-            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
-    made = np.empty(array.shape, object)
-    made[...] = np.char.encode(array, "utf-8").astype(object) if array.dtype.kind == "U" else array.astype(object)
-    return made
-
-
 def _has_tensors(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_has_tensors(v) for v in value)
@@ -462,15 +311,15 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         with np.errstate(all="ignore"):
             return born(wrap(np.array(value, dtype=wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None:
-        return born(wrap(np.float32(value) if -3e38 < value < 3e38 else _far(value, np.dtype(np.float32))))
+        return born(wrap(np.float32(value) if -3e38 < value < 3e38 else cast_number(value, np.dtype(np.float32))))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
         return _stacked(value, wanted)
     if wanted is None and dtype_hint is not None:
         try:
-            return born(wrap(_from_python(value, dtypes.np_dtype(dtype_hint))))
+            return born(wrap(array_from_python(value, dtypes.np_dtype(dtype_hint))))
         except TypeError:
             pass
-    return born(wrap(_from_python(value, wanted)))
+    return born(wrap(array_from_python(value, wanted)))
 
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
@@ -572,13 +421,8 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
             with np.errstate(all="ignore"):
                 return wrap(x.astype(dtype))
         if isinstance(x, (list, tuple)) and not _has_tensors(x):
-            return wrap(_from_python(x, dtype))
+            return wrap(array_from_python(x, dtype))
     return convert_to_tensor(x)
-
-
-def _far(x: Any, dtype: np.dtype[Any]) -> Any:
-    with np.errstate(all="ignore"):
-        return np.float64(x).astype(dtype)
 
 
 def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
@@ -590,12 +434,9 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
             t._value, t._aval = float(x), FLOAT64_SCALAR
         else:
             # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
-            t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else _far(x, dtype)
+            t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
             t._aval = make_aval(dtype, ())
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
         return wrap(np.asarray(x).astype(dtype)[()])
     raise TypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
-
-
-import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

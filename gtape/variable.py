@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gtape import dtypes, errors, operators, record
+from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet
-from gtape.tensor import FLOAT64_SCALAR, Aval, Operators, Tensor, as_operand, convert_to_tensor
+from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
 
 __all__ = ["Variable"]

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.aval import make_aval
 from gtape.domains import BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.scalars import exact_rational, template
-from gtape.tensor import make_aval
 from gtape.verify.subjects import asked_by
 
 __all__ = ["Argument", "Setting", "boxed", "settings", "unseen"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.aval import make_aval
 from gtape.forward import jvp_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, cotangents
@@ -24,7 +25,6 @@ from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template
 from gtape.symbolic.worlds import SymPyWorld
-from gtape.tensor import make_aval
 from gtape.verify.proof_cells import boxed, parameters
 from gtape.verify.proof_normal import Zero
 from gtape.verify.proof_rules import FAULTS

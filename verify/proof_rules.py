@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.aval import make_aval
 from gtape.forward import jvp_of
 from gtape.pulls import Pull, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
-from gtape.tensor import make_aval
 from gtape.verify.proof_cells import Argument, Setting, boxed
 
 __all__ = ["Cell", "Identity", "cells", "identities"]

@@ -13,10 +13,10 @@ import pytest
 import sympy as sp
 
 from gtape import catalogue
+from gtape.aval import make_aval
 from gtape.primitive import REGISTRY, _Reads, implicit
 from gtape.pulls import Pull, cotangents
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
-from gtape.tensor import make_aval
 from gtape.verify import proof_normal
 from gtape.verify.proof import prove
 from gtape.verify.proof_cells import Setting, boxed, breakpoints, settings

@@ -1,0 +1,89 @@
+"""What Python's numbers, strings and lists become: NumPy arrays, by TensorFlow's rules for dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+
+__all__ = ["array_from_python", "cast_number"]
+
+_PYTHON_INT32 = range(-(2**31), 2**31)
+
+
+def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """A NumPy array from Python numbers and nests of them, by TensorFlow's rules for dtypes."""
+    if value is None:
+        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+    try:
+        array = np.asarray(value)
+    except ValueError as e:
+        raise ValueError(f"Can't convert {value!r} to a tensor: its parts have different lengths ({e})") from None
+    if array.dtype == object:
+        raise ValueError(
+            f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+        )
+    kind = array.dtype.kind
+    if dtype is None:
+        if kind in "US":
+            return _text(value, array)
+        if kind == "u" and isinstance(_first(value), int):
+            raise ValueError("Can't convert Python sequence with out-of-range integer to Tensor.")
+        if kind == "i" and (
+            array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
+        ):
+            return array.astype(np.int32)
+        if kind != "f":
+            return array
+        # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
+        own = getattr(_first(value), "dtype", None)
+        if own is not None and own.kind == "f":
+            return array.astype(own)
+        with np.errstate(all="ignore"):
+            made = array.astype(np.float32)
+        if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
+            raise ValueError(
+                "Can't convert a Python number that float32 cannot hold: say which dtype the tensor is to have, such "
+                "as dtype=gtape.float64"
+            )
+        return made
+    wanted = dtype.kind
+    if wanted == "O" and kind in "US":
+        return _text(value, array)
+    fits = (
+        kind == wanted
+        or array.size == 0
+        or (kind == "b" and wanted in "fciuV")
+        or (wanted in "fcV" and kind in "iuf")
+        or (wanted == "c" and kind in "iufc")
+        or (wanted in "iu" and kind in "iu")
+    )
+    if not fits:
+        raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
+        return array.astype(dtype)
+
+
+def _first(value: Any) -> Any:
+    """The first leaf of nested lists; of what is an array by itself, the array."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
+
+
+def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Strings as an object array of bytes."""
+    for leaf in np.array(value, dtype=object).flat:
+        if not isinstance(leaf, (str, bytes)):
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
+    made = np.empty(array.shape, object)
+    made[...] = np.char.encode(array, "utf-8").astype(object) if array.dtype.kind == "U" else array.astype(object)
+    return made
+
+
+def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A number in a dtype of floats; beyond its range it becomes infinite, without NumPy's warning."""
+    with np.errstate(all="ignore"):
+        return np.float64(x).astype(dtype)
