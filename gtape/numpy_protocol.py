@@ -7,6 +7,7 @@ works on the values. Anything else raises, rather than leave the tape in silence
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import and_, invert, or_, xor
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,7 @@ _SAME = frozenset({
 })  # fmt: skip
 # No derivative anyway: NumPy works on the values.
 _VALUES_ONLY = frozenset({
-    "bitwise_and", "bitwise_count", "bitwise_or", "bitwise_xor", "gcd", "invert", "isnat", "lcm", "left_shift",
-    "right_shift", "signbit", "nextafter", "spacing",
+    "bitwise_count", "gcd", "isnat", "lcm", "left_shift", "right_shift", "signbit", "nextafter", "spacing",
 })  # fmt: skip
 
 
@@ -75,7 +75,14 @@ def _matmul(x: Any, y: Any) -> Any:
     return resolve("matvec")(x, y) if ranks[1] == 1 else matmul(x, y)
 
 
+def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Of two arguments the tensor comes first: these operators commute, and the tensor's dtype counts."""
+    return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
+
+
 _MADE: dict[str, Callable[..., Any]] = {
+    "bitwise_and": _by_operator(and_), "bitwise_or": _by_operator(or_), "bitwise_xor": _by_operator(xor),
+    "invert": _by_operator(invert),
     "fmax": _fmax, "fmin": _fmin, "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
     "fmod": lambda x, y: resolve("truncatemod")(x, y),
     "deg2rad": lambda x: resolve("multiply")(x, np.pi / 180), "radians": lambda x: resolve("multiply")(x, np.pi / 180),
@@ -122,7 +129,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     Returns
     -------
     Tensor
-        An ndarray where there is no derivative, and where the result is written into `out`.
+        An ndarray where there is no derivative, and where the result is written into `out`. ``array += tensor`` does
+        both: the array is updated, and the name gets a tensor, recorded, as it does in TensorFlow.
 
     Raises
     ------
@@ -132,7 +140,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     name = ufunc.__name__
     out = options.get("out")
     if name in _VALUES_ONLY or (out is not None and not any(is_tensor(o) for o in out)):
-        return getattr(ufunc, method)(*_plain(inputs), **_plain(options))  # an array to write into has left the tape
+        ours = None if name in _VALUES_ONLY else _ufunc_call(name)
+        in_place = method == "__call__" and out is not None and options.keys() == {"out"} and inputs[0] is out[0]
+        made = ours(*inputs) if in_place and ours is not None else None  # before the array changes
+        written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        return written if made is None else made  # an array that is only written into has left the tape
     if method == "__call__":
         ours = _ufunc_call(name)
         if ours is None:

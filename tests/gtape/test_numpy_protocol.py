@@ -169,12 +169,38 @@ def test_writing_into_an_array_leaves_the_tape() -> None:
     out = np.zeros(3)
     assert np.add(tf.constant(V), 1.0, out=out) is out
     np.testing.assert_array_equal(out, V + 1)
-    total = np.zeros(3)
-    total += tf.constant(V)
-    np.testing.assert_array_equal(total, V)
     buffer = np.empty(3)
     buffer[:] = tf.constant(V)
     np.testing.assert_array_equal(buffer, V)
+
+
+@pytest.mark.parametrize("operator", ["iadd", "isub", "imul", "itruediv", "ipow", "imod", "ifloordiv"])
+def test_an_array_changed_in_place_by_a_tensor_is_updated_and_recorded(operator: str) -> None:
+    import operator as operators
+
+    x, out_of_place = tf.constant(V), operator.replace("i", "", 1)
+    array = total = np.array([2.0, 3.0, 5.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        total = getattr(operators, operator)(total, x)
+        expected = getattr(operators, out_of_place)(np.array([2.0, 3.0, 5.0]), x)
+    assert isinstance(total, tf.Tensor)
+    np.testing.assert_array_equal(array, expected)
+    np.testing.assert_array_equal(total, expected)
+    gradient = tape.gradient(expected, x)
+    if gradient is None:  # floordiv
+        assert tape.gradient(total, x) is None
+    else:
+        np.testing.assert_array_equal(tape.gradient(total, x), gradient)
+
+
+def test_bits_of_an_array_and_a_tensor_are_a_tensor() -> None:
+    made = np.array([True, False]) & tf.constant([True, True])
+    assert isinstance(made, tf.Tensor) and made.numpy().tolist() == [True, False]
+    made = np.array([1, 2]) | tf.Variable([4, 4])
+    assert isinstance(made, tf.Tensor) and made.dtype == tf.int32 and made.numpy().tolist() == [5, 6]
+    assert np.bitwise_xor(tf.constant([1, 2]), 3).numpy().tolist() == [2, 1]
+    assert np.invert(tf.constant([True])).numpy().tolist() == [False]
 
 
 def test_arrays_of_numpy_2() -> None:
