@@ -440,3 +440,6 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
         return wrap(np.asarray(x).astype(dtype)[()])
     raise TypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+
+
+import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above
