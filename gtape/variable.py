@@ -14,6 +14,7 @@ from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet
 from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
+from gtape.variable_parts import ChangesInPart, VariableSlice
 
 __all__ = ["Variable"]
 
@@ -23,7 +24,7 @@ _uids = itertools.count()
 SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
 
 
-class Variable(Operators):
+class Variable(ChangesInPart, Operators):
     """A value that ops read and that `assign` replaces.
 
     Parameters
@@ -448,107 +449,6 @@ class Variable(Operators):
         self._update(delta, -1)
         return self if read_value else None
 
-    def _scatter(self, slices: Any, change: Any) -> Variable:
-        from gtape.indexed_slices import IndexedSlices
-
-        if not isinstance(slices, IndexedSlices):
-            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
-        self._touch()
-        values = np.array(self._value)
-        indices = np.asarray(slices.indices._value)
-        if indices.size and (indices.min() < 0 or indices.max() >= values.shape[0]):
-            raise errors.InvalidArgumentError(
-                f"indices of the update reach outside [0, {values.shape[0]}), the rows of {self.name}"
-            )
-        change(values, indices, self._incoming(slices.values)._value)
-        self._put(values)
-        return self
-
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Add IndexedSlices to the rows they name; returns this variable."""
-        return self._scatter(sparse_delta, np.add.at)
-
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Subtract IndexedSlices from the rows they name; returns this variable."""
-        return self._scatter(sparse_delta, np.subtract.at)
-
-    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Multiply the rows that IndexedSlices name by theirs; returns this variable."""
-        return self._scatter(sparse_delta, np.multiply.at)
-
-    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Divide the rows that IndexedSlices name by theirs; returns this variable."""
-        return self._scatter(sparse_delta, np.divide.at)
-
-    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Replace the rows that IndexedSlices name by the greater of both; returns this variable."""
-        return self._scatter(sparse_delta, np.maximum.at)
-
-    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Replace the rows that IndexedSlices name by the less of both; returns this variable."""
-        return self._scatter(sparse_delta, np.minimum.at)
-
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Replace the rows that IndexedSlices name; returns this variable."""
-        return self._scatter(sparse_delta, _put_at)
-
-    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Replace rows in each entry of a batch: the last axis of the indices names rows of its own batch entry."""
-
-        def put(values: Any, indices: Any, new: Any) -> None:
-            depth = indices.ndim - 1
-            values[(*np.indices(indices.shape)[:depth], indices)] = new
-
-        return self._scatter(sparse_delta, put)
-
-    def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Variable:
-        self._touch()
-        values = np.array(self._value)
-        places = np.asarray(convert_to_tensor(indices)._value)
-        depth = places.shape[-1] if places.ndim else 0
-        limits = np.array(values.shape[:depth])
-        if depth > values.ndim or (places < 0).any() or (places >= limits).any():
-            raise errors.InvalidArgumentError(
-                f"indices {places.tolist()} do not name elements of {self.name}, which has shape {self.shape}"
-            )
-        change(values, tuple(np.moveaxis(places, -1, 0)), self._incoming(updates)._value)
-        self._put(values)
-        return self
-
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Add to the elements, or slices, that the last axis of `indices` names; returns this variable."""
-        return self._scatter_nd(indices, updates, np.add.at)
-
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Subtract from the elements, or slices, that the last axis of `indices` names; returns this variable."""
-        return self._scatter_nd(indices, updates, np.subtract.at)
-
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Replace the elements, or slices, that the last axis of `indices` names; returns this variable."""
-        return self._scatter_nd(indices, updates, _put_at)
-
-    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Replace the elements, or slices, that `indices` names by the greater of both; returns this variable."""
-        return self._scatter_nd(indices, updates, np.maximum.at)
-
-    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Replace the elements, or slices, that `indices` names by the less of both; returns this variable."""
-        return self._scatter_nd(indices, updates, np.minimum.at)
-
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements, or slices, that the last axis of `indices` names."""
-        from gtape.catalogue import resolve
-
-        taken: Tensor = resolve("gather_nd")(self, indices)
-        return taken
-
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
-        """The rows that `indices` names."""
-        from gtape.catalogue import resolve
-
-        taken: Tensor = resolve("gather")(self, indices)
-        return taken
-
     def __copy__(self) -> Variable:
         return self  # the state is shared, as by any shallow copy
 
@@ -560,59 +460,6 @@ class Variable(Operators):
 
     def __reduce__(self) -> Any:
         return (Variable, (self.numpy(), self._trainable, None, self._name))
-
-
-def _put_at(values: Any, places: Any, new: Any) -> None:
-    values[places] = new
-
-
-class VariableSlice(Tensor):
-    """What indexing a variable gives: a tensor through which that part of the variable can be assigned."""
-
-    __slots__ = ("_key", "_variable")
-
-    _variable: Variable
-    _key: Any
-    _is_gtape_tensor = True
-
-    def _as_tensor(self) -> Tensor:
-        """As an operand: the generated functions take exact tensors only."""
-        t = Tensor()
-        t._value, t._aval, t._record = self._value, self._aval, self._record
-        return t
-
-    def _change(self, value: Any, how: Any) -> Variable:
-        from gtape.ops.indexing import getitem
-
-        v = self._variable
-        v._touch()
-        values = np.array(v._value)
-        # Which elements the key names, by its own rules: the same key on their running numbers.
-        numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
-        places = np.asarray(getitem(numbers, self._key)._value)
-        new = v._incoming(value)._value
-        try:
-            new = np.broadcast_to(new, places.shape)
-        except ValueError:
-            raise errors.InvalidArgumentError(
-                f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
-            ) from None
-        flat = values.reshape(-1)
-        flat[places] = how(flat[places], new)
-        v._put(values)
-        return v
-
-    def assign(self, value: Any) -> Variable:
-        """Replace this part of the variable, which is returned; the value is broadcast to it."""
-        return self._change(value, lambda old, new: new)
-
-    def assign_add(self, value: Any) -> Variable:
-        """Add to this part of the variable, which is returned; the value is broadcast to it."""
-        return self._change(value, np.add)
-
-    def assign_sub(self, value: Any) -> Variable:
-        """Subtract from this part of the variable, which is returned; the value is broadcast to it."""
-        return self._change(value, np.subtract)
 
 
 operators.install(Variable)
