@@ -23,7 +23,8 @@ newaxis = None
 
 if TYPE_CHECKING:
     from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
-    from gtape.control import custom_gradient, grad_pass_through, recompute_grad, stop_gradient
+    from gtape.control import grad_pass_through, recompute_grad, stop_gradient
+    from gtape.custom import custom_gradient
     from gtape.distribution import VariableAggregation, VariableSynchronization
     from gtape.dtypes import *  # noqa: F403
     from gtape.dtypes import DType, as_dtype

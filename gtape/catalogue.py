@@ -12,6 +12,7 @@ __all__ = ["MODULES", "find", "names_in", "names_of", "resolve"]
 # The ops modules, and the namespaces (besides the top level) in which their names appear.
 MODULES: dict[str, tuple[str, ...]] = {
     "gtape.control": (),
+    "gtape.custom": (),
     "gtape.ops.arithmetic": ("math",),
     "gtape.ops.comparison": ("math",),
     "gtape.ops.selection": ("math", "nn"),

@@ -519,7 +519,7 @@ class GradientTape:
 
             check_gradient(session, targets, start, sources, results, strict=mode == "strict")
         if stack.trace:
-            from gtape.control import mark_gradients
+            from gtape.origins import mark_gradients
 
             results = mark_gradients(session, start, sources, results)
         return results
