@@ -103,9 +103,10 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return prim.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
     wide = np.dtype(dtype).itemsize == 4 and prim.name in _WIDE
     if wide:  # computed in float64, rounded once
-        inner = local_error(prim, values, y, params, np.dtype(np.float64))
-        if isinstance(y, tuple):
+        if isinstance(y, tuple):  # how close eigenvalues are, only the wide ones tell
+            inner = local_error(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
+        inner = local_error(prim, values, y, params, np.dtype(np.float64))
         return inner + 0.51 * spacing(y, dtype)
     n = max([max(v.shape, default=1) for v in values if _is_float(v)], default=1)
     if isinstance(y, tuple) and prim.name not in _STABLE:
@@ -136,6 +137,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
 
 
 _FEW = 8
+_FAR = 1 / 16
 
 
 def _plus(a: Any, b: Any) -> Any:
@@ -152,8 +154,21 @@ def _carried(prim: Primitive, moves: list[Any], values: list[Any], y: Any, param
     if isinstance(y, tuple):  # all outputs in one row, and apart again
         flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
         cuts = np.cumsum([v.size for v in y])[:-1]
-        return tuple([e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)])
+        parts = [e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)]
+        return tuple([_bent(e, v, 1 + (prim.name in _IN_PARTS)) for e, v in zip(parts, y, strict=True)])
     return _carried_to(prim, moves, values, y, params, np.shape(y))
+
+
+def _bent(e: Any, v: Any, axes: int) -> Any:
+    """What a column moves in truth where the first order says `e`: its square counts, too, and a column that would go
+    as far as its own size is not determined at all, as the vectors of eigenvalues that are so close are not."""
+    if v.ndim < 2:
+        return e
+    over = tuple(range(max(v.ndim - axes - 1, 0), v.ndim - 1))
+    size = np.abs(v).max(axis=over, keepdims=True, initial=0.0)
+    with np.errstate(all="ignore"):
+        part = np.max(e, axis=over, keepdims=True, initial=0.0) / size
+    return np.where(part <= _FAR, e + 4 * size * part * part, 2 * size)
 
 
 def _carried_to(
@@ -164,9 +179,9 @@ def _carried_to(
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
         if moved is None:
             return np.zeros(shape)
-        if isinstance(y, tuple):  # what has no derivative (vectors of equal eigenvalues) gets no room by it
+        if isinstance(y, tuple):
             row = widest(np.concatenate([np.ravel(m) for m in moved]))
-            return np.nan_to_num(row, posinf=0.0, neginf=0.0)
+            return np.where(np.isfinite(row), row, np.inf)
         return np.nan_to_num(widest(moved))
 
     sizes = [0 if m is None else np.size(m) for m in moves]
@@ -459,10 +474,12 @@ class NoiseWorld:
         self._dtype = np.dtype(dtype)
         self._bounds: list[Any] = []
         self._next: Any = None
+        self._factor = 1.0
 
-    def again(self) -> None:
-        """Start a run that moves every result."""
+    def again(self, factor: float = 1.0) -> None:
+        """Start a run that moves every result, by so much of the usual noise."""
         self._next = iter(self._bounds)
+        self._factor = factor
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:
@@ -514,11 +531,12 @@ class NoiseWorld:
             return y
         if isinstance(y, tuple):
             bounds = next(self._next)
-            return tuple([v + self._rng.uniform(-1.0, 1.0, v.shape) * b for v, b in zip(y, bounds, strict=True)])
+            f = self._factor
+            return tuple([v + self._rng.uniform(-f, f, v.shape) * b for v, b in zip(y, bounds, strict=True)])
         noise = self._rng.uniform(-1.0, 1.0, size=np.shape(y))
         if _is_complex(y):
             noise = noise + 1j * self._rng.uniform(-1.0, 1.0, size=np.shape(y))
-        return y + noise * next(self._next)
+        return y + noise * (self._factor * next(self._next))
 
     def lift(self, x: Any) -> Any:
         """Recorded values as float64, or complex128."""

@@ -18,6 +18,9 @@ __all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient"]
 SPREADS = 16.0
 # By chance all of a few runs may stay close to the plain one. A number that lies outside what they say meets many.
 RUNS, MANY_RUNS = 5, 40
+# A quotient by a difference that noise of the usual size carries far beyond itself shows too little of it: then less
+# noise, down to that of rounding itself.
+_FAINTER = (2.0**-5, 2.0**-10)
 
 
 def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs_made: int = RUNS) -> list[Any]:
@@ -28,15 +31,18 @@ def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs_made:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
     ]
     dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
-    runs: list[list[Any]] = []
     world = NoiseWorld(np.random.default_rng(7), dtype)
-    for _ in range(runs_made + 1):
-        runs.append(noisy_gradient(program, seeds, world))
-        world.again()
-    bounds = []
-    for s in range(len(program.sources)):
-        base = runs[0][s]
-        bounds.append(None if base is None else SPREADS * spread_of([r[s] for r in runs[1:]], base))
+    base = noisy_gradient(program, seeds, world)
+    bounds: list[Any] = [None] * len(base)
+    for factor in (1.0, *_FAINTER) if runs_made >= MANY_RUNS else (1.0,):
+        runs = []
+        for _ in range(runs_made if factor == 1 else RUNS):
+            world.again(factor)
+            runs.append(noisy_gradient(program, seeds, world))
+        for s, plain in enumerate(base):
+            if plain is not None:
+                found = SPREADS * spread_of([r[s] for r in runs], plain) / factor
+                bounds[s] = found if bounds[s] is None else np.maximum(bounds[s], found)
     return bounds
 
 

@@ -83,17 +83,22 @@ def _sums(xp: Any, w: Any) -> Any:
     return _columns(xp, w) + _rows(xp, w) + _diagonal(xp, xp.ones_like(w))
 
 
+def _swirl(xp: Any, v: Any, g: Any) -> Any:
+    """How a function changes when the columns of `v` turn into each other: exactly 0 where it is the same in any basis
+    of what they span, so that it may be divided by no difference at all."""
+    turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
+    return turned - xp.swap_last(turned)
+
+
 # ---------------------------------------------------------------------------------------------- eigenvalues
 
 
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     gw, gv = g
     w, v = y
-    turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), gv))
-    inner = xp.safe_quotient(turned, _gaps(xp, w)) + _diagonal(xp, gw)
-    whole = xp.matmul(xp.matmul(v, inner), xp.swap_last(v))
+    inner = xp.safe_quotient(_swirl(xp, v, gv), _gaps(xp, w)) + 2 * _diagonal(xp, gw)
     # Only the lower triangle is read: an element there stands for two.
-    return xp.half_tril(whole + xp.swap_last(whole))
+    return xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v)))
 
 
 def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
@@ -127,10 +132,9 @@ def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     gs, gu, gv = g
     s, u, v = y
-    left, right = xp.matmul(xp.swap_last(u), gu), xp.matmul(xp.swap_last(v), gv)
-    even = xp.safe_quotient(xp.off_diagonal(left + right), _gaps(xp, s))
-    odd = xp.safe_quotient(xp.off_diagonal(left - right), _sums(xp, s))
-    inner = _diagonal(xp, gs) + (even + xp.swap_last(even) + odd - xp.swap_last(odd)) / 2
+    left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
+    even, odd = xp.safe_quotient(left + right, _gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
+    inner = _diagonal(xp, gs) + (even + odd) / 2
     made = xp.matmul(xp.matmul(u, inner), xp.swap_last(v))
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, acb_mat, arb
 
 from gtape.symbolic.balls import to_float
 from gtape.symbolic.implicit import note_degenerate, solve_equations
@@ -31,16 +31,12 @@ def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     a = _times(a, -power)
     rough = to_float(_value(W, a))
     w, v = _eig_kernel(rough)
+    if n and _least_gap(w) < _CLOSE:
+        w, v = _beyond_floats(W, a)
     if like_v is not None:  # the recorded order, signs and phases
-        values, wanted = w[0] + 1j * w[1], (like_w[0] + 1j * like_w[1]) * 2.0**-power
-        order = []
-        for target in wanted:
-            left = [j for j in range(n) if j not in order]
-            order.append(min(left, key=lambda j: abs(values[j] - target)))
+        order = _order(w, v, like_w * 2.0**-power, like_v)
         w, v = w[:, order], v[:, :, order]
-    values = w[0] + 1j * w[1]
-    gaps = np.abs(values[:, None] - values[None, :]) + np.where(np.eye(n, dtype=bool), np.inf, 0.0)
-    if n and gaps.min() < TOGETHER**2:
+    if n and _least_gap(w) < TOGETHER**2:
         note_degenerate("some eigenvalues are equal")
         raise ArithmeticError("eigenvalues are too close")
     rows = pivots(v if like_v is None else like_v)
@@ -48,6 +44,45 @@ def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     for j in range(n):
         out_w[:, j], out_v[:, :, j] = _pair(W, a, rough, w[:, j], v[:, :, j], int(rows[j]))
     return _times(out_w, power), out_v
+
+
+_CLOSE = 2.0**-16  # eigenvalues closer than this, and their vectors, are first found with more digits than floats have
+
+
+def _least_gap(w: Any) -> float:
+    values = w[0] + 1j * w[1]
+    gaps = np.abs(values[:, None] - values[None, :]) + np.where(np.eye(len(values), dtype=bool), np.inf, 0.0)
+    return float(gaps.min())
+
+
+def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
+    """Eigenvalues and vectors, rounded from some at the precision in force."""
+    n = a.shape[-1]
+    real, imag = (_value(W, p).ravel().tolist() for p in a)
+    w, v = acb_mat(n, n, [acb(p, q) for p, q in zip(real, imag, strict=True)]).eig(right=True, algorithm="approx")
+    vectors = np.empty((2, n, n))
+    for j in range(n):
+        column = [v[i, j] for i in range(n)]
+        largest = max(column, key=lambda e: float(abs(e)))
+        for i, e in enumerate(column):
+            vectors[0, i, j], vectors[1, i, j] = float((e / largest).real), float((e / largest).imag)
+    return np.array([[float(e.real) for e in w], [float(e.imag) for e in w]]), vectors
+
+
+def _order(w: Any, v: Any, like_w: Any, like_v: Any) -> list[int]:
+    """Which eigenvalue is which of the recorded ones; vectors tell those apart that were rounded to one number."""
+    values, wanted = w[0] + 1j * w[1], like_w[0] + 1j * like_w[1]
+    found, recorded = (p[0] + 1j * p[1] for p in (v, like_v))
+    size = np.linalg.norm(found, axis=0)[:, None] * np.linalg.norm(recorded, axis=0)
+    apart = np.sqrt(np.maximum(1 - (np.abs(found.conj().T @ recorded) / size) ** 2, 0.0))
+    apart = apart * _SAME + np.abs(values[:, None] - wanted)
+    order: list[int] = []
+    for k in range(len(values)):
+        order.append(min((j for j in range(len(values)) if j not in order), key=lambda j: float(apart[j, k])))
+    return order
+
+
+_SAME = 2.0**-20  # how far a recorded eigenvalue may be off, in units of the largest element
 
 
 def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, Any]:

@@ -149,10 +149,13 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
         if _all_equal(_value(W, rest)):
             note_degenerate(EQUAL)
             turn = another_basis(len(group))
-            if turn is not None:
+            alike = [mean] * len(group)
+            if turn is not None:  # then what moves each of its vectors, whose sum alone is determined
                 q = _product(W, q, turn)
+                if getattr(W, "k", 0):
+                    alike = list(np.diagonal(_product(W, turn.T, small, turn)))
             for j, i in enumerate(group):
-                values[i], vectors[i] = mean, q[:, j]
+                values[i], vectors[i] = alike[j], q[:, j]
             continue
         if depth > DEEPEST:
             raise ArithmeticError("eigenvalues are too close")
@@ -418,8 +421,11 @@ array("off_diagonal", _off_diagonal)
 
 def _safe_quotient(W: Any, x: Any, d: Any) -> Any:
     def one(p: Any, q: Any) -> Any:
-        if not isinstance(p, Jet) and p == 0:  # a constant zero: then q may be zero, too
-            return W.exact(0)
+        if not isinstance(p, Jet):
+            if p == 0:  # a constant zero: then q may be zero, too
+                return W.exact(0)
+            if isinstance(q, arb) and q.contains(0) and balls.equal(q, arb(0)) and balls.equal(arb(p), arb(0)):
+                return W.exact(0)
         return (W.exact(p) if isinstance(p, int) else p) / q
 
     return np.frompyfunc(one, 2, 1)(objects(x), objects(d))
