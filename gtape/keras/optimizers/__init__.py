@@ -54,7 +54,12 @@ def get(identifier: Any) -> Optimizer:
 
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
     """An optimizer's class and settings as a dict; its state is not in it."""
-    return {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
+    return {
+        "module": "keras.optimizers",
+        "class_name": type(optimizer).__name__,
+        "config": optimizer.get_config(),
+        "registered_name": None,
+    }
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:

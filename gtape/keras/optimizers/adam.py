@@ -132,7 +132,7 @@ class AdamW(Adam):
     array([0.75], dtype=float32)
     """
 
-    default_name = "adamw"
+    default_name = "adam_w"
 
     def __init__(
         self,

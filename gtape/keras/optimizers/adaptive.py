@@ -53,7 +53,7 @@ class RMSprop(Optimizer):
     """
 
     options = ("rho", "momentum", "epsilon", "centered")
-    default_name = "rmsprop"
+    default_name = "rm_sprop"
 
     def __init__(
         self,

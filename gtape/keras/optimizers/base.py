@@ -1,4 +1,4 @@
-"""What all optimizers share: ways in, learning rate, clipping, decay, and the arrays kept for each variable.
+"""What all optimizers share: ways in, learning rate, clipping, decay, accumulation.
 
 Updates are plain NumPy: a variable's state blocks gradients, so there is nothing to record.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from gtape import nest
 from gtape.errors import InvalidArgumentError
-from gtape.keras.optimizers import schedules
-from gtape.keras.optimizers.clipping import clip, is_sparse
-from gtape.keras.optimizers.schedules import LearningRateSchedule
+from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
+from gtape.keras.optimizers.settings import Settings
+from gtape.keras.optimizers.state import check_variable
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
@@ -24,29 +24,13 @@ from gtape.variable import Variable
 __all__ = ["Optimizer"]
 
 
-def _check_variable(v: Any) -> None:
-    if not callable(getattr(v, "assign_sub", None)):
-        raise TypeError(f"an optimizer updates variables, not {type(v).__name__}: make it a gtape.Variable")
-
-
-def _takes_an_argument(f: Callable[..., Any]) -> bool:
-    import inspect
-
-    try:
-        inspect.signature(f).bind(0)
-    except TypeError:
-        return False
-    return True
-
-
 _ONE = wrap(np.int64(1))
 
 
-class Optimizer:
+class Optimizer(Settings):
     """Base class: everything but the formula of the update.
 
-    A subclass says which slots (arrays that live as long as their variable) it keeps in `slots`, and writes `update`.
-    One optimizer may serve variables that come and go: slots are made when a variable is first seen.
+    An optimizer of your own writes `update_step`, and makes the variables it needs in `build`, as in Keras.
 
     Parameters
     ----------
@@ -62,6 +46,10 @@ class Optimizer:
         How slowly the averages follow, in [0, 1].
     ema_overwrite_frequency : int, optional
         After so many steps, again and again, the averages replace the variables.
+    loss_scale_factor : float, optional
+        Gradients are divided by it, since the loss was multiplied by it: see `scale_loss`.
+    gradient_accumulation_steps : int, optional
+        So many gradients, 2 or more, are gathered for one update with their mean.
     name : str, optional
         By default the class's name.
 
@@ -70,191 +58,24 @@ class Optimizer:
     ValueError
         For a learning rate that is neither a number nor callable, a limit that is not positive, several limits, or
         an unknown argument.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Signs(tf.keras.optimizers.Optimizer):
+    ...     def build(self, variables):
+    ...         super().build(variables)
+    ...         self.sums = [self.add_variable_from_reference(v, name="sum") for v in variables]
+    ...     def update_step(self, gradient, variable, learning_rate):
+    ...         self.assign_add(self.sums[self._get_variable_index(variable)], gradient)
+    ...         self.assign_sub(variable, learning_rate * tf.sign(gradient))
+    >>> v = tf.Variable([1.0, 2.0])
+    >>> optimizer = Signs(learning_rate=0.5)
+    >>> int(optimizer.apply_gradients([(tf.constant([3.0, -4.0]), v)]))
+    1
+    >>> v.numpy(), optimizer.sums[0].numpy()
+    (array([0.5, 2.5], dtype=float32), array([ 3., -4.], dtype=float32))
     """
-
-    slots: tuple[str, ...] = ()
-    # What `get_config` reads and the constructor takes, besides what all optimizers have.
-    options: tuple[str, ...] = ()
-    default_name: str | None = None
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        *,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        use_ema: bool = False,
-        ema_momentum: float = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        name: str | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown:
-            raise ValueError(f"Argument(s) not recognized: {unknown}. {type(self).__name__} has no such option")
-        limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
-        given = [k for k, limit in limits.items() if limit is not None]
-        if len(given) > 1:
-            raise ValueError(f"Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set, not {given}")
-        for k in given:
-            limit = limits[k]
-            if limit is not None and not limit > 0:
-                raise ValueError(f"`{k}` must be positive, got {limit}")
-        if not 0 <= ema_momentum <= 1:
-            raise ValueError(f"`ema_momentum` must be in the range [0, 1], got {ema_momentum}")
-        every = ema_overwrite_frequency
-        if every is not None and (not isinstance(every, int) or every < 1):
-            raise ValueError(f"`ema_overwrite_frequency` must be an integer >= 1 or None, got {every!r}")
-        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = bool(use_ema), float(ema_momentum), every
-        self.name = name or self.default_name or type(self).__name__
-        self.weight_decay = weight_decay
-        self.clipnorm, self.global_clipnorm, self.clipvalue = clipnorm, global_clipnorm, clipvalue
-        self.iterations = Variable(0, trainable=False, dtype="int64", name="iteration")
-        self._learning_rate: Any = None
-        self._exact_rate: float | None = None
-        self.learning_rate = learning_rate
-        # By identity, because variables are not hashable; the weak reference takes an entry out when its variable dies.
-        self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
-        self._built: list[weakref.ref[Any]] = []
-        self._undecayed: list[weakref.ref[Any]] = []
-        self._undecayed_names: tuple[str, ...] = ()
-
-    # -------------------------------------------------------------------------------------- settings
-
-    @property
-    def learning_rate(self) -> Any:
-        """The learning rate: a float32 variable, or what a schedule says for the next step. May be set to either."""
-        rate = self._learning_rate
-        return rate if isinstance(rate, Variable) else wrap(np.float32(self._rate()))
-
-    @learning_rate.setter
-    def learning_rate(self, value: Any) -> None:
-        if callable(value) and not isinstance(value, (Tensor, Variable)):
-            self._learning_rate = value
-            self._wants_step = _takes_an_argument(value)
-            return
-        if isinstance(self._learning_rate, LearningRateSchedule):
-            raise TypeError(
-                "This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor "
-                "argument, hence its learning rate is not settable to a number; set another schedule, or create the "
-                "optimizer with a float"
-            )
-        try:
-            rate = float(value)
-        except (TypeError, ValueError):
-            raise ValueError(
-                "Argument `learning_rate` should be a float or a callable that takes the number of steps done and "
-                f"returns the rate. Received instead: learning_rate={value!r}"
-            ) from None
-        if isinstance(self._learning_rate, Variable):
-            self._learning_rate.assign(np.float32(rate))
-        else:
-            self._learning_rate = Variable(np.float32(rate), trainable=False, name="learning_rate")
-        self._exact_rate = rate
-
-    def _rate(self) -> float:
-        rate = self._learning_rate
-        if isinstance(rate, LearningRateSchedule):
-            return rate.exact(int(self.iterations.numpy()))
-        if not isinstance(rate, Variable):
-            return float(rate(self.iterations.numpy()) if self._wants_step else rate())
-        shown = rate.numpy()
-        # The variable is float32, as in Keras; a float64 model still gets all digits of the rate that was asked for.
-        if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
-            return self._exact_rate
-        return float(shown)
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings, as a dict that `from_config` takes.
-
-        Examples
-        --------
-        >>> import gtape as tf
-        >>> config = tf.keras.optimizers.SGD(0.1, momentum=0.9).get_config()
-        >>> config["learning_rate"], config["momentum"]
-        (0.1, 0.9)
-        """
-        rate: Any = self._learning_rate
-        if isinstance(rate, Variable):
-            rate = self._rate()
-        elif isinstance(rate, LearningRateSchedule):
-            rate = {"class_name": type(rate).__name__, "config": rate.get_config()}
-        common = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "ema_momentum")
-        kept = {k: getattr(self, k) for k in (*common, "ema_overwrite_frequency", *self.options)}
-        return {"name": self.name, "learning_rate": rate, **kept}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """An optimizer of this class from what `get_config` gave; it starts without state."""
-        settings = dict(config)
-        rate = settings.get("learning_rate")
-        if isinstance(rate, dict):
-            settings["learning_rate"] = schedules.deserialize(rate)
-        return cls(**settings)
-
-    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Iterable[str] | None = None) -> None:
-        """Leave variables out of the weight decay.
-
-        Parameters
-        ----------
-        var_list : list of Variable, optional
-            The variables themselves.
-        var_names : list of str, optional
-            Parts of names: a variable whose name contains one of them is left out.
-        """
-        self._undecayed = [weakref.ref(v) for v in nest.flatten(var_list or [])]
-        self._undecayed_names = tuple(var_names or ())
-
-    def _decays(self, v: Any) -> bool:
-        left_out = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)
-        return not left_out
-
-    # -------------------------------------------------------------------------------------- state
-
-    def build(self, var_list: Any) -> None:
-        """Make the slots of variables beforehand, and remember the variables for `apply` without a list.
-
-        Parameters
-        ----------
-        var_list : structure of Variable
-            The variables.
-        """
-        variables = nest.flatten(var_list)
-        for v in variables:
-            _check_variable(v)
-            self._slots_of(v)
-        self._built = [weakref.ref(v) for v in variables]
-
-    def _slots_of(self, v: Any) -> dict[str, Variable]:
-        key = id(v)
-        entry = self._state.get(key)
-        if entry is None:
-            name = v.name.partition(":")[0]
-            wanted = (*self.slots, "average") if self.use_ema else self.slots
-            made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in wanted}
-            state = self._state
-            seen = int(self.iterations.numpy())
-            entry = self._state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), made, seen)
-        return entry[1]
-
-    def age(self, v: Any) -> int:
-        """How many steps there were since variable `v` was first seen, counting the one that is being taken."""
-        return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
-
-    def initial(self, v: Any, slot: str) -> Any:
-        """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
-        return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
-
-    @property
-    def variables(self) -> list[Variable]:
-        """The optimizer's own variables: steps done, learning rate, slots."""
-        rate = [self._learning_rate] if isinstance(self._learning_rate, Variable) else []
-        return [
-            self.iterations,
-            *rate,
-            *(slot for _, slots, _ in list(self._state.values()) for slot in slots.values()),
-        ]
 
     # -------------------------------------------------------------------------------------- steps
 
@@ -279,7 +100,7 @@ class Optimizer:
         Returns
         -------
         Variable
-            `iterations`, the number of steps done.
+            `iterations`, the number of updates done.
 
         Raises
         ------
@@ -303,12 +124,17 @@ class Optimizer:
             with tape:
                 if not callable(var_list):
                     tape.watch(var_list)
-                loss = loss()
+                loss = self.scale_loss(loss())
         elif tape is None:
             raise ValueError("`tape` is required when a `Tensor` loss is passed: the tape that recorded it")
+        elif self.loss_scale_factor is not None:
+            seeds = nest.map_structure(_ones_like, loss) if grad_loss is None else grad_loss
+            grad_loss = nest.map_structure(self.scale_loss, seeds)
         if callable(var_list):
             var_list = var_list()
         variables = nest.flatten(var_list)
+        if not self.built and type(self).update is Optimizer.update:
+            self.build(variables)
         self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, whatever came before
         return self.iterations
 
@@ -325,7 +151,7 @@ class Optimizer:
         Returns
         -------
         Variable
-            `iterations`, the number of steps done.
+            `iterations`, the number of updates done.
 
         Raises
         ------
@@ -375,10 +201,34 @@ class Optimizer:
             self._know(variables)
         self._step(gradients, variables)
 
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss times `loss_scale_factor`, where there is one: what to differentiate, so that nothing underflows.
+
+        `minimize` does it by itself; before `apply_gradients` it is yours to do.
+
+        Parameters
+        ----------
+        loss : tensor or number
+
+        Returns
+        -------
+        tensor or number
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> tf.keras.optimizers.SGD(loss_scale_factor=4.0).scale_loss(2.0)
+        8.0
+        """
+        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+
     def _know(self, variables: list[Any]) -> None:
         for v in variables:
-            _check_variable(v)
-        known = {id(v) for v in [ref() for ref in self._built] if v is not None}
+            check_variable(v)
+        if not self.built:
+            self.build(variables)
+            return
+        known = self._known()
         unknown = [v for v in variables if id(v) not in known]
         if not unknown:
             return
@@ -399,20 +249,44 @@ class Optimizer:
         pairs = self._pairs_with_gradient(gradients, variables)
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
         with np.errstate(all="ignore"):
-            pairs = clip(pairs, self.clipvalue, self.clipnorm, self.global_clipnorm)
-            rate = self._rate()
-            if self.weight_decay:
-                for v in (v for _, v in pairs if self._decays(v)):
-                    value = v.numpy()
-                    v.assign(wrap(value - value * v.dtype.as_numpy_dtype(self.weight_decay * rate)))
-            for g, v in pairs:
-                self.update(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
+            if self.loss_scale_factor is not None:
+                pairs = [(divided(g, self.loss_scale_factor), v) for g, v in pairs]
+            if self.gradient_accumulation_steps:
+                self._gather(pairs)
+            else:
+                self._update(pairs)
             if self.use_ema:
                 self._average([v for _, v in pairs])
         for _, v in pairs:
             if v.constraint is not None:
                 v.assign(v.constraint(v))
-        self.iterations.assign_add(_ONE)
+        self._calls.assign_add(_ONE)
+
+    def _gather(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Add gradients to those that wait; when enough have come, update with their mean."""
+        every = self.gradient_accumulation_steps
+        assert every is not None
+        slots = [self._slots_of(v)["gradient_accumulator"] for _, v in pairs]
+        sums = [slot.numpy() + dense(g, v) for slot, (g, v) in zip(slots, pairs, strict=True)]
+        full = (int(self._calls.numpy()) + 1) % every == 0
+        for slot, total in zip(slots, sums, strict=True):
+            slot.assign(wrap(np.zeros_like(total) if full else total))
+        if full:
+            self._update([(divided(total, every), v) for total, (_, v) in zip(sums, pairs, strict=True)])
+
+    def _update(self, pairs: list[tuple[Any, Any]]) -> None:
+        pairs = clip(pairs, self.clipvalue, self.clipnorm, self.global_clipnorm)
+        rate = self._rate()
+        if self.weight_decay:
+            for v in (v for _, v in pairs if self._decays(v)):
+                value = v.numpy()
+                v.assign(wrap(value - value * v.dtype.as_numpy_dtype(self.weight_decay * rate)))
+        own = type(self).update_step is Optimizer.update_step
+        for g, v in pairs:
+            if own:
+                self.update(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
+            else:
+                self.update_step(g if is_sparse(g) else wrap(g), v, wrap(v.dtype.as_numpy_dtype(rate)))
 
     def _average(self, variables: Sequence[Any]) -> None:
         for v in variables:
@@ -453,7 +327,7 @@ class Optimizer:
         pairs = []
         missing = []
         for g, v in zip(gradients, variables, strict=True):
-            _check_variable(v)
+            check_variable(v)
             if g is None:
                 missing.append(v.name)
                 continue
@@ -478,8 +352,21 @@ class Optimizer:
             )
         return pairs
 
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Change one variable along its gradient: what an optimizer of your own writes.
+
+        Parameters
+        ----------
+        gradient : Tensor or IndexedSlices
+        variable : Variable
+        learning_rate : Tensor
+            A scalar of the variable's dtype.
+        """
+        g = gradient if is_sparse(gradient) else np.asarray(gradient)
+        self.update(variable, g, variable.dtype.as_numpy_dtype(learning_rate), self._slots_of(variable))
+
     def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
-        """Change one variable along its gradient.
+        """The formula, in arrays: what gtape's own optimizers write.
 
         Parameters
         ----------
@@ -492,4 +379,11 @@ class Optimizer:
         slots : dict of Variable
             What `slots` names, for this variable.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how it updates a variable")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how it updates a variable: write update_step(gradient, variable, "
+            "learning_rate)"
+        )
+
+
+def _ones_like(x: Any) -> Any:
+    return wrap(np.ones(tuple(x.shape), x.dtype.as_numpy_dtype))

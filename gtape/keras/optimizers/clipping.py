@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["clip", "dense", "is_sparse", "norm_of", "rows"]
+__all__ = ["clip", "dense", "divided", "is_sparse", "norm_of", "rows"]
 
 
 def norm_of(arrays: Iterable[Any]) -> float:
@@ -40,6 +40,14 @@ def dense(g: Any, v: Any) -> Any:
     whole = np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
     np.add.at(whole, indices, values)
     return whole
+
+
+def divided(g: Any, number: float) -> Any:
+    """A gradient, dense or in rows, divided by a number."""
+    if not is_sparse(g):
+        return g / g.dtype.type(number)
+    values, indices = rows(g)
+    return type(g)(values / values.dtype.type(number), indices, g.dense_shape)
 
 
 def clip(

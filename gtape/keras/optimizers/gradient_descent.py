@@ -47,7 +47,7 @@ class SGD(Optimizer):
 
     slots: tuple[str, ...] = ("momentum",)
     options = ("momentum", "nesterov")
-    default_name = "SGD"
+    default_name = "sgd"
 
     def __init__(
         self,

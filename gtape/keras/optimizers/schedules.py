@@ -402,7 +402,12 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     >>> schedules.serialize(schedules.ExponentialDecay(1.0, 10, 0.5))["class_name"]
     'ExponentialDecay'
     """
-    return {"class_name": type(learning_rate_schedule).__name__, "config": learning_rate_schedule.get_config()}
+    return {
+        "module": "keras.optimizers.schedules",
+        "class_name": type(learning_rate_schedule).__name__,
+        "config": learning_rate_schedule.get_config(),
+        "registered_name": None,
+    }
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:

@@ -1,0 +1,182 @@
+"""What an optimizer can be told: learning rate, limits, decay, averages, accumulation; as arguments and as a dict."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from gtape import nest
+from gtape.keras.optimizers import schedules
+from gtape.keras.optimizers.schedules import LearningRateSchedule
+from gtape.keras.optimizers.state import State
+from gtape.tensor import Tensor, wrap
+from gtape.variable import Variable
+
+__all__ = ["Settings"]
+
+
+def _takes_an_argument(f: Callable[..., Any]) -> bool:
+    import inspect
+
+    try:
+        inspect.signature(f).bind(0)
+    except TypeError:
+        return False
+    return True
+
+
+# What `get_config` of every optimizer holds, besides its name and learning rate.
+_COMMON = (
+    "weight_decay", "clipnorm", "global_clipnorm", "clipvalue", "use_ema", "ema_momentum", "ema_overwrite_frequency",
+    "loss_scale_factor", "gradient_accumulation_steps",
+)  # fmt: skip
+
+
+class Settings(State):
+    """The part of an optimizer that holds its settings; see `Optimizer` for what they mean."""
+
+    # What `get_config` reads and the constructor takes, besides what all optimizers have.
+    options: tuple[str, ...] = ()
+    default_name: str | None = None
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        *,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise ValueError(f"Argument(s) not recognized: {unknown}. {type(self).__name__} has no such option")
+        limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
+        given = [k for k, limit in limits.items() if limit is not None]
+        if len(given) > 1:
+            raise ValueError(f"Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set, not {given}")
+        for k in given:
+            limit = limits[k]
+            if limit is not None and not limit > 0:
+                raise ValueError(f"`{k}` must be positive, got {limit}")
+        if not 0 <= ema_momentum <= 1:
+            raise ValueError(f"`ema_momentum` must be in the range [0, 1], got {ema_momentum}")
+        every = ema_overwrite_frequency
+        if every is not None and (not isinstance(every, int) or every < 1):
+            raise ValueError(f"`ema_overwrite_frequency` must be an integer >= 1 or None, got {every!r}")
+        gathered = gradient_accumulation_steps
+        if gathered is not None and (not isinstance(gathered, int) or gathered < 2):
+            raise ValueError(
+                f"`gradient_accumulation_steps` must be an integer >= 2. Received: {gathered!r}; without it, each "
+                "gradient makes an update"
+            )
+        if loss_scale_factor is not None and not loss_scale_factor > 0:
+            raise ValueError(f"`loss_scale_factor` must be positive, got {loss_scale_factor}")
+        super().__init__()
+        self.loss_scale_factor, self.gradient_accumulation_steps = loss_scale_factor, gathered
+        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = bool(use_ema), float(ema_momentum), every
+        self.name = name or self.default_name or type(self).__name__
+        self.weight_decay = weight_decay
+        self.clipnorm, self.global_clipnorm, self.clipvalue = clipnorm, global_clipnorm, clipvalue
+        self._exact_rate: float | None = None
+        self.learning_rate = learning_rate
+        self._undecayed: list[weakref.ref[Any]] = []
+        self._undecayed_names: tuple[str, ...] = ()
+
+    # -------------------------------------------------------------------------------------- settings
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate: a float32 variable, or what a schedule says for the next step. May be set to either."""
+        rate = self._learning_rate
+        return rate if isinstance(rate, Variable) else wrap(np.float32(self._rate()))
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if callable(value) and not isinstance(value, (Tensor, Variable)):
+            self._learning_rate = value
+            self._wants_step = _takes_an_argument(value)
+            return
+        if isinstance(self._learning_rate, LearningRateSchedule):
+            raise TypeError(
+                "This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor "
+                "argument, hence its learning rate is not settable to a number; set another schedule, or create the "
+                "optimizer with a float"
+            )
+        try:
+            rate = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "Argument `learning_rate` should be a float or a callable that takes the number of steps done and "
+                f"returns the rate. Received instead: learning_rate={value!r}"
+            ) from None
+        if isinstance(self._learning_rate, Variable):
+            self._learning_rate.assign(np.float32(rate))
+        else:
+            self._learning_rate = Variable(np.float32(rate), trainable=False, name="learning_rate")
+        self._exact_rate = rate
+
+    def _rate(self) -> float:
+        rate = self._learning_rate
+        if isinstance(rate, LearningRateSchedule):
+            return rate.exact(int(self.iterations.numpy()))
+        if not isinstance(rate, Variable):
+            return float(rate(self.iterations.numpy()) if self._wants_step else rate())
+        shown = rate.numpy()
+        # The variable is float32, as in Keras; a float64 model still gets all digits of the rate that was asked for.
+        if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
+            return self._exact_rate
+        return float(shown)
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as a dict that `from_config` takes.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> config = tf.keras.optimizers.SGD(0.1, momentum=0.9).get_config()
+        >>> config["learning_rate"], config["momentum"]
+        (0.1, 0.9)
+        """
+        rate: Any = self._learning_rate
+        if isinstance(rate, Variable):
+            rate = self._rate()
+        elif isinstance(rate, LearningRateSchedule):
+            rate = schedules.serialize(rate)
+        kept = {k: getattr(self, k) for k in (*_COMMON, *self.options)}
+        return {"name": self.name, "learning_rate": rate, **kept}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """An optimizer of this class from what `get_config` gave; it starts without state."""
+        settings = dict(config)
+        rate = settings.get("learning_rate")
+        if isinstance(rate, dict):
+            settings["learning_rate"] = schedules.deserialize(rate)
+        return cls(**settings)
+
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Iterable[str] | None = None) -> None:
+        """Leave variables out of the weight decay.
+
+        Parameters
+        ----------
+        var_list : list of Variable, optional
+            The variables themselves.
+        var_names : list of str, optional
+            Parts of names: a variable whose name contains one of them is left out.
+        """
+        self._undecayed = [weakref.ref(v) for v in nest.flatten(var_list or [])]
+        self._undecayed_names = tuple(var_names or ())
+
+    def _decays(self, v: Any) -> bool:
+        left_out = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)
+        return not left_out

@@ -1,0 +1,248 @@
+"""What an optimizer remembers: the variables it serves, and the arrays that it keeps for each of them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.tensor import wrap
+from gtape.variable import Variable
+
+__all__ = ["State", "check_variable"]
+
+
+def check_variable(v: Any) -> None:
+    """Raise TypeError unless `v` can be updated."""
+    if not callable(getattr(v, "assign_sub", None)):
+        raise TypeError(f"an optimizer updates variables, not {type(v).__name__}: make it a gtape.Variable")
+
+
+class State:
+    """The part of an optimizer that remembers.
+
+    A subclass names in `slots` the arrays that live as long as their variable. Slots are made when a variable is first
+    seen, so that one optimizer may serve variables that come and go.
+    """
+
+    slots: tuple[str, ...] = ()
+    use_ema: bool
+    gradient_accumulation_steps: int | None
+
+    def __init__(self) -> None:
+        self.built = False
+        # The steps that were asked for; with accumulation, several of them make one update.
+        self._calls = Variable(0, trainable=False, dtype="int64", name="iteration")
+        self._learning_rate: Any = None
+        # By identity, because variables are not hashable; the weak reference takes an entry out when its variable dies.
+        self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
+        self._built: list[weakref.ref[Any]] = []
+        self._added: list[Variable] = []
+
+    @property
+    def iterations(self) -> Any:
+        """The number of updates so far, an int64 variable; with accumulation of gradients, a tensor."""
+        every = self.gradient_accumulation_steps
+        return wrap(np.int64(int(self._calls.numpy()) // every)) if every else self._calls
+
+    def build(self, var_list: Any) -> None:
+        """Make the slots of variables beforehand, and remember the variables for `apply` without a list.
+
+        The first step does it where nobody else did. An optimizer of your own may make its variables here, with
+        `add_variable_from_reference`, after ``super().build(var_list)``.
+
+        Parameters
+        ----------
+        var_list : structure of Variable
+            The variables.
+        """
+        variables = nest.flatten(var_list)
+        for v in variables:
+            check_variable(v)
+            self._slots_of(v)
+        self._built = [weakref.ref(v) for v in variables]
+        self.built = True
+
+    def _all_slots(self) -> tuple[str, ...]:
+        average = ("average",) if self.use_ema else ()
+        return (*average, *(("gradient_accumulator",) if self.gradient_accumulation_steps else ()), *self.slots)
+
+    def _slots_of(self, v: Any) -> dict[str, Variable]:
+        key = id(v)
+        entry = self._state.get(key)
+        if entry is None:
+            name = _plain(v)
+            made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
+            state = self._state
+            seen = int(self.iterations.numpy())
+            entry = self._state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), made, seen)
+        return entry[1]
+
+    def age(self, v: Any) -> int:
+        """How many updates there were since variable `v` was first seen, counting the one that is being made."""
+        return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
+
+    def initial(self, v: Any, slot: str) -> Any:
+        """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
+        return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
+
+    def _known(self) -> dict[int, Any]:
+        return {id(v): v for v in [ref() for ref in self._built] if v is not None}
+
+    def _get_variable_index(self, variable: Any) -> int:
+        for i, ref in enumerate(self._built):
+            if ref() is variable:
+                return i
+        raise ValueError(f"Unknown variable: {variable}. This optimizer was not built with it")
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The optimizer's own variables: steps done, learning rate, averages, slots, and what was added."""
+        rate = [self._learning_rate] if isinstance(self._learning_rate, Variable) else []
+        entries = [slots for _, slots, _ in list(self._state.values())]
+        shared = [n for n in ("average", "gradient_accumulator") if n in self._all_slots()]
+        first = [slots[n] for n in shared for slots in entries]
+        rest = [slot for slots in entries for n, slot in slots.items() if n not in shared]
+        return [self._calls, *rate, *first, *rest, *self._added]
+
+    # -------------------------------------------------------------------------------------- for subclasses
+
+    def add_variable(
+        self,
+        shape: Any = (),
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        aggregation: Any = "none",
+        layout: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Make a variable that belongs to the optimizer.
+
+        Parameters
+        ----------
+        shape : sequence of int
+        initializer : str or callable
+        dtype : dtype, optional
+            float32 by default.
+        aggregation, layout
+            Keras has them; they change nothing.
+        name : str, optional
+
+        Returns
+        -------
+        Variable
+        """
+        from gtape.keras import initializers
+
+        values = initializers.get(initializer)(tuple(shape), dtype=dtype or "float32")
+        made = Variable(values, trainable=False, name=name)
+        self._added.append(made)
+        return made
+
+    def add_variable_from_reference(
+        self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
+    ) -> Variable:
+        """Make a variable of the shape and dtype of another, one that the optimizer updates.
+
+        Parameters
+        ----------
+        reference_variable : Variable
+        name : str, optional
+        initializer : str or callable
+
+        Returns
+        -------
+        Variable
+        """
+        v = reference_variable
+        made_name = f"{_plain(v)}_{name or 'slot'}"
+        return self.add_variable(tuple(v.shape), initializer, v.dtype.name, name=made_name)
+
+    def add_optimizer_variables(
+        self, trainable_variables: Iterable[Any], name: Any, initializer: Any = "zeros"
+    ) -> list[Any]:
+        """Make one variable for each of those that the optimizer updates.
+
+        Parameters
+        ----------
+        trainable_variables : iterable of Variable
+        name : str or list of str
+            Several names make several variables for each.
+        initializer : str or callable, or a list of these
+
+        Returns
+        -------
+        list of Variable
+            One list for each name, if there are several.
+        """
+        names = [name] if isinstance(name, str) else list(name)
+        starts = list(initializer) if isinstance(initializer, (list, tuple)) else [initializer] * len(names)
+        made: list[list[Variable]] = [[] for _ in names]
+        for v in trainable_variables:
+            for group, n, start in zip(made, names, starts, strict=True):
+                group.append(self.add_variable_from_reference(v, n, start))
+        return made[0] if isinstance(name, str) else made
+
+    def assign(self, variable: Any, value: Any) -> None:
+        """Replace a variable's value."""
+        variable.assign(value)
+
+    def assign_add(self, variable: Any, value: Any) -> None:
+        """Add to a variable's value."""
+        variable.assign_add(value)
+
+    def assign_sub(self, variable: Any, value: Any) -> None:
+        """Subtract from a variable's value."""
+        variable.assign_sub(value)
+
+    # -------------------------------------------------------------------------------------- keeping it
+
+    def set_weights(self, weights: Iterable[Any]) -> None:
+        """Give `variables` values, in their order; there must be one for each.
+
+        Parameters
+        ----------
+        weights : iterable of array
+
+        Raises
+        ------
+        ValueError
+            If the number or a shape differs.
+        """
+        variables, values = self.variables, list(weights)
+        if len(variables) != len(values):
+            raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
+        for v, value in zip(variables, values, strict=True):
+            v.assign(value)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Put the values of `variables` into a dict, under "0", "1" and so on.
+
+        Parameters
+        ----------
+        store : dict
+        """
+        for i, v in enumerate(self.variables):
+            store[str(i)] = v.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Take the values that `save_own_variables` stored; the optimizer must have been built on its variables.
+
+        Parameters
+        ----------
+        store : dict
+
+        Raises
+        ------
+        ValueError
+            If the number of values is not that of `variables`.
+        """
+        self.set_weights([store[str(i)] for i in range(len(store))])
+
+
+def _plain(v: Any) -> str:
+    """A variable's name as a part of another's."""
+    return str(v.name).partition(":")[0].replace("/", "_")
