@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.aval import Aval
 from gtape.tensor import Tensor, wrap
 from gtape.tensor_shape import TensorShape
 from gtape.worlds import NUMPY, TAPE
@@ -85,7 +86,7 @@ class IndexedSlices:
         """Shape of the whole."""
         if self.dense_shape is None:
             return TensorShape([None, *self.values._aval.shape[1:]])
-        return TensorShape([int(d) for d in self.dense_shape.numpy()])
+        return TensorShape(self._whole())
 
     @property
     def dtype(self) -> dtypes.DType:
@@ -93,13 +94,17 @@ class IndexedSlices:
         return self.values.dtype
 
     @property
-    def _aval(self) -> Any:
-        return self._as_tensor()._aval
+    def _aval(self) -> Aval:
+        # One of its own, as a variable has: the short ways of the ops take operands that share one for tensors.
+        return Aval(self.values._aval.dtype, self._whole())
 
-    def _as_tensor(self) -> Tensor:
+    def _whole(self) -> tuple[int, ...]:
         if self.dense_shape is None:
             raise ValueError("these IndexedSlices have no dense_shape, so they cannot become a dense tensor")
-        dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=int(self.dense_shape.numpy()[0]))
+        return tuple(int(d) for d in self.dense_shape.numpy())
+
+    def _as_tensor(self) -> Tensor:
+        dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=self._whole()[0])
         return dense
 
     @property

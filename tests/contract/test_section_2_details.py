@@ -220,6 +220,15 @@ def test_ops_densify_slices() -> None:
     assert tf.add(looked_up(), 1.0).numpy().tolist() == [[3.0, 3.0], [2.0, 2.0]]
 
 
+@pytest.mark.parametrize("f", [tf.add, tf.multiply, lambda a, b: tf.ones([2, 2]) * a + b], ids=["add", "multiply", "*"])
+def test_ops_of_two_operands_densify_slices_beside_slices_and_tensors(f: Any) -> None:
+    dense = tf.convert_to_tensor(looked_up())
+    expected = f(dense, dense).numpy().tolist()
+    assert f(looked_up(), looked_up()).numpy().tolist() == expected
+    assert f(looked_up(), dense).numpy().tolist() == expected
+    assert f(dense, looked_up()).numpy().tolist() == expected
+
+
 def test_slices_are_negated_row_by_row() -> None:
     assert (-looked_up()).values.numpy().tolist() == [[-1.0, -1.0]] * 3
 
