@@ -10,8 +10,9 @@ __all__ = [
     "UNAUTHENTICATED", "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN",
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotFoundError", "OpError",
-    "OperatorNotAllowedInGraphError", "OutOfRangeError", "PermissionDeniedError", "ResourceExhaustedError",
-    "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError", "VerificationError",
+    "OperandTypeError", "OperatorNotAllowedInGraphError", "OutOfRangeError", "PermissionDeniedError",
+    "ResourceExhaustedError", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError",
+    "VerificationError",
 ]  # fmt: skip
 
 
@@ -124,6 +125,19 @@ class InvalidArgumentError(OpError):
     """
 
     error_code = INVALID_ARGUMENT
+
+
+class OperandTypeError(InvalidArgumentError, TypeError):
+    """A Python number, list or array does not fit the dtype of the tensor that it is to be combined with.
+
+    TensorFlow raises InvalidArgumentError in some ops and TypeError in others: code that expects either works.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> issubclass(tf.errors.OperandTypeError, TypeError)
+    True
+    """
 
 
 class NotFoundError(OpError):

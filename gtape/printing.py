@@ -81,7 +81,7 @@ def tensor_str(value: Any, dtype_name: str) -> str:
     return f"gtape.Tensor({_on_own_line(str(value))}, shape={_shape_text(value)}, dtype={dtype_name})"
 
 
-def variable_repr(name: str, value: Any, dtype_name: str | None = None) -> str:
+def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: Any = None) -> str:
     """The repr, and the str, of a variable.
 
     Parameters
@@ -92,6 +92,8 @@ def variable_repr(name: str, value: Any, dtype_name: str | None = None) -> str:
         What it holds.
     dtype_name : str, optional
         The name of its element type; by default that of `value`.
+    shape : TensorShape, optional
+        What values it may hold; by default the shape of `value`.
 
     Returns
     -------
@@ -108,7 +110,8 @@ def variable_repr(name: str, value: Any, dtype_name: str | None = None) -> str:
         from gtape.dtypes import as_dtype
 
         dtype_name = as_dtype(np.asarray(value).dtype).name
-    return f"<gtape.Variable {name!r} shape={_shape_text(value)} dtype={dtype_name}, numpy={_repr_text(value)}>"
+    text = _shape_text(value) if shape is None else str(shape)
+    return f"<gtape.Variable {name!r} shape={text} dtype={dtype_name}, numpy={_repr_text(value)}>"
 
 
 def _float_text(x: Any, narrow: type, short: int, long: int) -> str:

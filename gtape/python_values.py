@@ -1,4 +1,4 @@
-"""What Python's numbers, strings and lists become: NumPy arrays, by TensorFlow's rules for dtypes."""
+"""What Python's numbers, strings and lists become, and NumPy's arrays: arrays by TensorFlow's rules for dtypes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape import dtypes
+from gtape import dtypes, errors
 
-__all__ = ["array_from_python", "cast_number"]
+__all__ = ["adapted", "array_from_python", "cast_number", "own_dtype"]
 
 _PYTHON_INT32 = range(-(2**31), 2**31)
 
@@ -87,3 +87,37 @@ def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
     """A number in a dtype of floats; beyond its range it becomes infinite, without NumPy's warning."""
     with np.errstate(all="ignore"):
         return np.float64(x).astype(dtype)
+
+
+def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which gtape keeps an array's numbers: the same, in the machine's byte order.
+
+    Raises
+    ------
+    ValueError
+        For dtypes that gtape does not have, such as dates, records and long doubles.
+    """
+    try:
+        return dtypes.np_dtype(dtype)
+    except TypeError:
+        raise ValueError(
+            f"Failed to convert a NumPy array to a Tensor (unsupported dtype {dtype}): use .astype first"
+        ) from None
+
+
+def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A NumPy value beside a tensor, in the tensor's dtype: floats become integers only where nothing is lost.
+
+    Raises
+    ------
+    gtape.errors.OperandTypeError
+        Where something would be.
+    """
+    with np.errstate(all="ignore"):
+        made = x.astype(dtype)
+        if x.dtype.kind in "fc" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):
+            raise errors.OperandTypeError(
+                f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
+                "them with gtape.cast"
+            )
+    return made

@@ -13,7 +13,7 @@ import numpy as np
 from gtape import dtypes, errors
 from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
-from gtape.python_values import array_from_python, cast_number
+from gtape.python_values import adapted, array_from_python, cast_number, own_dtype
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
@@ -206,6 +206,9 @@ class Tensor(Operators):
             "'gtape.Tensor' object does not support item assignment; use a Variable, or tensor_scatter_nd_update"
         )
 
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("'gtape.Tensor' object doesn't support item deletion; use boolean_mask or gather")
+
     # A tensor never changes, so it is its own copy: what was recorded of it stays connected.
     def __copy__(self) -> Tensor:
         return self
@@ -307,7 +310,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         if value.dtype.kind in "OUS":
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
-            return born(wrap(np.array(value)))
+            return born(wrap(np.array(value, dtype=own_dtype(value.dtype))))
         with np.errstate(all="ignore"):
             return born(wrap(np.array(value, dtype=wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None:
@@ -324,7 +327,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
     """A tensor from nested lists that hold tensors: numbers and arrays among them take the first tensor's dtype."""
-    from gtape.ops.shape import stack
+    from gtape.ops.join import stack
 
     numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
     made = []
@@ -412,16 +415,17 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if dtype is not None:
         if isinstance(x, _NUMBERS):
             return _number(x, dtype)
-        if isinstance(x, (np.ndarray, np.generic)) and x.dtype != dtype:
-            if x.dtype.kind in "fc" and dtype.kind not in "fcV":
-                raise errors.InvalidArgumentError(
-                    f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
-                    "them with gtape.cast"
-                )
-            with np.errstate(all="ignore"):
-                return wrap(x.astype(dtype))
-        if isinstance(x, (list, tuple)) and not _has_tensors(x):
-            return wrap(array_from_python(x, dtype))
+        if isinstance(x, (np.ndarray, np.generic)):
+            if x.dtype != dtype:
+                return wrap(adapted(x, dtype))
+        elif isinstance(x, (list, tuple)):
+            if not _has_tensors(x):
+                try:
+                    return wrap(array_from_python(x, dtype))
+                except TypeError as e:
+                    raise errors.OperandTypeError(str(e)) from None
+        elif hasattr(x, "__array__"):
+            return wrap(adapted(np.array(x), dtype))
     return convert_to_tensor(x)
 
 
@@ -439,7 +443,9 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
         return wrap(np.asarray(x).astype(dtype)[()])
-    raise TypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+    if isinstance(x, np.generic):
+        return wrap(adapted(x, dtype))
+    raise errors.OperandTypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
 
 
 import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

@@ -98,6 +98,8 @@ class Variable(ChangesInPart, Operators):
     ) -> None:
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"Argument `constraint` must be None or a callable, got {constraint!r}")
         if callable(initial_value) and not isinstance(initial_value, (Tensor, Variable)):
             initial_value = initial_value()
         if (
@@ -278,7 +280,7 @@ class Variable(ChangesInPart, Operators):
     def __repr__(self) -> str:
         from gtape import printing
 
-        return printing.variable_repr(self.name, self.numpy())
+        return printing.variable_repr(self.name, self.numpy(), shape=self.shape)
 
     __str__ = __repr__
 
@@ -323,6 +325,9 @@ class Variable(ChangesInPart, Operators):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError("'gtape.Variable' object does not support item assignment; use assign, or scatter_update")
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("'gtape.Variable' object doesn't support item deletion; make a smaller variable")
 
     def __iadd__(self, other: Any) -> NoReturn:
         raise RuntimeError(

@@ -29,19 +29,29 @@ class ChangesInPart:
         def _put(self, value: Any) -> None: ...
         def _touch(self) -> None: ...
 
-    def _scatter(self, slices: Any, change: Any) -> Self:
+    def _scatter(self, slices: Any, change: Any, batches: bool = False) -> Self:
         from gtape.indexed_slices import IndexedSlices
 
         if not isinstance(slices, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
         self._touch()
-        values = np.array(self._value)
-        indices = np.asarray(slices.indices._value)
-        if indices.size and (indices.min() < 0 or indices.max() >= values.shape[0]):
+        values, indices, new = np.array(self._value), np.asarray(slices.indices._value), self._incoming(slices.values)
+        axis = indices.ndim - 1 if batches else 0
+        if not -1 < axis < values.ndim:
             raise errors.InvalidArgumentError(
-                f"indices of the update reach outside [0, {values.shape[0]}), the rows of {self.name}"
+                f"indices of shape {indices.shape} name no rows of {self.name}, which has shape {self.shape}"
             )
-        change(values, indices, self._incoming(slices.values)._value)
+        if indices.size and (indices.min() < 0 or indices.max() >= values.shape[axis]):
+            raise errors.InvalidArgumentError(
+                f"indices of the update reach outside [0, {values.shape[axis]}), the rows of {self.name}"
+            )
+        needed = indices.shape + values.shape[axis + 1 :]
+        if new.shape not in ((), needed):
+            raise errors.InvalidArgumentError(
+                f"updates of shape {new.shape} do not fit: {indices.size} rows of {self.name} have shape {needed}"
+            )
+        with np.errstate(all="ignore"):
+            change(values, indices, new._value)
         self._put(values)
         return self
 
@@ -77,10 +87,9 @@ class ChangesInPart:
         """Replace rows in each entry of a batch: the last axis of the indices names rows of its own batch entry."""
 
         def put(values: Any, indices: Any, new: Any) -> None:
-            depth = indices.ndim - 1
-            values[(*np.indices(indices.shape)[:depth], indices)] = new
+            values[(*np.indices(indices.shape)[:-1], indices)] = new
 
-        return self._scatter(sparse_delta, put)
+        return self._scatter(sparse_delta, put, batches=True)
 
     def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Self:
         self._touch()
@@ -92,7 +101,11 @@ class ChangesInPart:
             raise errors.InvalidArgumentError(
                 f"indices {places.tolist()} do not name elements of {self.name}, which has shape {self.shape}"
             )
-        change(values, tuple(np.moveaxis(places, -1, 0)), self._incoming(updates)._value)
+        new, needed = self._incoming(updates), places.shape[:-1] + values.shape[depth:]
+        if new.shape != needed:
+            raise errors.InvalidArgumentError(f"updates of shape {new.shape} do not fit the places, of shape {needed}")
+        with np.errstate(all="ignore"):
+            change(values, tuple(np.moveaxis(places, -1, 0)), new._value)
         self._put(values)
         return self
 

@@ -1,0 +1,92 @@
+"""Section 8: what may stand beside a tensor in an op, and what becomes of it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+
+
+@pytest.mark.parametrize("value", [1.5, 2j, np.float64(1.5), [0.5, 1.5], np.array([0.5, 1.5]), np.array([np.nan, 1.0])])
+@pytest.mark.parametrize("op", [operator.add, operator.mul, operator.sub, tf.maximum])
+def test_an_int_tensor_takes_no_fractions_be_they_python_or_numpy(op: Any, value: Any) -> None:
+    for error in (tf.errors.InvalidArgumentError, TypeError):  # TensorFlow: now the one, now the other
+        with pytest.raises(error):
+            op(tf.constant([1, 2]), value)
+        with pytest.raises(error):
+            op(value, tf.constant([1, 2]))
+
+
+@pytest.mark.parametrize("value", [np.ones(2), np.float32(1), np.float64(1), np.ones(2, np.int64), np.ones(2, ">f8")])
+def test_whole_numpy_numbers_take_the_dtype_of_an_int_tensor(value: Any) -> None:
+    for made in (tf.constant([1, 2]) + value, value + tf.constant([1, 2]), tf.Variable([1, 2]) + value):
+        assert made.dtype == tf.int32 and made.numpy().tolist() == [2, 3]
+
+
+def test_tensors_of_two_dtypes_are_an_invalid_argument_and_no_type_error() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        tf.constant(1.0) + tf.constant(1.0, tf.float64)
+    assert type(caught.value) is tf.errors.InvalidArgumentError
+
+
+def test_arrays_of_the_other_byte_order_are_numbers_like_all_others() -> None:
+    x = tf.constant(np.array([1.0, 2.0], ">f4"))
+    assert x.dtype == tf.float32 and (x * tf.constant([1.0, 1.0])).numpy().tolist() == [1.0, 2.0]
+    assert tf.Variable(np.array([1, 2], ">i4")).dtype == tf.int32
+    assert tf.sin(np.zeros(2, ">f8")).dtype == tf.float64
+
+
+@pytest.mark.parametrize(
+    "value", [np.datetime64("2020-01-01"), np.zeros(2, "m8[s]"), np.zeros(1, [("a", int)]), np.zeros(1, np.longdouble)]
+)
+def test_arrays_of_a_dtype_that_tensors_lack_are_refused_at_once(value: Any) -> None:
+    with pytest.raises(ValueError, match="unsupported dtype"):
+        tf.constant(value)
+    with pytest.raises(ValueError, match="unsupported dtype"):
+        tf.Variable(value)
+
+
+class Table:
+    """Something that knows how to become an array."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array([1.0, 2.0], dtype)
+
+
+def test_what_becomes_an_array_is_an_operand_as_the_array_is() -> None:
+    x = tf.constant([1.0, 1.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * Table()
+    assert y.dtype == tf.float32 and tape.gradient(y, x).numpy().tolist() == [1.0, 2.0]
+
+
+def test_an_array_beside_a_tensor_is_copied() -> None:
+    a, x = np.array([1.0, 2.0], np.float32), tf.constant([1.0, 1.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * a
+    a[:] = 9.0
+    assert tape.gradient(y, x).numpy().tolist() == [1.0, 2.0]
+
+
+def test_lists_are_no_index_inside_a_tuple_and_an_invalid_argument_alone() -> None:
+    x = tf.reshape(tf.range(6), [2, 3])
+    for key in ((slice(None), [0, 1]), ([0], [1]), (0, [1])):
+        with pytest.raises(TypeError, match="gather"):
+            x[key]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="gather"):
+        x[[0, 1]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="ellipsis"):
+        x[..., ...]
+
+
+@pytest.mark.parametrize("make", [tf.constant, tf.Variable])
+def test_items_cannot_be_deleted(make: Any) -> None:
+    x = make([1.0, 2.0])
+    with pytest.raises(TypeError, match="deletion"):
+        del x[0]
