@@ -264,7 +264,7 @@ def _no_rows(world: Any, aval: Any) -> Any:
 def stack_in(world: Any, parts: list[Any]) -> Any:
     """Values of a world, stacked along a new leading axis."""
     if world is TAPE:
-        from gtape.ops.shape import stack
+        from gtape.ops.join import stack
 
         return stack(parts)
     return np.stack([np.asarray(p) for p in parts])

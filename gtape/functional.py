@@ -20,7 +20,7 @@ __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
 
 
 def _stack(parts: list[Tensor]) -> Tensor:
-    from gtape.ops.shape import stack
+    from gtape.ops.join import stack
 
     return stack(parts)
 

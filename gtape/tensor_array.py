@@ -205,13 +205,13 @@ class TensorArray:
         if not self._items:
             rest = tuple(self._element_shape) if self._element_shape.is_fully_defined() else ()
             return wrap(np.zeros((0, *rest), self._dtype))
-        from gtape.ops.shape import stack
+        from gtape.ops.join import stack
 
         return stack(self._all())
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at `indices` along a new first axis."""
-        from gtape.ops.shape import stack
+        from gtape.ops.join import stack
 
         return stack([self._present(int(i)) for i in convert_to_tensor(indices).numpy()])
 

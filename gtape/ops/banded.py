@@ -12,7 +12,7 @@ from gtape.ops.diagonal import _diag_embed, _diag_part
 from gtape.ops.linalg import _floats, _invertible, triangular_solve
 from gtape.ops.matmul import swap_last
 from gtape.ops.scan import _shift
-from gtape.ops.shape import _reshape
+from gtape.ops.shape import reshape_op
 from gtape.ops.spectral import _matrices
 from gtape.primitive import implicit
 from gtape.tensor import Tensor
@@ -133,7 +133,7 @@ def tridiagonal_solve(
         )
     vector = len(sb) == len(sd) - 1
     if vector:
-        b = _reshape(b, shape=(*sb, 1))
+        b = reshape_op(b, shape=(*sb, 1))
     elif transpose_rhs:
         b = swap_last(b)
     sb = b._aval.shape
@@ -142,11 +142,12 @@ def tridiagonal_solve(
             f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
         )
     x = _invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
-    return _reshape(x, shape=sb[:-1]) if vector else x
+    return reshape_op(x, shape=sb[:-1]) if vector else x
 
 
 def _compact(diagonals: Any, form: str) -> Tensor:
-    from gtape.ops.join import concat, pad, stack
+    from gtape.ops.join import concat, stack
+    from gtape.ops.tiling import pad
 
     if form == "compact":
         return _floats(diagonals, "tridiagonal_solve")
@@ -175,7 +176,7 @@ def _compact(diagonals: Any, form: str) -> Tensor:
                 f"tridiagonal_solve: the diagonals have shapes {[p._aval.shape for p in parts]}; the outer ones are as "
                 "long as the main one, or shorter by 1"
             )
-    return concat([_reshape(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
+    return concat([reshape_op(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
 
 
 def banded_triangular_solve(
@@ -231,9 +232,9 @@ def banded_triangular_solve(
     sb = b._aval.shape
     vector = len(sb) == 1 or (len(sb) == len(bands._aval.shape) - 1 and sb[-1] == m != sb[-2])
     if vector:
-        b = _reshape(b, shape=(*b._aval.shape, 1))
+        b = reshape_op(b, shape=(*b._aval.shape, 1))
     x = triangular_solve(whole, b, lower=lower, adjoint=adjoint)
-    return _reshape(x, shape=x._aval.shape[:-1]) if vector else x
+    return reshape_op(x, shape=x._aval.shape[:-1]) if vector else x
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:

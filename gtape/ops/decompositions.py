@@ -14,7 +14,7 @@ from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import _diag_embed, _diag_part
 from gtape.ops.linalg import _floats, triangular_solve
 from gtape.ops.matmul import _matmul_primitive, swap_last
-from gtape.ops.shape import _reshape
+from gtape.ops.shape import reshape_op
 from gtape.ops.spectral import _completed, _matrices
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor, convert_to_tensor
@@ -153,7 +153,8 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     array([[3., 1.],
            [4., 2.]], dtype=float32)
     """
-    from gtape.ops.join import concat, pad
+    from gtape.ops.join import concat
+    from gtape.ops.tiling import pad
 
     x = _matrices(input, "qr")
     m, n = x._aval.shape[-2:]
@@ -339,7 +340,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     if not shape:
         raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
     n = int(np.prod(shape, dtype=np.int64))
-    return _reshape(_diag_embed(_reshape(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
+    return reshape_op(_diag_embed(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
 
 
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
@@ -374,4 +375,4 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
             f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
         )
     n = int(np.prod(shape[:half], dtype=np.int64))
-    return _reshape(_diag_part(_reshape(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]
+    return reshape_op(_diag_part(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]

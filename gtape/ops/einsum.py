@@ -16,7 +16,8 @@ from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
 from gtape.ops.diagonal import _diag_part
 from gtape.ops.matmul import _matmul_primitive
-from gtape.ops.shape import _reshape, _transpose
+from gtape.ops.order import transpose_op
+from gtape.ops.shape import reshape_op
 from gtape.ops.sums import sum_op
 from gtape.tensor import Tensor, convert_to_tensor
 
@@ -35,12 +36,12 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x._aval.shape == shape else _reshape(x, shape=shape)
+    return x if x._aval.shape == shape else reshape_op(x, shape=shape)
 
 
 def _ordered(labels: tuple[Label, ...], x: Tensor, wanted: Sequence[Label]) -> Tensor:
     perm = tuple([labels.index(w) for w in wanted])
-    return x if perm == tuple(range(len(perm))) else _transpose(x, perm=perm)
+    return x if perm == tuple(range(len(perm))) else transpose_op(x, perm=perm)
 
 
 # ---------------------------------------------------------------------------------------------- the equation
@@ -104,14 +105,14 @@ def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[La
     """Take diagonals of repeated labels, drop axes that only broadcast, sum over labels that nobody else needs."""
     flat = tuple([i for i, a in enumerate(labels) if x._aval.shape[i] == 1 != sizes[a]])
     if flat:
-        x = _reshape(x, shape=tuple([d for i, d in enumerate(x._aval.shape) if i not in flat]))
+        x = reshape_op(x, shape=tuple([d for i, d in enumerate(x._aval.shape) if i not in flat]))
         labels = tuple([a for i, a in enumerate(labels) if i not in flat])
     while len(set(labels)) < len(labels):
         a = next(a for a in labels if labels.count(a) > 1)
         i = labels.index(a)
         j = labels.index(a, i + 1)
         rest = [k for k in range(len(labels)) if k not in (i, j)]
-        x = _diag_part(_transpose(x, perm=(*rest, i, j)), k=0)
+        x = _diag_part(transpose_op(x, perm=(*rest, i, j)), k=0)
         labels = (*[labels[k] for k in rest], a)
     gone = tuple([i for i, a in enumerate(labels) if a not in keep])
     if gone:
@@ -278,7 +279,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     right = [i for i in range(len(sb)) if i not in second]
     n = _product([sa[i] for i in first])
     pa, pb = (*left, *first), (*second, *right)
-    a = a if pa == tuple(range(len(pa))) else _transpose(a, perm=pa)
-    b = b if pb == tuple(range(len(pb))) else _transpose(b, perm=pb)
+    a = a if pa == tuple(range(len(pa))) else transpose_op(a, perm=pa)
+    b = b if pb == tuple(range(len(pb))) else transpose_op(b, perm=pb)
     la, rb = tuple([sa[i] for i in left]), tuple([sb[i] for i in right])
     return _shaped(_matmul_primitive(_shaped(a, (_product(la), n)), _shaped(b, (n, _product(rb)))), la + rb)

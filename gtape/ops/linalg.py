@@ -14,10 +14,11 @@ from gtape import errors
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import operands
 from gtape.ops import determinant, lapack
+from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.diagonal import _diag_part, band_part, diag, diag_part, set_diag, trace
 from gtape.ops.einsum import einsum, tensordot
 from gtape.ops.matmul import adjoint_of, matrix_transpose
-from gtape.ops.shape import _broadcast_to, _reshape
+from gtape.ops.shape import reshape_op
 from gtape.primitive import implicit, linear, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
@@ -223,8 +224,8 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
             raise errors.InvalidArgumentError(
                 f"{op}: the batch axes of {matrix._aval.tensor_shape} and {rhs._aval.tensor_shape} do not fit"
             ) from None
-        matrix = matrix if sa[:-2] == batch else _broadcast_to(matrix, shape=batch + sa[-2:])
-        rhs = rhs if sb[:-2] == batch else _broadcast_to(rhs, shape=batch + sb[-2:])
+        matrix = matrix if sa[:-2] == batch else broadcast_to_op(matrix, shape=batch + sa[-2:])
+        rhs = rhs if sb[:-2] == batch else broadcast_to_op(rhs, shape=batch + sb[-2:])
     return matrix, rhs
 
 
@@ -586,5 +587,5 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
             f"kron: matrices are needed; the shapes are {a._aval.tensor_shape} and {b._aval.tensor_shape}"
         )
     (m, n), (p, q) = sa[-2:], sb[-2:]
-    product = _reshape(a, shape=(*sa[:-2], m, 1, n, 1)) * _reshape(b, shape=(*sb[:-2], 1, p, 1, q))
-    return _reshape(product, shape=(*product._aval.shape[:-4], m * p, n * q))  # type: ignore[no-any-return]
+    product = reshape_op(a, shape=(*sa[:-2], m, 1, n, 1)) * reshape_op(b, shape=(*sb[:-2], 1, p, 1, q))
+    return reshape_op(product, shape=(*product._aval.shape[:-4], m * p, n * q))  # type: ignore[no-any-return]

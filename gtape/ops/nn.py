@@ -10,8 +10,9 @@ import numpy as np
 from gtape import errors
 from gtape.operands import operands
 from gtape.ops.axes import axes_of
+from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
-from gtape.ops.shape import _broadcast_to, _reshape
+from gtape.ops.shape import reshape_op
 from gtape.ops.softmax import _cross_entropy_primitive, _log_softmax_primitive, _softmax_primitive
 from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY, elementwise
@@ -208,8 +209,8 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
                 f"logits_size={logits._aval.tensor_shape} "
                 f"labels_size={labels._aval.tensor_shape}"
             ) from None
-        labels = labels if labels._aval.shape == shape else _broadcast_to(labels, shape=shape)
-        logits = logits if logits._aval.shape == shape else _broadcast_to(logits, shape=shape)
+        labels = labels if labels._aval.shape == shape else broadcast_to_op(labels, shape=shape)
+        logits = logits if logits._aval.shape == shape else broadcast_to_op(logits, shape=shape)
     logits, axis = _logits(logits, axis, "softmax_cross_entropy_with_logits")
     return _cross_entropy_primitive(labels, logits, axis=axis)  # type: ignore[no-any-return]
 
@@ -423,7 +424,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
             f"it must be a vector with one element for each channel (axis {1 if second else -1})"
         )
     if second and len(shape) > 2:
-        b = _reshape(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
+        b = reshape_op(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
     return REGISTRY["add"](x, b)  # type: ignore[no-any-return]
 
 

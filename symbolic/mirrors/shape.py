@@ -1,4 +1,4 @@
-"""Mirrors of gtape/ops/shape.py: each element of the result is an element of the input, or a sum of some."""
+"""Mirrors of the ops on shape and order: each element of the result is an element of the input, or a sum of some."""
 
 from __future__ import annotations
 
