@@ -106,8 +106,8 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
 def only_rounded(oracle: Oracle, ulps: float) -> bool:
     """Whether all that is wrong are custom gradients that hold rounded numbers from outside of the tape.
 
-    A factor that NumPy computed is off by its rounding, which is no fault of the algebra: what the gradient is then, its
-    own bounds decide.
+    A factor that NumPy computed is off by its rounding, which is no fault of the algebra: what the gradient is then,
+    its own bounds decide.
     """
     wrong = faulty_customs(oracle)
     return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)

@@ -15,30 +15,19 @@ from flint import acb, arb
 
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
-from gtape.symbolic.balls import (
-    Undecided,
-    digits,
-    objects,
-    precision,
-    radius,
-    sides_of_zeros,
-    ties_assumed,
-    to_double_double,
-    to_float,
-)
+from gtape.symbolic.balls import Undecided, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import blame
 from gtape.verify.certificates import certify
 from gtape.verify.collect import note
+from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
 from gtape.verify.customs import only_rounded
-from gtape.verify.enclosures import turned
 from gtape.verify.local import check_locally
-from gtape.verify.noise import MANY_RUNS, RUNS, SPREADS, global_bounds
+from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import not_differentiable, outside
-from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["check_gradient", "check_jacobian", "examine"]
@@ -46,8 +35,6 @@ __all__ = ["check_gradient", "check_jacobian", "examine"]
 PRECISIONS = (200, 800, 3200)
 TIES = 800
 _BIG = 20_000  # more numbers than this along a program: no more than 800 bits
-LOST = 16.0
-ROUNDINGS = 4.5  # ULP: what an elementwise derivative may be off, and the rounding of the product with its cotangent
 
 
 # ------------------------------------------------------------------------------------------------ the engine
@@ -265,16 +252,21 @@ def _at(
     if failures:
         report.findings += blame(program, oracle, failures, got, order)
         return None
-    findings, open_elements, worst, n = _compare(program, oracle, exact, got, order)
-    if open_elements:
+    compared = Comparison(
+        order,
+        lambda runs: global_bounds(program, oracle.seeds, got, runs),
+        lambda: _cause(program, oracle),
+    )
+    compared.numbers(exact, got)
+    if compared.undecided:
         return Finding(
             "undecided",
             order=order,
-            reason=f"{open_elements} elements are not enclosed tightly enough at {report.coverage['bits']} bits",
+            reason=f"{compared.undecided} elements are not enclosed tightly enough at {report.coverage['bits']} bits",
         )
-    report.findings += findings
-    report.checked += n
-    report.max_ulp = max(report.max_ulp, worst)
+    report.findings += compared.findings
+    report.checked += compared.checked
+    report.max_ulp = max(report.max_ulp, compared.worst)
     report.coverage["rules"] = len(oracle.made)
     for flipped in oracle.flips:
         report.findings.append(
@@ -294,173 +286,28 @@ def _at(
     return None
 
 
-def _body_connected(program: Program, node: Any) -> bool:
-    inputs = {node.inputs[a] for a in node.active}
-    return bool(inputs & set(program.ancestors(node.body)))
-
-
-def _compare(
-    program: Program, oracle: Oracle, exact: list[Any], got: list[Any], order: int
-) -> tuple[list[Finding], int, float, int]:
-    findings: list[Finding] = []
-    open_elements, worst_ulp, checked = 0, 0.0, 0
-    bounds: list[Any] | None = None
-    runs = RUNS
-    for s, (e, g) in enumerate(zip(exact, got, strict=True)):
-        if g is None:
-            if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
-                findings.append(
-                    Finding(
-                        "unconnected",
-                        order=order,
-                        element=(s, ()),
-                        reason="the tape found no path to this source, but the exact derivative is not zero",
-                    )
-                )
-            continue
-        g = np.asarray(g)
-        if e is None:
-            e = np.zeros(g.shape, dtype=object)
-        e = objects(np.broadcast_to(objects(e), g.shape))
-        if g.dtype.kind == "c":
-            e = turned(e)
-        dtype = g.dtype
-        # The digits beyond float64 say nothing about a float32.
-        high, low = to_double_double(e) if np.finfo(dtype).bits == 64 else (to_float(e), 0.0)
-        rad = radius(e)
-        unit = spacing(high, dtype)
-        off = np.abs((widest(g) - high) - low)
-        ulps = ulps_between(g, high, low, dtype)
-        tight = ROUNDINGS * unit + spacing(0.0, dtype)
-        if bounds is None and not (off + rad <= tight).all():
-            bounds = global_bounds(program, oracle.seeds, got)
-        largest = float(np.finfo(dtype).max)
-        over = np.abs(high) > largest * (1 + float(np.finfo(dtype).eps) / 4)
-        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
-        while True:
-            loose = np.zeros(g.shape) if bounds is None or bounds[s] is None else np.broadcast_to(bounds[s], g.shape)
-            allowed = tight + np.nan_to_num(loose, nan=0.0)
-            inside = off + rad <= allowed
-            beyond = (off - rad > allowed) & ~rounded | (~np.isfinite(g) & ~rounded)
-            if bounds is None or runs == MANY_RUNS or not beyond.any():
-                break
-            runs = MANY_RUNS
-            bounds = global_bounds(program, oracle.seeds, got, runs)
-        # Where rounding may move a number by its own size, it may as well be lost altogether.
-        lost = beyond & ~np.isfinite(g) & (loose * LOST >= np.abs(high))
-        beyond = beyond & ~lost
-        unclear = ~(inside | beyond | rounded | lost)
-        open_elements += int(unclear.sum())
-        checked += g.size
-        if inside.any():
-            worst_ulp = max(worst_ulp, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
-        loose_ones = inside & (off > tight)
-        if loose_ones.any():
-            findings.append(
-                _element(
-                    program,
-                    s,
-                    "conditioning",
-                    loose_ones,
-                    ulps,
-                    g,
-                    e,
-                    loose,
-                    order,
-                    "the problem itself loses these digits: the error is within the global bound",
-                )
-            )
-        if lost.any():
-            reason = "the problem itself loses all digits: numbers that differ exactly are equal in floats"
-            findings.append(_element(program, s, "conditioning", lost, ulps, g, e, loose, order, reason, ok=False))
-        if rounded.any():
-            findings.append(
-                _element(
-                    program,
-                    s,
-                    "range",
-                    rounded,
-                    ulps,
-                    g,
-                    e,
-                    loose,
-                    order,
-                    f"the exact derivative overflows {dtype.name}",
-                )
-            )
-        if beyond.any():
-            findings += _outside_elements(program, oracle, s, beyond, ulps, g, e, loose, order)
-    return findings, open_elements, worst_ulp, checked
-
-
-def _element(
-    program: Program,
-    s: int,
-    verdict: str,
-    mask: Any,
-    ulps: Any,
-    g: Any,
-    e: Any,
-    loose: Any,
-    order: int,
-    reason: str,
-    **more: Any,
-) -> Finding:
-    index = (
-        np.unravel_index(int(np.argmax(np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0))), g.shape)
-        if g.ndim
-        else ()
-    )
-    size = float(abs(objects(e)[index])) if g.size else 0.0
-    eps = float(np.finfo(g.dtype).eps)
-    condition = float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / (eps * size) if size else None
-    return Finding(
-        verdict,
-        order=order,
-        element=(s, tuple(int(i) for i in index)),
-        got=g[index].item() if g.size else None,
-        exact=digits(objects(e)[index]),
-        ulps=float(ulps[index]),
-        condition=condition,
-        reason=reason,
-        **more,
-    )
-
-
-def _outside_elements(
-    program: Program, oracle: Oracle, s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any, order: int
-) -> list[Finding]:
-    """The replay is exact, the float result is out of bounds: a formula that loses digits, or another branch."""
+def _cause(program: Program, oracle: Oracle) -> Cause:
+    """The replay is exact, floats are out of bounds: a formula that loses digits, or another branch."""
     from gtape.verify.conventions import flipped_branch
 
     flipped = flipped_branch(program, oracle)
     if flipped is not None:
-        return [
-            _element(
-                program,
-                s,
-                "conditioning",
-                mask,
-                ulps,
-                g,
-                e,
-                loose,
-                order,
-                f"rounding moved {flipped.name} to the other side of its kink",
-                op=flipped.name,
-                line=flipped.line,
-            )
-        ]
-    customs = list(dict.fromkeys((n.name, n.line) for n in program.nodes if n.kind == "custom"))
-    reason = "the rule is right, but its formula loses digits that the problem does not"
+        reason = f"rounding moved {flipped.name} to the other side of its kink"
+        return "conditioning", reason, flipped.name, flipped.line
     found = check_locally(program, oracle.seeds)
     if found:
-        blame, line, verdict, reason = found[0].op, found[0].line, found[0].verdict, found[0].reason
-    else:  # ops lose nothing, a custom gradient may; of several, which one is not known
-        (blame, line), verdict = customs[0] if len(customs) == 1 else (None, None), "unstable"
-        if len(customs) > 1:
-            reason += f": one of {', '.join(sorted({name for name, _ in customs}))}"
-    return [_element(program, s, verdict, mask, ulps, g, e, loose, order, reason, op=blame, line=line)]
+        return found[0].verdict, found[0].reason, found[0].op, found[0].line
+    # Ops lose nothing, a custom gradient may; of several, which one is not known.
+    reason = "the rule is right, but its formula loses digits that the problem does not"
+    customs = list(dict.fromkeys((n.name, n.line) for n in program.nodes if n.kind == "custom"))
+    if len(customs) > 1:
+        reason += f": one of {', '.join(sorted({name for name, _ in customs}))}"
+    return ("unstable", reason, *(customs[0] if len(customs) == 1 else (None, None)))
+
+
+def _body_connected(program: Program, node: Any) -> bool:
+    inputs = {node.inputs[a] for a in node.active}
+    return bool(inputs & set(program.ancestors(node.body)))
 
 
 # ------------------------------------------------------------------------------------------------ the flag's hook

@@ -14,8 +14,9 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
 from gtape.verify.bounds import NoiseWorld, spread_of
 from gtape.verify.certificates import certify_marks
+from gtape.verify.comparison import ROUNDINGS
 from gtape.verify.enclosures import jet_world
-from gtape.verify.examine import PRECISIONS, ROUNDINGS, TIES, _degenerate, differ, settle
+from gtape.verify.examine import PRECISIONS, TIES, _degenerate, differ, settle
 from gtape.verify.noise import RUNS, SPREADS
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import spacing, ulps_between, widest

@@ -38,8 +38,8 @@ class Finding:
     line : (file, number, function) or None
         The user's source line that made the op.
     element : tuple or None
-        (source number, index in that source). Where an op was looked at by itself, (what of it, index): its "value", the
-        derivative by "argument 0", the "sum" of the cotangents that arrive.
+        (source number, index in that source). Where an op was looked at by itself, (what of it, index): its "value",
+        the derivative by "argument 0", the "sum" of the cotangents that arrive.
     got : float or None
         The value that was returned.
     exact : str or None
