@@ -332,6 +332,8 @@ def sech2(x: Any) -> Any:
     """1/cosh²(x) as 4/(t + 1/t + 2), t = exp(2x), in the dtype of `x`: a sum without cancellation."""
     if not isinstance(x, np.ndarray) or not x.ndim:
         return sech2(np.asarray(x).reshape(1))[0]
+    if x.dtype.char not in _SECH2:  # half precision
+        return sech2(x.astype(np.float32)).astype(x.dtype)
     # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
     one, two, four, most, far = _SECH2[x.dtype.char]
     t = x + x
