@@ -16,8 +16,8 @@ import numpy as np
 from gtape import record as record_module
 from gtape.aval import aval_of
 from gtape.indexed_slices import SparseCotangent
-from gtape.pulls import RULES_ALONE, ItemPull, Pull, Slots, cotangents, cotangents_at_home, item_of
-from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PARENTS, PULL, SEQ, TAPES, Record, Session, get_stack, inputs_of
+from gtape.pulls import RULES_ALONE, ItemPull, Pull, Slots, cotangents, cotangents_at_home, inputs_of, item_of
+from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PULL, SEQ, TAPES, Record, Session, get_stack, parents_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -91,7 +91,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
     g = record[1] if record is not None else None
     try:
         while record is not None:
-            _, _, pull, parents, ins, out, _ = record
+            _, _, pull, parents, ins, out, _, other = record
             try:
                 made = pull(g, ins, out)
             except (ArithmeticError, ValueError):
@@ -101,7 +101,20 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
             record[1] = record[2] = record[4] = record[5] = None
             record[3] = _NOTHING
             record[6] = NO_TAPES
+            record[7] = None
             if parents.__class__ is list:
+                if other is not None:
+                    first, made = made
+                    old = parents[1]
+                    if old is None:
+                        parents[1] = first
+                        heappush(heap, parents)
+                    elif old is LEAF:
+                        seq = parents[0]
+                        leaves[seq] = leaves[seq] + first if seq in leaves else first
+                    else:
+                        parents[1] = old + first
+                    parents = other
                 old = parents[1]
                 if old is None:
                     if not heap:  # a chain needs no heap: the only open record is the next one
@@ -166,11 +179,7 @@ def batches_as_is(session: Session, start: Record) -> bool:
             pull = r[PULL] = pull.general  # written for one cotangent of one shape
         if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
             return False
-        parents = r[PARENTS]
-        if parents.__class__ is list:
-            pending.append(parents)
-        else:
-            pending.extend(parents)
+        pending.extend(parents_of(r))
     return True
 
 
@@ -311,7 +320,7 @@ def full_sweep(
     masks: dict[int, Any] = {}
     waiting: dict[int, Record] = {}
     heap: list[int] = []
-    wanted = {s[SEQ] for s in sources}
+    wanted = {s[SEQ]: s for s in sources}
     found: dict[int, Any] = {}
     visited: list[Record] = []
 
@@ -333,19 +342,17 @@ def full_sweep(
         seq = heappop(heap)
         record = waiting.pop(seq)
         g, mask = cots.pop(seq), masks.pop(seq)
-        if seq in wanted:
-            found[seq] = g
         pull = record[PULL]
+        if seq in wanted and (pull is not None or record is wanted[seq]):  # an anchor stands for a source, but is none
+            found[seq] = g
         visited.append(record)
         if pull is None or seq in stops or session not in record[TAPES].sessions:
             continue  # a leaf, or made while this tape was paused
-        parents = record[PARENTS]
-        several = parents.__class__ is not list
-        listed = parents if several else (parents,)
+        listed = parents_of(record)
         if not any(session in p[TAPES].sessions for p in listed):
             continue
         if pull.__class__ is ItemPull:
-            arrive(parents, Slots({pull.index: g}), mask)
+            arrive(listed[0], Slots({pull.index: g}), mask)
             continue
         if isinstance(g, SparseCotangent):
             g = g.dense(world)

@@ -300,6 +300,7 @@ def _record(
         trace = Trace(
             tuple([wrap(0.0) if t is None else t for t in tensors]),
             tuple([o._value for o in outs]) if several else outs[0]._value,
+            stack,
         )
         trace.body = inner
         trace.body_origins = tuple([x._record for x in inner])
@@ -311,13 +312,14 @@ def _record(
         None,
         None,
         tapes,
+        None,
         trace,
         None,
     ]
     if several:
         for i, o in enumerate(outs):
             if o._aval.inexact:
-                o._record = [next(record.count), None, ItemPull(i), made, None, None, tapes, None, None]
+                o._record = [next(record.count), None, ItemPull(i), made, None, None, tapes, None, None, None]
     else:
         outs[0]._record = made
     out = tuple(outs) if several else outs[0]

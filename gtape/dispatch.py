@@ -147,7 +147,7 @@ def record_op(
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
     out._record = [
         next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
-        out._value if plan.reads_y else None, recording,
+        out._value if plan.reads_y else None, recording, None,
     ]  # fmt: skip
     return out
 
@@ -198,11 +198,12 @@ def _record_anyhow(
     if stack.trace:
         from gtape.tracing import Trace
 
-        trace = Trace(tuple(tensors), tuple([o._value for o in out]) if several else out._value)
+        trace = Trace(tuple(tensors), tuple([o._value for o in out]) if several else out._value, stack)
         # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
         ins, raw = tuple(tensors), trace.output
     made = [
         next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins, raw, tapes,
+        None,
     ]  # fmt: skip
     if trace is not None:
         made.append(trace)

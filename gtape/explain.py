@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE, Record, Session
+from gtape.record import PULL, SEQ, TAPES, TRACE, Record, Session, parents_of
 from gtape.variable import Variable
 
 __all__ = ["explain"]
@@ -84,11 +84,6 @@ def _unwatched(x: Any) -> str:
     )
 
 
-def _parents(r: Record) -> tuple[Record, ...]:
-    parents = r[PARENTS]
-    return (parents,) if parents.__class__ is list else parents
-
-
 def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
     """Records from `start` back to `end`, by way of differentiable arguments."""
     came: dict[int, Record | None] = {start[SEQ]: None}
@@ -101,7 +96,7 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
             while (before := came[path[-1][SEQ]]) is not None:
                 path.append(before)
             return path[::-1]
-        for p in _parents(r):
+        for p in parents_of(r):
             if p[SEQ] not in came and session in p[TAPES].sessions:
                 came[p[SEQ]] = r
                 by_seq[p[SEQ]] = p
@@ -118,7 +113,7 @@ def _disconnected(start: Record, end: Record) -> str:
         trace = r[TRACE] if len(r) > TRACE else None
         inputs = [] if trace is None else [t._record for t in trace.inputs if t._record is not None]
         for p in inputs:
-            if p is end and not any(q is p for q in _parents(r)):
+            if p is end and not any(q is p for q in parents_of(r)):
                 return (
                     f"None: the only way from the target to the source goes through {_where(r)}, "
                     "which has no derivative."

@@ -252,6 +252,7 @@ class ForwardAccumulator:
                 from gtape.verify.tangents import check_jvp
 
                 check_jvp(
+                    self._session,
                     [p for p, _ in self._directions],
                     [t for _, t in self._directions],
                     x,

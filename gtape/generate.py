@@ -119,10 +119,10 @@ def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tup
         terms.append(term)
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = [i for i in range(n) if i in reads]
-    if len(only) == 1:
-        loads = f"    x{only[0]} = ins._value\n"
-    else:
-        loads = "".join(f"    x{i} = ins[{i}]._value\n" for i in only)
+    loads = ""
+    for i in only:
+        kept = "ins" if len(only) == 1 else f"ins[{i}]"
+        loads += f"    x{i} = {kept}\n" if i in active else f"    x{i} = {kept}._value\n"
     value = terms[0] if len(terms) == 1 else f"({', '.join(terms)})"
     if "zeros_like(g)" in terms:
         world.names["zeros_like"] = NUMPY.zeros_like
@@ -149,8 +149,8 @@ def {name}(x, name=None):
         return {name}(operand(x))
     s = peek() or idle()
     t = Tensor()
+    v = x._value
     if av is FLOAT:  # a tensor, then: variables have an Aval of their own
-        v = x._value
         try:
             t._value = {scalar}
         except Failed:
@@ -162,7 +162,7 @@ def {name}(x, name=None):
             return t
         tapes = s.tapes
         if r[6] is tapes:
-            t._record = [next(count), None, pull_s, r, {ins}, {out}, tapes]{mark}
+            t._record = [next(count), None, pull_s, r, {ins}, {out}, tapes, None]{mark}
             return t
     else:
         if x.__class__ is not Tensor:
@@ -180,7 +180,7 @@ def {name}(x, name=None):
             return t if av.inexact else refuse_bool(prim, t, [x])
         tapes = s.tapes
         if r[6] is tapes and av.inexact:
-            t._record = [next(count), None, pull, r, {ins}, {out}, tapes]{mark}
+            t._record = [next(count), None, pull, r, {ins}, {out}, tapes, None]{mark}
             return t
     t._record = None
     return general(s, prim, (x,), {{}}, t)
@@ -213,14 +213,14 @@ def {name}(x, y, name=None):
                 t._record = None
                 return t
             if ra[6] is tapes{d0}:
-                t._record = [next(count), None, pull0_s, ra, {ins0}, {out0}, tapes]{mark}
+                t._record = [next(count), None, pull0_s, ra, {ins0}, {out0}, tapes, None]{mark}
                 return t
         elif ra is None:
             if rb[6] is tapes{d1}:
-                t._record = [next(count), None, pull1_s, rb, {ins1}, {out1}, tapes]{mark}
+                t._record = [next(count), None, pull1_s, rb, {ins1}, {out1}, tapes, None]{mark}
                 return t
         elif ra[6] is tapes and rb[6] is tapes{d2}:
-            t._record = [next(count), None, pull01_s, (ra, rb), {ins2}, {out2}, tapes]{mark}
+            t._record = [next(count), None, pull01_s, ra, {ins2}, {out2}, tapes, rb]{mark}
             return t
     else:
         if x.__class__ is not Tensor:
@@ -240,14 +240,14 @@ def {name}(x, y, name=None):
                 t._record = None
                 return t if av.inexact else refuse_bool(prim, t, [x, y])
             if ra[6] is tapes and av.inexact{d0}:
-                t._record = [next(count), None, pull0, ra, {ins0}, {out0}, tapes]{mark}
+                t._record = [next(count), None, pull0, ra, {ins0}, {out0}, tapes, None]{mark}
                 return t
         elif ra is None:
             if rb[6] is tapes and av.inexact{d1}:
-                t._record = [next(count), None, pull1, rb, {ins1}, {out1}, tapes]{mark}
+                t._record = [next(count), None, pull1, rb, {ins1}, {out1}, tapes, None]{mark}
                 return t
         elif ra[6] is tapes and rb[6] is tapes and av.inexact{d2}:
-            t._record = [next(count), None, pull01, (ra, rb), {ins2}, {out2}, tapes]{mark}
+            t._record = [next(count), None, pull01, ra, {ins2}, {out2}, tapes, rb]{mark}
             return t
     t._record = None
     return general(s, prim, (x, y), {{}}, t)
@@ -298,10 +298,14 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
     }
 
 
-def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str]:
-    kept = [a if i in reads else "None" for i, a in enumerate(arguments)]
+def _fields(reads: frozenset[Any], active: tuple[int, ...], names: dict[str, str]) -> tuple[str, str]:
+    """Source of what a record keeps: of an active input its value, as its parent knows the rest; else the tensor."""
+    kept = [
+        "None" if i not in reads else value if i in active else tensor
+        for i, (tensor, value) in enumerate(names.items())
+    ]
     only = sorted(reads - {"y"})
-    ins = "None" if not only else arguments[only[0]] if len(only) == 1 else f"({', '.join(kept)})"
+    ins = "None" if not only else kept[only[0]] if len(only) == 1 else f"({', '.join(kept)})"
     return ins, "t._value" if "y" in reads else "None"
 
 
@@ -310,7 +314,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
     if prim.connected(0):
         space["pull"], reads = _make_pull(prim, (0,))
         space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
-        ins, out = _fields(reads, ("x",))
+        ins, out = _fields(reads, (0,), {"x": "v"})
     else:
         return _make_general(prim)
     if prim.infix:
@@ -318,7 +322,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
     else:
         scalar = "scalar_kernel(v)" if prim.scalar is not None else "float(s.run(kernel, float64(v)))"
     source = _UNARY.format(
-        name=prim.name, scalar=scalar, array="s.run(kernel, x._value)", ins=ins, out=out,
+        name=prim.name, scalar=scalar, array="s.run(kernel, v)", ins=ins, out=out,
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
     )  # fmt: skip
     exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
@@ -335,7 +339,7 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         if all(prim.connected(i) for i in active):
             space[("pull0", "pull1", "pull01")[k]], reads = _make_pull(prim, active)
             space[("pull0_s", "pull1_s", "pull01_s")[k]], _ = _make_pull(prim, active, scalars=True)
-            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, ("x", "y"))
+            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, active, {"x": "a", "y": "b"})
             words[f"d{k}"] = ""
         else:
             words[f"ins{k}"] = words[f"out{k}"] = "None"

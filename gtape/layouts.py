@@ -87,7 +87,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         if plain and r[6] is tapes and t._aval.inexact and av.inexact:
             t._record = [
                 next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
-                t._value if reads_y else None, tapes,
+                t._value if reads_y else None, tapes, None,
             ]  # fmt: skip
             return t
         return record_op(s, prim, (x,), params, t) if s.sessions else t
@@ -141,6 +141,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             found.meet(s)
         t._record = [
             next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
+            None,
         ]  # fmt: skip
         return t
 
@@ -206,19 +207,20 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         ra = x._record
         rb = y._record
         tapes: Any = s.tapes
-        parents: Any
+        parent: Any
+        other = None
         if rb is None:
             if ra is None:
                 return t
-            k, parents = 0, ra
+            k, parent = 0, ra
             if ra[6] is not tapes:
                 found = None
         elif ra is None:
-            k, parents = 1, rb
+            k, parent = 1, rb
             if rb[6] is not tapes:
                 found = None
         else:
-            k, parents = 2, (ra, rb)
+            k, parent, other = 2, ra, rb
             if ra[6] is not tapes or rb[6] is not tapes:
                 found = None
         if found is None:
@@ -231,9 +233,9 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan: Any = plans[k]
         keep = plan.keep
         t._record = [
-            next(count), None, pull, parents,
+            next(count), None, pull, parent,
             None if keep is None else (x if keep[0] else None, y if keep[1] else None),
-            v if plan.reads_y else None, tapes,
+            v if plan.reads_y else None, tapes, other,
         ]  # fmt: skip
         return t
 

@@ -26,6 +26,7 @@ __all__ = [
     "cotangents",
     "cotangents_at_home",
     "held",
+    "inputs_of",
     "item_of",
     "plan_for",
     "unbroadcast",
@@ -272,6 +273,22 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
     return found
 
 
+def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
+    """The tensors that a record keeps of its `n` inputs, None where it keeps none."""
+    ins, pull = made[record.INS], made[record.PULL]
+    if ins is None:
+        return (None,) * n
+    listed = ins if ins.__class__ is tuple else tuple([ins if i == pull.single else None for i in range(n)])
+    return tuple([t if t is None or t.__class__ is Tensor else _restored(t, made, i) for i, t in enumerate(listed)])
+
+
+def _restored(value: Any, made: record.Record, i: int) -> Tensor:
+    """Input `i`, of which a record keeps the value alone: to differentiation, what has the same record is the same."""
+    t = wrap(value)
+    t._record = record.parents_of(made)[made[record.PULL].active.index(i)]
+    return t
+
+
 class Slots:
     """The cotangent of an op with several outputs: what has arrived for each output so far."""
 
@@ -307,4 +324,4 @@ def item_of(made: Any, i: int) -> Any:
     The op's record holds no record of its outputs, which hold it: without a cycle all goes when the last output does.
     """
     seq, tangents = made[record.PULL].items[i]
-    return [seq, None, ItemPull(i), made, None, None, made[record.TAPES], None, tangents]
+    return [seq, None, ItemPull(i), made, None, None, made[record.TAPES], None, None, tangents]

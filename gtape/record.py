@@ -10,16 +10,20 @@ index  name      what it holds
 1      COT       the cotangent that a running sweep has gathered so far (None otherwise; LEAF in a leaf, which
                  sweeps of several threads may share, so that theirs is kept elsewhere)
 2      PULL      ``pull(g, ins, out)`` -> cotangents of the parents; None for a leaf. Also knows primitive and params
-3      PARENTS   the one parent record, or a tuple of records aligned with ``PULL.active``
-4      INS       what the rule reads of the inputs: None, one tensor, or a tuple with None where it does not
-                 read; `inputs_of` makes the three alike
+3      PARENTS   the one parent record, or a tuple of records aligned with ``PULL.active``; of a generated function's
+                 two the first alone, as a tuple would cost the garbage collector as much as a record. `parents_of`
+                 makes them alike
+4      INS       what the rule reads of the inputs: None, one, or a tuple with None where it does not read; of an
+                 input with a parent the value may stand alone, which costs the garbage collector nothing. `inputs_of`
+                 makes them all alike
 5      OUT       the output's raw value, if the rule reads it
 6      TAPES     the set of recording sessions that hold this record
-7      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)
-8      TANGENTS  forward mode: {session: tangent}, or None
+7      OTHER     the second of those two parents, or None
+8      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)
+9      TANGENTS  forward mode: {session: tangent}, or None
 ====== ========= ==========================================================================================
 
-Fast records stop after TAPES; the readers below hide that. A record hangs from the tensors that it made and from the
+Records without a check and forward mode stop after OTHER. A record hangs from the tensors that it made and from the
 records of their consumers, so dead work is freed at once and without the collector.
 """
 
@@ -36,12 +40,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "COT", "INS", "LEAF", "NO_TAPES", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
+    "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "get_stack",
-    "idle_stack", "inputs_of", "leaf", "peek", "push", "restore_stack", "set_stack",
+    "idle_stack", "leaf", "parents_of", "peek", "push", "restore_stack", "set_stack",
 ]  # fmt: skip
 
-SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, TRACE, TANGENTS = range(9)
+SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
 
 Record = list[Any]
 
@@ -210,23 +214,21 @@ def active() -> Stack | None:
     return stack if stack.sessions else None
 
 
-def inputs_of(record: Record, n: int) -> tuple[Any, ...]:
-    """The tensors that a record keeps of its `n` inputs, None where it keeps none."""
-    ins = record[INS]
-    if ins.__class__ is tuple:
-        return ins
-    if ins is None:
-        return (None,) * n
-    kept: int = record[PULL].single
-    return tuple([ins if i == kept else None for i in range(n)])
-
-
 def leaf(tapes: TapeSet = NO_TAPES) -> Record:
     """A record without parents: something that is watched."""
-    return [next(count), LEAF, None, (), None, None, tapes, None, None]
+    return [next(count), LEAF, None, (), None, None, tapes, None, None, None]
 
 
-_EMPTY = (None, None, (), None, None, NO_TAPES)
+def parents_of(record: Record) -> tuple[Record, ...]:
+    """The records of the active inputs, in the order of ``PULL.active``."""
+    parents: Any = record[PARENTS]
+    if parents.__class__ is not list:
+        return parents  # type: ignore[no-any-return]
+    other = record[OTHER]
+    return (parents,) if other is None else (parents, other)
+
+
+_EMPTY = (None, None, (), None, None, NO_TAPES, None)
 
 
 def empty(record: Record) -> None:
@@ -240,9 +242,9 @@ def empty_below(pending: list[Any], *, spare: bool) -> None:
         r = pending.pop()
         if r is None or r[PULL] is None or (spare and any(s.live for s in r[TAPES].sessions)):
             continue
-        parents = r[PARENTS]
+        parents = parents_of(r)
         empty(r)
-        pending.extend([parents] if parents.__class__ is list else parents)
+        pending.extend(parents)
 
 
 class _Care:

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any
 
+from gtape.record import TAPES
+
 __all__ = ["GradNode", "Trace", "user_line"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -34,18 +36,22 @@ class Trace:
     line : (file, number, function)
     origins : tuple of record or None
         The records of the inputs, which these forget when the last tape that holds them ends.
+    flows : tuple of frozenset or None
+        For each input the sessions that follow it back; None for a constant.
     body : for custom gradients, what the function did inside
     body_origins : tuple of record or None
         The records of the body's results.
     """
 
-    __slots__ = ("body", "body_origins", "inputs", "line", "origins", "output")
+    __slots__ = ("body", "body_origins", "flows", "inputs", "line", "origins", "output")
 
-    def __init__(self, inputs: tuple[Any, ...], output: Any) -> None:
+    def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
         self.output = output
         self.line = user_line()
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
+        # Now: a tape that ends leaves the sets of the records that outlive it.
+        self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
 
