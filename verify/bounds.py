@@ -1,10 +1,8 @@
-"""How far rounding may carry a result: local bounds by running error analysis, a world of noise for the global one.
+"""How far rounding may carry one op: its local bound.
 
-Neither has a knob. The *local* bound of an op at its recorded inputs is its declared ULPs (elementwise) or n units in
-the last place of the sum of its terms' magnitudes (sums, products, scans, factorisations); along the few ops of a
-rule these are carried forward to first order (`ErrorWorld`; Higham, "Accuracy and Stability of Numerical Algorithms",
-section 3.3). The *global* bound re-runs the whole program with every op's result moved by its local bound times
-2**10, and scales the spread back.
+It has no knob: the declared ULPs of an elementwise op, or n units in the last place of the sum of its terms'
+magnitudes (sums, products, scans, factorisations). Along the few ops of a rule such bounds are carried forward
+(`running_error`); over a whole program noise of their size shows how far rounding goes (`noise_world`, `noise`).
 """
 
 from __future__ import annotations
@@ -16,21 +14,22 @@ from typing import Any
 import numpy as np
 
 from gtape.forward import jvp_of
-from gtape.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.primitive import Primitive
 from gtape.verify.ulp import spacing, widest
-from gtape.worlds import COMPLEX, NUMPY
+from gtape.worlds import NUMPY
 
-__all__ = ["Err", "ErrorWorld", "NoiseWorld", "local_error"]
+__all__ = ["COMPLEX_ULPS", "MULTILINEAR", "both", "carried_errors", "holds_complex", "holds_floats", "local_error"]
 
-SCALE = 2.0**10
 COMPLEX_ULPS = 2.0
 
 
-def _is_float(x: Any) -> bool:
+def holds_floats(x: Any) -> bool:
+    """Whether a value is an array of floats or complex numbers."""
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc"
 
 
-def _is_complex(x: Any) -> bool:
+def holds_complex(x: Any) -> bool:
+    """Whether a value is an array of complex numbers."""
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "c"
 
 
@@ -38,7 +37,7 @@ def _counts(prim: Primitive, values: list[Any], params: dict[str, Any]) -> Any:
     """How many terms each output of a (multi)linear op sums."""
     if prim.name == "matmul":
         return float(np.shape(values[0])[-1])
-    ones = [np.ones(np.shape(v)) if _is_float(v) else v for v in values]
+    ones = [np.ones(np.shape(v)) if holds_floats(v) else v for v in values]
     return np.asarray(prim.kernel(*ones, **params), dtype=np.float64)
 
 
@@ -67,7 +66,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     float64 array of y's shape
     """
     if prim.kind == "elementwise":
-        if _is_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
+        if holds_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
             return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
         narrow = prim.wide and np.dtype(dtype).itemsize < 8
         own = (0.51 if narrow else prim.ulps) * spacing(y, dtype)
@@ -80,7 +79,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
             own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
         )
     unit = spacing(1.0, dtype) / 2
-    magnitudes = [np.abs(v) if _is_float(v) else v for v in values]
+    magnitudes = [np.abs(v) if holds_floats(v) else v for v in values]
     if prim.kind == "linear" or prim.name in _SCATTERING:
         if isinstance(y, tuple):
             return tuple([np.zeros_like(v) for v in y])
@@ -98,7 +97,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return prim.ulps * moved * unit * np.asarray(prim.kernel(*magnitudes, **params)) + np.where(
             moved > 0, spacing(0.0, dtype), 0.0
         )
-    if prim.name in _MULTILINEAR:
+    if prim.name in MULTILINEAR:
         terms = _counts(prim, values, params)
         return prim.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
     wide = np.dtype(dtype).itemsize == 4 and prim.name in _WIDE
@@ -108,7 +107,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
         inner = local_error(prim, values, y, params, np.dtype(np.float64))
         return inner + 0.51 * spacing(y, dtype)
-    n = max([max(v.shape, default=1) for v in values if _is_float(v)], default=1)
+    n = max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1)
     if isinstance(y, tuple) and prim.name not in _STABLE:
         return tuple([prim.ulps * (n + 1) * spacing(v, dtype) for v in y])
     # What it commits, in units in the last place of the result, and how far it may be from the exact result for other
@@ -131,16 +130,17 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     if prim.name in _BY_ELIMINATION:
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         axes = 3 if prim.name in _IN_PARTS else 2
-        magnitudes = [_largest(v, axes) if _is_float(v) and v.ndim > 1 else v for v in magnitudes]
-    moves = [backward * unit * v if _is_float(v) else None for v in magnitudes]
-    return _plus(committed, _carried(prim, moves, values, y, params))
+        magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
+    moves = [backward * unit * v if holds_floats(v) else None for v in magnitudes]
+    return both(committed, carried_errors(prim, moves, values, y, params))
 
 
 _FEW = 8
 _FAR = 1 / 16
 
 
-def _plus(a: Any, b: Any) -> Any:
+def both(a: Any, b: Any) -> Any:
+    """The sum of two errors, output by output where there are several."""
     return tuple([p + q for p, q in zip(a, b, strict=True)]) if isinstance(a, tuple) else a + b
 
 
@@ -149,7 +149,7 @@ def _largest(v: Any, count: int = 2) -> Any:
     return np.broadcast_to(np.abs(v).max(axis=axes, keepdims=True, initial=0.0), v.shape)
 
 
-def _carried(prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any]) -> Any:
+def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any]) -> Any:
     """How far the output goes when the inputs move by at most so much, element by element or by sampling."""
     if isinstance(y, tuple):  # all outputs in one row, and apart again
         flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
@@ -175,7 +175,7 @@ def _carried_to(
     prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
 ) -> Any:
     def along(t: list[Any]) -> Any:
-        t = [m + 0j if m is not None and _is_complex(v) else m for m, v in zip(t, values, strict=True)]
+        t = [m + 0j if m is not None and holds_complex(v) else m for m, v in zip(t, values, strict=True)]
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
         if moved is None:
             return np.zeros(shape)
@@ -208,7 +208,7 @@ def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, 
     room = np.zeros(np.shape(y))
     for i, x in enumerate(values):
         p = prim.rules[i]
-        if callable(p) and _is_float(x):
+        if callable(p) and holds_floats(x):
             signed = np.asarray(p(NUMPY, y, *values, **params), dtype=np.float64)
             slope = np.abs(signed)
             near = np.abs(y) < np.abs(x) * slope / 4
@@ -317,241 +317,4 @@ _BY_NORM = frozenset({"complement", "expm", "expm_form", "pinv"})
 _COFACTORS = frozenset({"cofactors", "det_form"})
 _SCATTERING = frozenset({"scatter", "scatter_rows"})
 _AVERAGING = frozenset({"reduce_mean", "center"})
-_MULTILINEAR = frozenset({"matmul", "einsum", "tensordot", "correlate", "correlate_input", "correlate_filter"})
-
-
-class Err:
-    """A value with a bound on its error."""
-
-    __slots__ = ("dtype", "e", "v")
-    __array_ufunc__ = None
-
-    def __init__(self, v: Any, e: Any, dtype: Any) -> None:
-        self.v: np.ndarray[Any, Any] = widest(v)
-        self.e = e
-        self.dtype = dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.v.shape)
-
-    @property
-    def ndim(self) -> int:
-        return self.v.ndim
-
-    def _with(self, o: Any, f: Callable[..., Any], slopes: Callable[..., Any]) -> Err:
-        b, eb = (o.v, o.e) if isinstance(o, Err) else (widest(o), 0.0)
-        v = f(self.v, b)
-        sa, sb = slopes(self.v, b, v)
-        own = COMPLEX_ULPS if _is_complex(v) else 0.5
-        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, self.dtype) * own, self.dtype)
-
-    def __add__(self, o: Any) -> Err:
-        return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))
-
-    __radd__ = __add__
-
-    def __sub__(self, o: Any) -> Err:
-        return self._with(o, np.subtract, lambda a, b, v: (1.0, 1.0))
-
-    def __rsub__(self, o: Any) -> Err:
-        return (-self).__add__(o)
-
-    def __mul__(self, o: Any) -> Err:
-        return self._with(o, np.multiply, lambda a, b, v: (b, a))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, o: Any) -> Err:
-        return self._with(o, np.divide, lambda a, b, v: (1 / b, v / b))
-
-    def __rtruediv__(self, o: Any) -> Err:
-        return Err(widest(o), 0.0, self.dtype) / self
-
-    def __neg__(self) -> Err:
-        return Err(-self.v, self.e, self.dtype)
-
-    def __getitem__(self, key: Any) -> Err:
-        return Err(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
-
-
-class ErrorWorld:
-    """Rules on values with error bounds, to first order.
-
-    Parameters
-    ----------
-    dtype : floating dtype
-        In which the program computes.
-    """
-
-    def __init__(self, dtype: Any) -> None:
-        self._dtype = np.dtype(dtype)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CONSTANTS:
-            v = np.float64(CONSTANTS[name])
-            return Err(v, spacing(v, self._dtype) / 2, self._dtype)
-        prim = REGISTRY.get(name)
-        if prim is None:
-            raise AttributeError(name)
-
-        def call(*args: Any, **params: Any) -> Any:
-            return self.apply(prim, args, params)
-
-        setattr(self, name, call)
-        return call
-
-    def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """One primitive: its value, what it commits, and what it hands on."""
-        dtype = self._dtype
-        if prim.name == "cast":
-            x = args[0]
-            to = np.dtype(params["dtype"])
-            if not isinstance(x, Err) or to.kind not in "fc":
-                return x
-            return Err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, dtype)
-        values = [a.v if isinstance(a, Err) else a for a in args]
-        if not any(isinstance(a, Err) for a in args):
-            return getattr(COMPLEX, prim.name)(*values, **params)
-        y = getattr(COMPLEX, prim.name)(*values, **params)
-        if isinstance(y, tuple):
-            if prim.kind == "linear":
-                carried = prim.kernel(np.broadcast_to(args[0].e, args[0].v.shape), **params)
-            else:
-                moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
-                inputs = [np.asarray(v) for v in values]
-                carried = _plus(local_error(prim, inputs, y, params, dtype), _carried(prim, moves, inputs, y, params))
-            return tuple([Err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
-        if not _is_float(np.asarray(y)) or not prim.differentiable:
-            return Err(y, prim.ulps * spacing(y, dtype), dtype) if _is_float(np.asarray(y)) else y
-        y = widest(y)
-        e = local_error(prim, [np.asarray(v) for v in values], y, params, dtype)
-        if prim.kind == "elementwise":
-            for i, a in enumerate(args):
-                p = prim.rules[i]
-                if isinstance(a, Err) and p is not None:
-                    slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
-                    e = e + np.nan_to_num(np.abs(widest(slope)) * a.e, nan=0.0, posinf=np.inf)
-        elif prim.name in _PARTS:
-            e = e + args[0].e
-        elif prim.kind == "linear":
-            carried = [
-                np.broadcast_to(a.e, a.v.shape)
-                if isinstance(a, Err)
-                else np.zeros_like(a)
-                if _is_float(np.asarray(a))
-                else a
-                for a in args
-            ]
-            e = e + prim.kernel(*carried, **params)
-        elif prim.name in _MULTILINEAR:
-            for i, a in enumerate(args):
-                if isinstance(a, Err):
-                    parts = [np.abs(v) for v in values]
-                    parts[i] = np.broadcast_to(a.e, a.v.shape)
-                    e = e + prim.kernel(*parts, **params)
-        else:
-            moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
-            if not prim.variadic:
-                e = e + _carried(prim, moves, [np.asarray(v) for v in values], y, params)
-        return Err(y, e, dtype)
-
-
-class NoiseWorld:
-    """The NumPy world in float64, with every op's result moved at random within its local bound times 2**10.
-
-    The first run in a world moves nothing and notes the bounds; every run after `again` makes the same calls and moves.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-    dtype : floating dtype
-        The dtype whose rounding is imitated.
-    """
-
-    def __init__(self, rng: Any, dtype: Any) -> None:
-        self._rng = rng
-        self._dtype = np.dtype(dtype)
-        self._bounds: list[Any] = []
-        self._next: Any = None
-        self._factor = 1.0
-
-    def again(self, factor: float = 1.0) -> None:
-        """Start a run that moves every result, by so much of the usual noise."""
-        self._next = iter(self._bounds)
-        self._factor = factor
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        prim = REGISTRY.get(name)
-        if prim is None:
-            raise AttributeError(name)
-
-        def call(*args: Any, **params: Any) -> Any:
-            return self._run(prim, args, params)
-
-        setattr(self, name, call)
-        return call
-
-    def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if prim.name == "cast":
-            x = np.asarray(args[0])
-            to = np.dtype(params["dtype"])
-            if to.kind not in "fc" or not _is_float(x):
-                return NUMPY.cast(x, **params)
-            # Rounded to `to`, but held in 64 bits.
-            kept = x.astype(np.complex128) if to.kind == "c" else x.real
-            return self._moved(kept, lambda: spacing(kept, to) / 2)
-        y = getattr(COMPLEX, prim.name)(*args, **params)
-        if isinstance(y, tuple):
-            y = tuple([widest(v) for v in y])
-            if prim.kind == "linear" or not prim.differentiable:
-                return y
-            return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
-        if not prim.differentiable or not _is_float(np.asarray(y)):
-            return y
-        if prim.name == "where" or (
-            prim.kind == "linear"
-            and np.size(y) >= max((np.size(a) for a in args), default=0)
-            and prim.name not in _SUMMING
-        ):
-            return y
-        y = widest(y)
-        return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
-
-    def rounded(self, c: Any) -> Any:
-        """What a rule computes outside any op: a product with a cotangent, a sum of two. Rounded once."""
-        return self._moved(widest(c), lambda: spacing(widest(c), self._dtype) / 2)
-
-    def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
-        if self._next is None:
-            made = bound()
-            self._bounds.append([SCALE * b for b in made] if isinstance(made, tuple) else SCALE * np.asarray(made))
-            return y
-        if isinstance(y, tuple):
-            bounds = next(self._next)
-            f = self._factor
-            return tuple([v + self._rng.uniform(-f, f, v.shape) * b for v, b in zip(y, bounds, strict=True)])
-        noise = self._rng.uniform(-1.0, 1.0, size=np.shape(y))
-        if _is_complex(y):
-            noise = noise + 1j * self._rng.uniform(-1.0, 1.0, size=np.shape(y))
-        return y + noise * (self._factor * next(self._next))
-
-    def lift(self, x: Any) -> Any:
-        """Recorded values as float64, or complex128."""
-        return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
-
-
-_SUMMING = frozenset({"cumsum", "center"})
-# Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.
-_PARTS = frozenset({"real", "imag", "conj"})
-
-
-def spread_of(runs: list[Any], base: Any) -> Any:
-    """The largest distance of noisy runs from the plain one, scaled back; infinite where no run gives a number."""
-    worst = np.full(np.shape(base), np.nan)
-    with np.errstate(all="ignore"):
-        for r in runs:
-            worst = np.fmax(worst, np.abs(widest(r) - base))
-    return np.nan_to_num(worst, nan=np.inf, posinf=np.inf) / SCALE
+MULTILINEAR = frozenset({"matmul", "einsum", "tensordot", "correlate", "correlate_input", "correlate_filter"})

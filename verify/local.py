@@ -13,9 +13,10 @@ import numpy as np
 from gtape.pulls import cotangents
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds import Err, ErrorWorld, local_error
+from gtape.verify.bounds import local_error
 from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.replay import Shape
+from gtape.verify.running_error import Err, ErrorWorld
 from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX, NUMPY

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.pulls import cotangents
 from gtape.symbolic.program import Program
-from gtape.verify.bounds import NoiseWorld, spread_of
+from gtape.verify.noise_world import NoiseWorld, spread_of
 from gtape.verify.replay import Shape
 from gtape.verify.ulp import widest
 from gtape.worlds import NUMPY

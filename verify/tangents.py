@@ -12,7 +12,7 @@ from gtape.forward import jvp_of
 from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, ties_assumed, to_double_double
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
-from gtape.verify.bounds import NoiseWorld, spread_of
+from gtape.verify.noise_world import NoiseWorld, spread_of
 from gtape.verify.certificates import certify_marks
 from gtape.verify.comparison import ROUNDINGS
 from gtape.verify.enclosures import jet_world
