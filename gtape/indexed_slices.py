@@ -72,6 +72,7 @@ class IndexedSlices:
     """
 
     _is_gtape_tensor = True
+    _value: Any = None  # ops read it before they see that this is no tensor
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
@@ -97,6 +98,10 @@ class IndexedSlices:
     def _aval(self) -> Aval:
         # One of its own, as a variable has: the short ways of the ops take operands that share one for tensors.
         return Aval(self.values._aval.dtype, self._whole())
+
+    @property
+    def _value(self) -> Any:
+        return self._as_tensor()._value
 
     def _whole(self) -> tuple[int, ...]:
         if self.dense_shape is None:

@@ -90,3 +90,9 @@ def test_items_cannot_be_deleted(make: Any) -> None:
     x = make([1.0, 2.0])
     with pytest.raises(TypeError, match="deletion"):
         del x[0]
+
+
+@pytest.mark.parametrize("op", [tf.square, tf.sin, tf.abs, tf.sigmoid, tf.math.log1p, tf.reduce_sum, tf.transpose])
+def test_ops_take_indexed_slices_as_the_dense_tensor_they_stand_for(op: Any) -> None:
+    rows = tf.IndexedSlices(tf.constant([0.25, 0.5]), tf.constant([2, 2]), tf.constant([3]))
+    np.testing.assert_array_equal(op(rows), op(tf.constant([0.0, 0.0, 0.75])))
