@@ -243,3 +243,22 @@ def test_compute_gradient_takes_a_step_and_needs_a_list() -> None:
 def test_compute_gradient_of_what_does_not_depend_is_zero() -> None:
     (exact,), (numeric,) = tf.test.compute_gradient(lambda x: tf.constant([1.0, 2.0]), [tf.constant([1.0])])
     assert exact.tolist() == numeric.tolist() == [[0.0], [0.0]]
+
+
+def test_compute_gradient_gives_complex_numbers_a_row_and_a_column_for_each_part() -> None:
+    # z² at 1 + 2i: u = x² - y², v = 2xy.
+    exact, numeric = tf.test.compute_gradient(lambda z: z * z, [tf.constant([1 + 2j])])
+    np.testing.assert_array_equal(exact[0], [[2.0, -4.0], [4.0, 2.0]])
+    np.testing.assert_allclose(numeric[0], exact[0], atol=1e-6)
+    real, complex_ = tf.constant([2.0, 3.0], tf.float64), tf.constant(1 - 1j)
+    exact, numeric = tf.test.compute_gradient(lambda x, z: tf.cast(x, tf.complex128) * z, [real, complex_])
+    assert [j.shape for j in exact] == [(4, 2), (4, 2)]
+    for a, b in zip(exact, numeric, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    exact, _ = tf.test.compute_gradient(tf.abs, [tf.constant(3 + 4j)])
+    np.testing.assert_allclose(exact[0], [[0.6, 0.8]])
+
+
+def test_compute_gradient_refuses_integers() -> None:
+    with pytest.raises(ValueError, match="int32 of argument 1"):
+        tf.test.compute_gradient(lambda x, n: x, [tf.constant(1.0), tf.constant(2)])
