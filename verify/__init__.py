@@ -15,7 +15,7 @@ _NAMES = {
     "Report": "gtape.verify.verdict",
     "check": "gtape.verify.api",
     "exact": "gtape.verify.api",
-    "judge": "gtape.verify.api",
+    "judge": "gtape.verify.claims",
     "prove": "gtape.verify.proof",
 }
 # What users reach as modules.
