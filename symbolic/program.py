@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.record import PARENTS, PULL, SEQ, TRACE
+from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE
 from gtape.tensor import Tensor
 
 __all__ = ["GradMark", "Node", "Program", "build", "trace"]
@@ -32,6 +32,8 @@ class Node:
         The nodes it reads.
     active : tuple of int
         Which inputs a gradient flows to.
+    flows : tuple of frozenset or None
+        For each input the tapes' sessions that follow it back; None for all.
     params : dict
         Static parameters.
     output : raw value or tuple
@@ -42,7 +44,9 @@ class Node:
         Where the user's code made it.
     """
 
-    __slots__ = ("active", "body", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "pull", "seq")
+    __slots__ = (
+        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "pull", "seq",
+    )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
         self.index = index
@@ -53,6 +57,7 @@ class Node:
         self.pull: Any = None
         self.inputs: tuple[int, ...] = ()
         self.active: tuple[int, ...] = ()
+        self.flows: tuple[Any, ...] = ()
         self.params: dict[str, Any] = {}
         self.line: Any = None
         self.body: tuple[int, ...] = ()
@@ -91,18 +96,27 @@ class GradMark:
     targets, cotangents, sources : lists of node indices
     which : int
         The source that this result belongs to.
+    session : Session
+        Of the tape that took the gradient.
     """
 
-    __slots__ = ("cotangents", "key", "sources", "targets", "which")
+    __slots__ = ("cotangents", "key", "session", "sources", "targets", "which")
 
     def __init__(
-        self, key: int, targets: list[int], cotangents: list[int], sources: list[list[int]], which: int
+        self,
+        key: int,
+        targets: list[int],
+        cotangents: list[int],
+        sources: list[list[int]],
+        which: int,
+        session: Any = None,
     ) -> None:
         self.key = key
         self.targets = targets
         self.cotangents = cotangents
         self.sources = sources
         self.which = which
+        self.session = session
 
 
 class Program:
@@ -116,6 +130,15 @@ class Program:
         The nodes of the targets.
     sources : list of list of int
         For each source, the nodes that are it: several where a variable was assigned between two reads.
+    session : Session or None
+        Of the tape that is asked for the gradient: what it did not record is constant to it. None: nothing is.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> program = tf.symbolic.trace(lambda x: tf.sin(x) * x, tf.constant(2.0))
+    >>> [text for _, text in program.assignments]
+    ['sin(v0)', 'multiply(v1, v0)']
     """
 
     def __init__(self) -> None:
@@ -123,6 +146,8 @@ class Program:
         self.outputs: list[int] = []
         self.sources: list[list[int]] = []
         self.by_seq: dict[int, list[int]] = {}
+        self.session: Any = None
+        self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -131,6 +156,25 @@ class Program:
     def assignments(self) -> list[tuple[str, str]]:
         """(name, right-hand side) of every op, as text."""
         return [(f"v{n.index}", _call_text(n)) for n in self.nodes if n.kind in ("op", "custom", "item")]
+
+    def blocked(self, session: Any) -> dict[int, frozenset[int]]:
+        """Node -> those of its active inputs that a tape does not follow back; nodes without any are left out.
+
+        A tape follows neither what it did not record (it was paused, or not there yet) nor what lies behind a result
+        that it watches.
+        """
+        if session is None:
+            return {}
+        found = self._blocked.get(session)
+        if found is None:
+            found = self._blocked[session] = {}
+            for node in self.nodes:
+                inputs = node.active
+                if node.seq not in session.stops:
+                    inputs = tuple([a for a in inputs if node.flows and session not in (node.flows[a] or ())])
+                if inputs:
+                    found[node.index] = frozenset(inputs)
+        return found
 
     def ancestors(self, targets: Iterable[int]) -> list[int]:
         """The nodes that the targets depend on, themselves included, in order."""
@@ -266,6 +310,7 @@ class _Builder:
         kind = "custom" if pull.prim.kind == "custom" else "op"
         node = self.add(kind, t.output, record[SEQ])
         node.prim, node.pull, node.active, node.params, node.line = pull.prim, pull, pull.active, pull.params, t.line
+        node.flows = t.flows
         node.inputs = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.origins, t.inputs, strict=True))
         if kind == "custom":
             node.body = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.body_origins, t.body, strict=True))
@@ -281,6 +326,7 @@ class _Builder:
                 ],
                 [self.nodes_of(r) for r, _ in g.sources],
                 g.index,
+                g.session,
             )
         self.found[key] = node.index
 
@@ -323,24 +369,33 @@ def _targets_of(g: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def build(targets: list[tuple[Any, Any]], sources: list[Any]) -> Program:
+def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
+    """Whether a tape's gradient may arrive at a source: it watches or recorded it, or it is a target itself."""
+    return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
+
+
+def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None) -> Program:
     """The program that computed some targets.
 
     Parameters
     ----------
     targets : list of (record, value)
     sources : list of tensors or variables
+    session : Session, optional
+        Of the tape whose gradients are in question.
 
     Returns
     -------
     Program
     """
     b = _Builder()
+    b.program.session = session
     b.keep = []
     b.visit([(r, v) for r, v in targets])
     for r, v in targets:
         b.program.outputs.append(b.found[b._key(r, v)])
-    b.program.sources = [b.nodes_of(s._record) for s in sources]
+    asked = [r for r, _ in targets]
+    b.program.sources = [b.nodes_of(s._record) if _reached(s._record, session, asked) else [] for s in sources]
     return b.program
 
 

@@ -50,14 +50,14 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
             continue
         # Where the tape found no path, the mirrors must find none, either.
         u = directions_of(program.nodes[nodes[0]], oracle.rng)
-        for i in nodes:
-            tangents[i] = [u]
+        for i in nodes:  # what is asked for twice moves along both directions
+            tangents[i] = [u if i not in tangents else tangents[i][0] + u]
         if g is None:
             continue
         total = total + inner(u, g)
         scale = scale + magnitude(u, g)
     only = program.ancestors(program.outputs)
-    env = oracle.jets(1, tangents, only)
+    env = oracle.jets(1, tangents, only, None, (program.session,))
     world = jet_world(1)
     along, through = oracle.through_declared(env, only)
     scale = scale + through
@@ -70,7 +70,7 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
     error = disagreement(total, along, scale)
     if error:
         failures.append(Failure("replay", None, error))
-    failures += certify_marks(oracle, 1, tangents, env, only)
+    failures += certify_marks(oracle, 1, tangents, env, only, sessions=(program.session,))
     failures += certify_unfollowed(oracle)
     return failures
 
@@ -99,6 +99,7 @@ def certify_marks(
     env: dict[int, Any],
     only: Iterable[int],
     known: frozenset[int] = frozenset(),
+    sessions: tuple[Any, ...] = (),
 ) -> list[Failure]:
     """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more.
 
@@ -121,6 +122,7 @@ def certify_marks(
         world, deeper = jet_world(k), jet_world(k + 1)
         extended = {i: [*t, None] for i, t in tangents.items()}
         directional: dict[int, Any] = {}
+        moving: dict[int, Any] = {}
         for member in members:
             m = member.mark
             assert m is not None
@@ -128,13 +130,15 @@ def certify_marks(
             directional[member.index] = u
             for s in m.sources[m.which]:
                 old = extended.get(s, [None] * (k + 1))
-                extended[s] = [*old[:-1], u]
+                moving[s] = moving[s] + u if s in moving else u
+                extended[s] = [*old[:-1], moving[s]]
         inside = oracle.program.ancestors([*mark.targets, *mark.cotangents])
         moved = _depending(oracle, [s for m in members for s in _sources_of(m)], inside)
         run = [i for i in inside if i in moved or i not in env]
         read = {j for i in run for j in (*oracle.program.nodes[i].inputs, *oracle.program.nodes[i].body)}
         still = (read | {*mark.targets, *mark.cotangents}).difference(run)
-        deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still})
+        tapes = (*sessions, *[None] * (k - len(sessions)), mark.session)
+        deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
         # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
         for bits in range(1 << k):
             expected, scale, got = arb(0), arb(0), arb(0)
@@ -165,7 +169,7 @@ def certify_marks(
                 break
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
-        failures += certify_marks(oracle, k + 1, extended, deep, again, certified)
+        failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes)
     return failures
 
 

@@ -22,7 +22,7 @@ def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *,
         If a number is not the exact one.
     """
     report = Report()
-    program = build([(target._record, target._value)], [source])
+    program = build([(target._record, target._value)], [source], session)
     shape, dtype = target._aval.shape, target._aval.dtype
     values = np.asarray(result._value)
     for index in np.ndindex(*shape[1:]):

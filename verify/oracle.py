@@ -32,7 +32,12 @@ class Oracle(Replay):
     """The exact value and derivatives of one program, by jets of the mirrors, beside the replay."""
 
     def jets(
-        self, k: int, tangents: dict[int, list[Any]], only: Iterable[int], given: dict[int, Any] | None = None
+        self,
+        k: int,
+        tangents: dict[int, list[Any]],
+        only: Iterable[int],
+        given: dict[int, Any] | None = None,
+        sessions: tuple[Any, ...] = (),
     ) -> dict[int, Any]:
         """Run the mirrors on jets in `k` directions.
 
@@ -43,6 +48,8 @@ class Oracle(Replay):
         only : node indices in order
         given : dict, optional
             Jets of some nodes, taken as they are.
+        sessions : tuple of Session or None, optional
+            For each direction the tape whose derivative it is: nothing varies along it that this tape does not follow.
 
         Returns
         -------
@@ -51,6 +58,7 @@ class Oracle(Replay):
         """
         world = jet_world(k)
         env: dict[int, Any] = dict(given or {})
+        blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := self.program.blocked(s))]
         for i in only:
             if i in env:
                 continue
@@ -66,6 +74,9 @@ class Oracle(Replay):
                 arguments = [
                     env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
                 ]
+                for bit, by_node in blocked:
+                    for a in by_node.get(i, ()):
+                        arguments[a] = _still(arguments[a], bit)
                 value = node.apply(world, arguments)
             elif node.kind == "custom" and node.prim.declared is not None:
                 value = self._declared(k, node, env)
@@ -85,16 +96,35 @@ class Oracle(Replay):
     def followed(self, node: Node) -> GradMark | None:
         """Of what a node is the gradient, as jets of that can tell.
 
-        They cannot where a declared custom gradient takes part, which is the derivative of nothing: there the recorded
-        backward ops are the definition, and are followed like any others.
+        They cannot where a declared custom gradient takes part, which is the derivative of nothing, or where the inner
+        tape followed what the outer one did not: there the recorded backward ops are the definition, and are followed
+        like any others.
         """
         mark = node.mark
         if mark is None:
             return None
-        if mark.key not in self._declares:
+        if mark.key not in self._unfollowed:
             inside = [self.program.nodes[i] for i in self.program.ancestors(mark.targets)]
-            self._declares[mark.key] = any(n.kind == "custom" and n.prim.declared is not None for n in inside)
-        return None if self._declares[mark.key] else mark
+            self._unfollowed[mark.key] = any(
+                n.kind == "custom" and n.prim.declared is not None for n in inside
+            ) or self._paused_outside(mark, inside)
+        return None if self._unfollowed[mark.key] else mark
+
+    def _paused_outside(self, mark: GradMark, inside: list[Node]) -> bool:
+        """Whether an inner gradient went back through ops that the outer tape did not record, though they vary."""
+        program = self.program
+        outer = program.blocked(program.session)
+        if not outer:
+            return False
+        inner_blocked = program.blocked(mark.session)
+        varying = {i for nodes in program.sources for i in nodes}
+        for n in inside:
+            if not varying.isdisjoint(n.inputs):
+                varying.add(n.index)
+                through = outer.get(n.index, frozenset()) - inner_blocked.get(n.index, frozenset())
+                if any(n.inputs[a] in varying for a in through):
+                    return True
+        return False
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
@@ -109,8 +139,9 @@ class Oracle(Replay):
         for i in only:
             node = self.program.nodes[i]
             if node.kind == "custom" and node.prim.declared is not None and i in self.made:
+                closed = self.program.blocked(self.program.session).get(i, ())
                 for a, c in zip(node.active, self.made[i][1], strict=True):
-                    if c is not None:
+                    if c is not None and a not in closed:
                         t = world.component(env[node.inputs[a]], 1)
                         total, scale = total + inner(c, t), scale + magnitude(c, t)
         return total, scale
@@ -127,7 +158,7 @@ class Oracle(Replay):
         tangents = {i: [direction] for i in program.sources[source]}
         only = program.ancestors(program.outputs)
         given = self._exact_marks(tangents, only)
-        env = self.jets(1, tangents, only, given)
+        env = self.jets(1, tangents, only, given, (program.session,))
         world = jet_world(1)
         total, _ = self.through_declared(env, only)
         for i, c in zip(program.outputs, self.seeds, strict=True):
@@ -167,7 +198,7 @@ class Oracle(Replay):
                 extended = {j: [t[0], None] for j, t in tangents.items()}
                 for s in mark.sources[mark.which]:
                     extended[s] = [extended.get(s, [None, None])[0], u]
-                deep = self.jets(2, extended, inside)
+                deep = self.jets(2, extended, inside, None, (self.program.session, mark.session))
                 v, d = arb(0), arb(0)
                 for t, c in zip(mark.targets, mark.cotangents, strict=True):
                     target = deep[t]
@@ -186,6 +217,23 @@ def _varies(x: Any) -> bool:
     if isinstance(x, tuple):
         return any(_varies(v) for v in x)
     return isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(e, Jet) for e in x.ravel().tolist())
+
+
+def _still(x: Any, bit: int) -> Any:
+    """A value that does not vary along one of its directions."""
+    from gtape.symbolic.jets import ZERO, Jet
+
+    if isinstance(x, tuple):
+        return tuple([_still(v, bit) for v in x])
+    if not _varies(x):
+        return x
+
+    def one(e: Any) -> Any:
+        if not isinstance(e, Jet):
+            return e
+        return e.__class__(*[ZERO if m >> bit & 1 else c for m, c in enumerate(e.components)])
+
+    return objects(np.frompyfunc(one, 1, 1)(x))
 
 
 def _constant(world: JetWorld, x: Any) -> Any:

@@ -48,7 +48,7 @@ class Replay:
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
         self.flips: list[Node] = []
-        self._declares: dict[int, bool] = {}
+        self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
     def evaluate(self) -> None:
@@ -91,7 +91,7 @@ class Replay:
             if c is not None:
                 ball = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), self.program.nodes[i].shape)
                 merged[i] = plus(merged[i], ball) if i in merged else ball
-        cots = self.sweep(merged, self.made)
+        cots = self.sweep(merged, self.made, session=self.program.session)
         return [self._gather(cots, nodes) for nodes in self.program.sources]
 
     def used(self) -> dict[tuple[str, int], int]:
@@ -124,14 +124,18 @@ class Replay:
                 total = c if total is None else plus(total, c)
         return total
 
-    def sweep(self, start: dict[int, Any], keep: dict[int, Any] | None = None) -> dict[int, Any]:
-        """Reverse sweep over the nodes that `start` depends on; returns the cotangent of every node."""
+    def sweep(self, start: dict[int, Any], keep: dict[int, Any] | None = None, session: Any = None) -> dict[int, Any]:
+        """Reverse sweep over what `start` depends on, as a tape's session sees it; returns every node's cotangent."""
         program = self.program
+        blocked = program.blocked(session)
         cots = dict(start)
         for i in reversed(program.ancestors(start)):
             g = cots.get(i)
             node = program.nodes[i]
             if g is None or node.kind in ("leaf", "const") or not node.active:
+                continue
+            closed = blocked.get(i, ())
+            if len(closed) == len(node.active):
                 continue
             if node.kind == "custom" and self.by_bodies and node.prim.declared is None:
                 pairs = [(node.body[k], c) for k, c in (g.parts if isinstance(g, Parts) else {0: g}).items()]
@@ -139,8 +143,7 @@ class Replay:
                 made = self._pull(node, g)
                 if keep is not None:
                     keep[i] = (g, made)
-                to = [node.inputs[a] for a in node.active] if node.kind != "item" else [node.inputs[0]]
-                pairs = list(zip(to, made, strict=True))
+                pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
             for j, c in pairs:
                 if c is None:
                     continue
@@ -154,7 +157,7 @@ class Replay:
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
             start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
         kept: dict[int, Any] = {}
-        self.sweep(start, kept)
+        self.sweep(start, kept, mark.session)
         return kept
 
     def _pull(self, node: Node, g: Any) -> list[Any]:

@@ -1,0 +1,148 @@
+"""Under the flag each tape is judged by what it recorded: the rest of the program is constant to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import gtape as tf
+
+
+@pytest.fixture(autouse=True)
+def strictly_verified() -> Iterator[None]:
+    with tf.verifying("strict"):
+        yield
+
+
+def x() -> Any:
+    return tf.constant(3.0, tf.float64)
+
+
+def test_what_an_outer_tape_recorded_before_is_constant_to_an_inner_one() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        before = 2.0 * s
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            y = before * s
+        slope = inner.gradient(y, s)
+    assert float(slope) == 6.0
+    assert float(outer.gradient(slope, s)) == 2.0
+
+
+@pytest.mark.parametrize("derive", ["jacobian", "batch_jacobian"])
+def test_jacobians_of_an_inner_tape_leave_out_what_only_the_outer_one_recorded(derive: str) -> None:
+    s = tf.reshape(x(), [1, 1])
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        before = 2.0 * s
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            y = before * s
+        made = getattr(inner, derive)(y, s)
+    assert made.numpy().ravel().tolist() == [6.0]
+
+
+def test_an_accumulator_leaves_out_what_was_recorded_before_it() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        before = 2.0 * s
+        with tf.autodiff.ForwardAccumulator(s, 1.0) as acc:
+            y = before * s
+        assert float(acc.jvp(y)) == 6.0
+
+
+def test_what_was_computed_while_a_tape_was_paused_is_constant_to_it() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            y = s * s
+            with inner.stop_recording():
+                z = 3.0 * s
+            both = y + z
+        assert float(inner.gradient(both, s)) == 6.0
+
+
+def test_an_inner_gradient_through_what_the_outer_tape_missed_is_followed_by_its_own_ops() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            with outer.stop_recording():
+                y = s * s
+            z = y * s
+        slope = inner.gradient(z, s)
+    assert float(outer.gradient(slope, s)) == 12.0
+
+
+@pytest.mark.parametrize("option", ["none", "zero"])
+def test_a_source_that_only_another_tape_watches_is_unconnected(option: str) -> None:
+    s, w = x(), tf.constant(2.0, tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        with tf.GradientTape() as inner:
+            inner.watch(w)
+            y = s * w
+        of_s, of_w = inner.gradient(y, [s, w], unconnected_gradients=option)
+    assert float(of_w) == 3.0 and (of_s is None if option == "none" else float(of_s) == 0.0)
+
+
+def test_a_watched_result_of_another_tape_ends_the_path() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        y = s * s
+        with tf.GradientTape() as inner:
+            inner.watch(y)
+            z = y * y
+        of_s, of_y = inner.gradient(z, [s, y])
+    assert of_s is None and float(of_y) == 18.0
+
+
+def test_sources_may_be_asked_for_twice_at_both_orders() -> None:
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            y = s * s * s
+        first, second = inner.gradient(y, [s, s])
+        weighted = first + 2.0 * second
+    assert [float(g) for g in outer.gradient(weighted, [s, s])] == [54.0, 54.0]
+
+
+def test_the_flag_changes_no_result_where_a_tape_begins_after_the_variable_was_read() -> None:
+    v = tf.Variable(2.0, dtype=tf.float64)
+    with tf.GradientTape() as early:
+        y = v**3
+    with tf.GradientTape() as late:
+        slope = early.gradient(y, v)
+    assert late.gradient(slope, v) is None
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda s: 2.0 * s, lambda s: tf.stop_gradient(s), lambda s: tf.sin(s) * s],
+    ids=["linear", "stopped", "product"],
+)
+def test_a_wrong_custom_gradient_is_found_beside_what_another_tape_recorded(around: Callable[[Any], Any]) -> None:
+    @tf.custom_gradient
+    def wrong(t: Any) -> Any:
+        return t * t, lambda g: 3.0 * g * t
+
+    s = x()
+    with tf.GradientTape() as outer:
+        outer.watch(s)
+        before = around(s)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            y = before * wrong(s)
+        with pytest.raises(tf.VerificationError, match="wrong"):
+            inner.gradient(y, s)
