@@ -23,17 +23,19 @@ newaxis = None
 
 if TYPE_CHECKING:
     from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
+    from gtape.asked import UnconnectedGradients
     from gtape.control import grad_pass_through, recompute_grad, stop_gradient
     from gtape.custom import custom_gradient
     from gtape.distribution import VariableAggregation, VariableSynchronization
     from gtape.dtypes import *  # noqa: F403
     from gtape.dtypes import DType, as_dtype
     from gtape.errors import VerificationError
+    from gtape.flags import verifying
     from gtape.functions import function, gradients, hessians
     from gtape.indexed_slices import IndexedSlices
     from gtape.module import Module, name_scope
     from gtape.printing import print_v2 as print
-    from gtape.tape import GradientTape, UnconnectedGradients, verifying
+    from gtape.tape import GradientTape
     from gtape.tensor import Tensor, constant, convert_to_tensor, is_tensor
     from gtape.tensor_shape import TensorShape
     from gtape.variable import Variable
@@ -50,12 +52,14 @@ if TYPE_CHECKING:
 # Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
 # little more than `import numpy`, also where Python can keep no bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
+    "gtape.asked": ("UnconnectedGradients",),
     "gtape.distribution": ("VariableAggregation", "VariableSynchronization"),
     "gtape.errors": ("VerificationError",),
+    "gtape.flags": ("verifying",),
     "gtape.functions": ("function", "gradients", "hessians"),
     "gtape.indexed_slices": ("IndexedSlices",),
     "gtape.module": ("Module", "name_scope"),
-    "gtape.tape": ("GradientTape", "UnconnectedGradients", "verifying"),
+    "gtape.tape": ("GradientTape",),
     "gtape.tensor": ("Tensor", "constant", "convert_to_tensor", "is_tensor"),
     "gtape.tensor_shape": ("TensorShape",),
     "gtape.variable": ("Variable",),

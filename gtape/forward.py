@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
+from gtape.asked import UnconnectedGradients
+from gtape.flags import verify_mode
 from gtape.pulls import held
-from gtape.record import COT, LEAF, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
-from gtape.tape import UnconnectedGradients, verify_mode
+from gtape.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import TAPE
@@ -248,7 +249,7 @@ class ForwardAccumulator:
         def look_up(x: Any) -> Any:
             x = x if isinstance(x, (Tensor, Variable)) else convert_to_tensor(x)
             found = self._push.tangent(x)
-            if found is not None and self._mode and len(x._record) > TRACE and x._record[TRACE] is not None:
+            if self._mode and x._aval.inexact and _traced(x._record):
                 from gtape.verify.tangents import check_jvp
 
                 check_jvp(
@@ -264,6 +265,15 @@ class ForwardAccumulator:
             return found
 
         return nest.map_structure(look_up, primals)
+
+
+def _traced(r: Any) -> bool:
+    """Whether a record tells a check what made it."""
+    if r is None or r[PULL] is None:
+        return False
+    if r[PULL].prim is None:  # one output of several
+        r = r[PARENTS]
+    return len(r) > TRACE and r[TRACE] is not None
 
 
 def _set_tangent(r: Any, session: Session, tangent: Tensor) -> None:

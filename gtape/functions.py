@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.asked import UnconnectedGradients, record_of, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.record import SEQ
-from gtape.tape import GradientTape, UnconnectedGradients, _record_of, _seeds, _wants_zeros
+from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
@@ -302,7 +303,7 @@ def gradients(
     [1.0, 1.0]
     """
     graph = _graph("gradients")
-    zero = _wants_zeros(unconnected_gradients)
+    zero = wants_zeros(unconnected_gradients)
     targets = [y if isinstance(y, (Tensor, Variable)) else convert_to_tensor(y) for y in _listed(ys)]
     sources = _listed(xs)
     for x in sources:
@@ -310,8 +311,8 @@ def gradients(
             raise TypeError(f"gradients() takes tensors and variables as xs, not {type(x).__name__}")
     if grad_ys is not None and len(_listed(grad_ys)) != len(targets):
         raise ValueError(f"Passed {len(_listed(grad_ys))} grad_ys for {len(targets)} ys")
-    seeds = _seeds(targets, None if grad_ys is None else _listed(grad_ys))
-    stops = frozenset(_record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
+    seeds = seeds_of(targets, None if grad_ys is None else _listed(grad_ys))
+    stops = frozenset(record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
     assert graph._session is not None
     made = graph._differentiate(graph._session, targets, seeds, sources, stops)
     if zero:

@@ -97,6 +97,7 @@ class Session:
     plain = True
     limit = 1024
     watch_accessed = True
+    tracked: Any = ()
 
     def __init__(self, *, trace: bool = False, forward: Any = None, exact: bool = False) -> None:
         if trace or exact or forward is not None:
@@ -105,12 +106,13 @@ class Session:
             self.exact = exact
             self.plain = False
         self.alone = TapeSet((self,))
-        self.tracked: list[Any] = []
         self.variables: dict[int, Any] = {}
 
     def track(self, tensor: Any) -> None:
         """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""
         tracked = self.tracked
+        if tracked.__class__ is tuple:
+            tracked = self.tracked = []
         tracked.append(weakref.ref(tensor))
         if len(tracked) > self.limit:
             tracked[:] = [ref for ref in tracked if ref() is not None]
@@ -286,7 +288,7 @@ def close(session: Session) -> None:
     for v in variables.values():
         if v._record[TAPES] is alone:
             v._record[TAPES] = NO_TAPES
-    tracked, session.tracked = session.tracked, []
+    tracked, session.tracked = session.tracked, ()
     outlived = False
     for ref in tracked:
         tensor = ref()

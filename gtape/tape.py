@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from gtape import dtypes, errors, nest, record
-from gtape.aval import FLOAT64_SCALAR
-from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
-from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
+from gtape import dtypes, nest, record
+from gtape.asked import (
+    SIMPLE,
+    UnconnectedGradients,
+    checked,
+    is_finite,
+    leaves,
+    one_of,
+    record_of,
+    result_of,
+    seeds_of,
+    wants_zeros,
+    zeros_for,
+)  # fmt: skip
+from gtape.backprop import full_sweep, short_sweep
+from gtape.flags import verify_mode
+from gtape.indexed_slices import IndexedSlices
+from gtape.jacobians import batch_jacobian, jacobians, refuse_complex, release
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import NUMPY, TAPE
 
-__all__ = ["GradientTape", "UnconnectedGradients", "verifying"]
+__all__ = ["GradientTape"]
 
 
 def _warn(text: str, *args: Any) -> None:
@@ -29,74 +40,7 @@ def _warn(text: str, *args: Any) -> None:
     logging.getLogger("gtape").warning(text, *args)
 
 
-class UnconnectedGradients(enum.Enum):
-    """What `gradient` returns for a source that the target does not depend on.
-
-    Attributes
-    ----------
-    NONE, ZERO : the members, with the values ``"none"`` and ``"zero"``
-    """
-
-    NONE = "none"
-    ZERO = "zero"
-
-
-def _wants_zeros(option: Any) -> bool:
-    """Whether zeros are asked for; ValueError for what is no option."""
-    try:
-        return UnconnectedGradients(option) is UnconnectedGradients.ZERO
-    except ValueError:
-        raise ValueError(f"Unknown value for unconnected_gradients: {option!r}") from None
-
-
 _NONE = UnconnectedGradients.NONE
-_verify_depth = 0  # how many `verifying()` blocks are open, in any thread
-_VERIFY_PROCESS = os.environ.get("GTAPE_VERIFY", "") not in ("", "0")
-
-
-@contextlib.contextmanager
-def verifying(mode: Any = True) -> Iterator[None]:
-    """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
-
-    Parameters
-    ----------
-    mode : True or "strict"
-        "strict": what cannot be decided raises, too.
-
-    Raises
-    ------
-    VerificationError
-        From `gradient`, when a derivative is not the exact one.
-
-    Examples
-    --------
-    >>> import gtape
-    >>> with gtape.verifying():
-    ...     x = gtape.Variable(2.0)
-    ...     with gtape.GradientTape() as tape:
-    ...         y = x * x
-    ...     print(tape.gradient(y, x).numpy())
-    4.0
-    """
-    global _verify_depth, _verify_mode
-    if mode not in (True, "strict"):
-        raise ValueError(f"verifying() takes True or 'strict', not {mode!r}")
-    before = _verify_mode
-    _verify_depth += 1
-    _verify_mode = mode
-    try:
-        yield
-    finally:
-        _verify_depth -= 1
-        _verify_mode = before
-
-
-_verify_mode: Any = True
-
-
-def verify_mode() -> Any:
-    """What `verifying()` and GTAPE_VERIFY ask of everything that is made now: False, True or "strict"."""
-    return _verify_mode if (_verify_depth or _VERIFY_PROCESS) else False
 
 
 def _dtype_warning(dtype: dtypes.DType) -> None:
@@ -149,17 +93,18 @@ class GradientTape:
     """
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Any = None) -> None:
-        if verify not in (None, False, True, "strict"):
+        if verify is not None and verify not in (False, True, "strict"):
             raise ValueError(f"verify takes True, False or 'strict', not {verify!r}")
         self._persistent = bool(persistent)
         self._watch_accessed = bool(watch_accessed_variables)
         self._verify = verify
-        self._session: Session | None = None
-        self._recording = False
-        self._used = False
-        self._inside: Any = None
-        self._before: Any = None
         self._watched: dict[int, Variable] = {}
+
+    # Defaults stand on the class: a tape is made in every training step.
+    _session: Session | None = None
+    _recording = False
+    _inside: Any = None  # the stack while this tape records, and the one before
+    _before: Any = None
 
     # ------------------------------------------------------------------------------------------ recording
 
@@ -172,18 +117,6 @@ class GradientTape:
         if not self._watch_accessed:
             session.watch_accessed = False
         return session
-
-    def _push(self) -> None:
-        if self._recording:
-            raise ValueError(_STILL)
-        session = self._session
-        if session is None:
-            session = self._session = self._new_session()
-            self._used = False
-        before = record.get_stack()
-        self._inside = record.push(before, session)
-        self._before = before
-        self._recording = True
 
     def _pop(self) -> None:
         if not self._recording:
@@ -198,7 +131,14 @@ class GradientTape:
         self._recording = False
 
     def __enter__(self) -> GradientTape:
-        self._push()
+        if self._recording:
+            raise ValueError(_STILL)
+        session = self._session
+        if session is None:
+            session = self._session = self._new_session()
+        before = self._before = record.get_stack()
+        self._inside = record.push(before, session)
+        self._recording = True
         return self
 
     def __exit__(self, *exc: Any) -> None:
@@ -293,7 +233,7 @@ class GradientTape:
         try:
             yield
         finally:
-            self._push()
+            self.__enter__()
 
     def reset(self) -> None:
         """Forget everything recorded and watched so far, and go on recording.
@@ -318,7 +258,7 @@ class GradientTape:
             raise ValueError("Tape is not recording.")
         self._pop()
         self._finish()
-        self._push()
+        self.__enter__()
 
     def _finish(self) -> None:
         if self._session is not None:
@@ -342,7 +282,6 @@ class GradientTape:
     def _use_up(self, session: Session) -> None:
         self._watched = session.variables
         self._session = None
-        self._used = True
         record.close(session)
 
     def gradient(
@@ -403,18 +342,18 @@ class GradientTape:
             results = self._usual(session, target, sources)
             if results is not None or self._session is None:  # used up: the answer, which may be None
                 return results
-        zero = unconnected_gradients is not _NONE and _wants_zeros(unconnected_gradients)
+        zero = unconnected_gradients is not _NONE and wants_zeros(unconnected_gradients)
         if target is None:
             raise TypeError(
                 "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to "
                 "be differentiated, but received None."
             )
-        flat_sources = _leaves(sources, "source")
-        flat_targets = _leaves(target, "target")
+        flat_sources = leaves(sources, "source")
+        flat_targets = leaves(target, "target")
         if output_gradients is None and len(flat_targets) == 1:
-            seeds = [_one(flat_targets[0]._aval)]
+            seeds = [one_of(flat_targets[0]._aval)]
         else:
-            seeds = _seeds(flat_targets, output_gradients)
+            seeds = seeds_of(flat_targets, output_gradients)
         session = self._begin()
         try:
             results = self._differentiate(session, flat_targets, seeds, flat_sources)
@@ -422,11 +361,11 @@ class GradientTape:
             if not self._persistent:
                 self._use_up(session)
         if zero:
-            results = [_zeros_like(s) if r is None else r for r, s in zip(results, flat_sources, strict=True)]
+            results = [zeros_for(s) if r is None else r for r, s in zip(results, flat_sources, strict=True)]
         if sources.__class__ is list:
-            if all([s.__class__ in _SIMPLE for s in sources]):  # noqa: C419 - a list is quicker
+            if all([s.__class__ in SIMPLE for s in sources]):  # noqa: C419 - a list is quicker
                 return results
-        elif sources.__class__ in _SIMPLE:
+        elif sources.__class__ in SIMPLE:
             return results[0]
         return nest.pack_sequence_as(sources, results)
 
@@ -470,7 +409,7 @@ class GradientTape:
                     t._record = None
                     results.append(t)
                     continue
-            results.append(_result(c, s))
+            results.append(result_of(c, s))
         return results if flat is sources else results[0]
 
     def _differentiate(
@@ -481,8 +420,8 @@ class GradientTape:
         sources: list[Any],
         stops: frozenset[int] = frozenset(),
     ) -> list[Any]:
-        target_records = [_record_of(t) for t in targets]
-        source_records = [_record_of(s) for s in sources]
+        target_records = [record_of(t) for t in targets]
+        source_records = [record_of(s) for s in sources]
         stack = record.get_stack()
         start = [(r, g) for r, g in zip(target_records, seeds, strict=True) if g is not None]
         foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
@@ -491,15 +430,15 @@ class GradientTape:
         ):
             raw = [(r, g._value) for r, g in start]
             made = stack.run(short_sweep, raw, source_records)
-            return [_result(c, s) for c, s in zip(made, sources, strict=True)]
+            return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
         if not stack.sessions:
             raw = [(r, g._value) for r, g in start]
             made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
-            if session.selects and not all(_finite(c) for c in made):
+            if session.selects and not all(is_finite(c) for c in made):
                 made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
         else:
             made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
-        results = [_result(c, s) for c, s in zip(made, sources, strict=True)]
+        results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
         if session.trace or stack.trace:
             results = self._checked_results(session, targets, start, sources, results, stack)
         if not self._persistent:
@@ -570,17 +509,17 @@ class GradientTape:
         """
         if self._session is None:
             raise RuntimeError(_USED)
-        zero = _wants_zeros(unconnected_gradients)
+        zero = wants_zeros(unconnected_gradients)
         self._check_pfor(experimental_use_pfor, "jacobian")
         if not isinstance(target, (Tensor, Variable)):
             raise AttributeError(f"jacobian() takes one tensor or variable as its target, not {type(target).__name__}")
-        flat_sources = [_checked(s, "source") for s in nest.flatten(sources)]
+        flat_sources = [checked(s, "source") for s in nest.flatten(sources)]
         session = self._begin()
         try:
-            results = self._jacobians(session, target, flat_sources)
+            results = jacobians(session, target, flat_sources, self._mode())
         finally:
             if not self._persistent:
-                self._release(session, target._record)
+                release(session, target._record)
                 self._use_up(session)
         if zero:
             shape = target._aval.shape
@@ -596,27 +535,6 @@ class GradientTape:
                 f"GradientTape must be created with persistent=True to compute the {method} with "
                 "experimental_use_pfor=False, as in TensorFlow; here the option changes nothing else: leave it out"
             )
-
-    def _jacobians(self, session: Session, target: Any, sources: list[Any]) -> list[Any]:
-        aval = target._aval
-        if not aval.inexact:
-            return [None] * len(sources)
-        for a in (aval, *[s._aval for s in sources]):
-            _refuse_complex(a)
-        n = aval.size
-        made = self._batched_sweep(session, target, np.eye(n, dtype=aval.dtype).reshape((n, *aval.shape)), sources)
-        results: list[Any] = []
-        for c, s in zip(made, sources, strict=True):
-            if c is None or not s._aval.inexact:
-                results.append(None)
-                continue
-            shape = aval.shape + s._aval.shape
-            results.append(TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape)))
-        if self._mode():
-            from gtape.verify.examine import check_jacobian
-
-            check_jacobian(session, target, sources, results, strict=self._mode() == "strict")
-        return results
 
     def batch_jacobian(
         self,
@@ -666,7 +584,7 @@ class GradientTape:
         """
         if self._session is None:
             raise RuntimeError(_USED)
-        _wants_zeros(unconnected_gradients)
+        wants_zeros(unconnected_gradients)
         self._check_pfor(experimental_use_pfor, "batch_jacobian")
         for role, t in (("target", target), ("source", source)):
             if not isinstance(t, (Tensor, Variable)):
@@ -680,61 +598,15 @@ class GradientTape:
                 f"Need first dimension of target shape ({target._aval.tensor_shape}) and "
                 f"source shape ({source._aval.tensor_shape}) to match."
             )
-        rows, *inner = target._aval.shape
-        size = math.prod(inner)
         for a in (target._aval, source._aval):
-            _refuse_complex(a)
+            refuse_complex(a)
         session = self._begin()
         try:
-            # One cotangent for each element of a row, set in all rows at once.
-            eye = np.eye(size, dtype=target._aval.dtype).reshape(size, 1, *inner)
-            seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
-            made = self._batched_sweep(session, target, seed, [source])[0] if target._aval.inexact and size else None
-            if made is None or not source._aval.inexact:
-                return wrap(np.zeros((rows, *inner, *source._aval.shape[1:]), source._aval.dtype))
-            axes = (1, 0, *range(2, 1 + len(source._aval.shape)))
-            world: Any = TAPE if made.__class__ is Tensor else NUMPY
-            turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._aval.shape[1:]))
-            result: Tensor = turned if world is TAPE else wrap(turned)
-            if self._mode():
-                from gtape.verify.jacobians import check_batch_jacobian
-
-                check_batch_jacobian(session, target, source, result, strict=self._mode() == "strict")
-            return result
+            return batch_jacobian(session, target, source, self._mode())
         finally:
             if not self._persistent:
-                self._release(session, target._record)
+                release(session, target._record)
                 self._use_up(session)
-
-    def _release(self, session: Session, start: Any) -> None:
-        """Empty the records that led to a target, those of other open sessions excepted."""
-        session.live = False
-        record.empty_below([start], spare=True)
-        session.live = True
-
-    def _batched_sweep(self, session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
-        """Cotangents of the sources for several cotangents of one target, stacked along a leading axis."""
-        stack = record.get_stack()
-        source_records = [_record_of(s) for s in sources]
-        start = _record_of(target)
-        world, run = (TAPE, _directly) if stack.sessions else (NUMPY, stack.run)
-        usual = session.plain and not (stack.sessions or session.shared or session.selects)
-        if usual and batches_as_is(session, start):
-            short: list[Any] = run(short_sweep, [(start, seed)], source_records)
-            return short
-        made: list[Any] = run(
-            full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed)
-        )[0]
-        if session.selects and not all(_finite(c) for c in made):
-            # What a selection made zero is followed for one cotangent at a time.
-            rows = [
-                run(
-                    full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False
-                )[0]
-                for row in seed
-            ]
-            made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
-        return made
 
     def explain(self, y: Any, x: Any) -> str:
         """Why the gradient of `y` with respect to `x` is None, zero or NaN, in words.
@@ -766,131 +638,3 @@ def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
     stack = record.get_stack()
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
     r[TAPES] = stack.recording if have == stack.recording.sessions else TapeSet(have)
-
-
-_SIMPLE = frozenset({Tensor, Variable})
-
-
-def _leaves(structure: Any, role: str) -> list[Any]:
-    """The tensors and variables of a structure."""
-    if structure.__class__ in _SIMPLE:
-        return [structure]
-    return [x if x.__class__ in _SIMPLE else _checked(x, role) for x in nest.flatten(structure)]
-
-
-def _one(aval: Any) -> Tensor | None:
-    """The cotangent to start from where none is given."""
-    found: Tensor | None = aval.one
-    if found is None and aval.inexact:
-        found = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones(aval.shape, aval.dtype))
-        if not aval.shape:
-            aval.one = found
-    return found
-
-
-def _checked(x: Any, role: str) -> Any:
-    if isinstance(x, (Tensor, Variable)):
-        return x
-    if isinstance(x, IndexedSlices):
-        return x.values  # what was recorded: the elements of the whole add up to theirs
-    if x is None:
-        raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
-    raise TypeError(
-        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({x!r}); wrap it in "
-        "gtape.constant and watch it before it is used"
-    )
-
-
-def _record_of(x: Any) -> record.Record:
-    r: record.Record | None = x._record
-    if r is None:
-        r = x._record = record.leaf()
-    return r
-
-
-def _seeds(targets: list[Any], output_gradients: Any) -> list[Any]:
-    """The cotangents that the sweep starts from: one tensor for each target, None for those that have no gradient."""
-    given = [] if output_gradients is None else nest.flatten(output_gradients)
-    seeds: list[Any] = []
-    for i, t in enumerate(targets):
-        aval = t._aval
-        if not aval.inexact:
-            seeds.append(None)
-            continue
-        if i >= len(given) or given[i] is None:
-            seeds.append(_one(aval))
-            continue
-        g = given[i]
-        if isinstance(g, (bool, int)):
-            g = float(g)
-        if g.__class__ is float:
-            g = wrap(np.asarray(g, dtype=aval.dtype))
-        else:
-            g = convert_to_tensor(g)
-        if g._aval.dtype != aval.dtype:
-            raise errors.InvalidArgumentError(
-                f"output_gradients[{i}] is {g.dtype.name} but its target is {np.dtype(aval.dtype).name}: give it the "
-                "target's dtype"
-            )
-        if g._aval.shape != aval.shape:
-            try:
-                fits = np.broadcast_shapes(g._aval.shape, aval.shape) == aval.shape
-            except ValueError:
-                fits = False
-            if fits:
-                g = TAPE.broadcast_to(g, shape=aval.shape)
-            elif g._aval.size == 1:
-                g = TAPE.reshape(g, shape=aval.shape)
-            else:
-                raise errors.InvalidArgumentError(
-                    f"output_gradients[{i}] has shape {g.shape}, which does not fit its target's shape "
-                    f"{aval.tensor_shape}"
-                )
-        seeds.append(conjugate(g) if aval.complex else g)
-    return seeds
-
-
-def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
-
-
-def _lift(world: Any, value: Any) -> Any:
-    return wrap(value) if world is TAPE else value
-
-
-def _finite(c: Any) -> bool:
-    if isinstance(c, SparseCotangent):
-        c = c.values
-    if c.__class__ is Tensor:
-        c = c._value
-    return c is None or bool(np.isfinite(c).all())
-
-
-def _refuse_complex(aval: Any) -> None:
-    # A function that is not holomorphic has no complex Jacobian, and which ones are holomorphic nobody declares.
-    if aval.complex:
-        raise errors.UnimplementedError(
-            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of "
-            "gtape.math.real and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
-        )
-
-
-def conjugate(g: Any) -> Any:
-    """Between TensorFlow's convention for complex gradients and the plain transpose, in which sweeps run."""
-    if isinstance(g, IndexedSlices):
-        return IndexedSlices(TAPE.conj(g.values), g.indices, g.dense_shape)
-    return TAPE.conj(g)
-
-
-def _result(c: Any, source: Any) -> Any:
-    if c is None or not source._aval.inexact:
-        return None
-    if isinstance(c, SparseCotangent):
-        c = from_cotangent(c)
-        return conjugate(c) if source._aval.complex else c
-    t = c if c.__class__ is Tensor else wrap(c)
-    return conjugate(t) if source._aval.complex else t
-
-
-def _zeros_like(source: Any) -> Tensor:
-    return wrap(np.zeros(source._aval.shape, source._aval.dtype))

@@ -470,6 +470,6 @@ def test_numpy_options_are_recorded_and_arrays_to_write_into_leave_the_tape() ->
     x = tf.constant([1.0, 3.0])
     assert tf.is_tensor(np.std(x, ddof=1)) and tf.is_tensor(np.median(x))
     into = np.zeros(2, np.float32)
-    into += x
+    np.add(into, x, out=into)
     assert into.tolist() == [1.0, 3.0]
     assert np.allclose(x, [1.0, 3.0])

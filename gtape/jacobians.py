@@ -1,0 +1,110 @@
+"""Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape import errors, record
+from gtape.asked import is_finite, record_of
+from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
+from gtape.record import Session
+from gtape.tensor import Tensor, wrap
+from gtape.worlds import NUMPY, TAPE
+
+__all__ = ["batch_jacobian", "jacobians", "refuse_complex", "release"]
+
+
+def refuse_complex(aval: Any) -> None:
+    # A function that is not holomorphic has no complex Jacobian, and which ones are holomorphic nobody declares.
+    if aval.complex:
+        raise errors.UnimplementedError(
+            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of "
+            "gtape.math.real and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
+        )
+
+
+def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
+    """The Jacobian of one target with respect to each source, None where nothing connects them."""
+    aval = target._aval
+    if not aval.inexact:
+        return [None] * len(sources)
+    for a in (aval, *[s._aval for s in sources]):
+        refuse_complex(a)
+    n = aval.size
+    made = _batched_sweep(session, target, np.eye(n, dtype=aval.dtype).reshape((n, *aval.shape)), sources)
+    results: list[Any] = []
+    for c, s in zip(made, sources, strict=True):
+        if c is None or not s._aval.inexact:
+            results.append(None)
+            continue
+        shape = aval.shape + s._aval.shape
+        results.append(TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape)))
+    if mode:
+        from gtape.verify.examine import check_jacobian
+
+        check_jacobian(session, target, sources, results, strict=mode == "strict")
+    return results
+
+
+def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Tensor:
+    """The Jacobian of each row of a target with respect to the same row of a source."""
+    rows, *inner = target._aval.shape
+    size = math.prod(inner)
+    # One cotangent for each element of a row, set in all rows at once.
+    eye = np.eye(size, dtype=target._aval.dtype).reshape(size, 1, *inner)
+    seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
+    made = _batched_sweep(session, target, seed, [source])[0] if target._aval.inexact and size else None
+    if made is None or not source._aval.inexact:
+        return wrap(np.zeros((rows, *inner, *source._aval.shape[1:]), source._aval.dtype))
+    axes = (1, 0, *range(2, 1 + len(source._aval.shape)))
+    world: Any = TAPE if made.__class__ is Tensor else NUMPY
+    turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._aval.shape[1:]))
+    result: Tensor = turned if world is TAPE else wrap(turned)
+    if mode:
+        from gtape.verify.jacobians import check_batch_jacobian
+
+        check_batch_jacobian(session, target, source, result, strict=mode == "strict")
+    return result
+
+
+def release(session: Session, start: Any) -> None:
+    """Empty the records that led to a target, those of other open sessions excepted."""
+    session.live = False
+    record.empty_below([start], spare=True)
+    session.live = True
+
+
+def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
+    """Cotangents of the sources for several cotangents of one target, stacked along a leading axis."""
+    stack = record.get_stack()
+    source_records = [record_of(s) for s in sources]
+    start = record_of(target)
+    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, stack.run)
+    usual = session.plain and not (stack.sessions or session.shared or session.selects)
+    if usual and batches_as_is(session, start):
+        short: list[Any] = run(short_sweep, [(start, seed)], source_records)
+        return short
+    made: list[Any] = run(
+        full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed)
+    )[0]
+    if session.selects and not all(is_finite(c) for c in made):
+        # What a selection made zero is followed for one cotangent at a time.
+        rows = [
+            run(
+                full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False
+            )[0]
+            for row in seed
+        ]
+        made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
+    return made
+
+
+def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _lift(world: Any, value: Any) -> Any:
+    return wrap(value) if world is TAPE else value
