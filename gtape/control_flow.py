@@ -49,6 +49,8 @@ def cond(
     ------
     TypeError
         When one of them is no function.
+    ValueError
+        When `pred` is None, or not one truth value.
 
     Examples
     --------
@@ -63,6 +65,8 @@ def cond(
         if not callable(f):
             raise TypeError(f"cond(): '{word}' must be callable, not {type(f).__name__}: pass a function or a lambda")
     assert true_fn is not None and false_fn is not None
+    if pred is None:
+        raise ValueError("cond(): 'pred' must be a bool or a scalar tensor, not None: did a function return nothing?")
     return true_fn() if pred else false_fn()
 
 

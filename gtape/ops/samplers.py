@@ -41,7 +41,7 @@ def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
     if t._aval.dtype != dtype:
         raise InvalidArgumentError(
             f"a parameter is {t.dtype.name} where {dtypes.as_dtype(dtype).name} is drawn: "
-            f"pass dtype=gtape.{t.dtype.name}"
+            + (f"pass dtype=gtape.{t.dtype.name}" if t.dtype.name in _FLOATS else "use gtape.cast")
         )
     return t
 

@@ -384,3 +384,8 @@ def test_scopes_that_order_or_place_ops_change_nothing() -> None:
         y = x * x
     assert tape.gradient(y, x).numpy() == 6.0
     assert tf.no_op() is None and tf.group(y, [y]) is None
+
+
+def test_a_condition_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="None"):
+        tf.cond(None, lambda: 1, lambda: 2)
