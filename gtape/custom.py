@@ -298,7 +298,7 @@ def _record(
     trace = None
     if stack.trace:
         trace = Trace(
-            tuple([wrap(0.0) if t is None else t for t in tensors]),
+            tuple([t if t is not None and t._aval.dtype.kind not in "SUO" else wrap(0.0) for t in tensors]),
             tuple([o._value for o in outs]) if several else outs[0]._value,
             stack,
         )

@@ -12,7 +12,15 @@ from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
 
-__all__ = ["Replay", "Shape"]
+__all__ = ["Misshapen", "Replay", "Shape"]
+
+
+class Misshapen(Exception):
+    """A custom gradient returned something that has not the shape of its input."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
 
 
 class Shape:
@@ -187,6 +195,14 @@ class Replay:
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in balls."""
         sub, outputs, env = self.custom_back(node, g)
+        for a, o in zip(node.active, outputs, strict=True):
+            wanted = self.program.nodes[node.inputs[a]].shape
+            if o is not None and sub.nodes[o].shape != wanted:
+                raise Misshapen(
+                    node,
+                    f"the gradient that {node.name} returns for input {a} has shape {sub.nodes[o].shape}, and the "
+                    f"input has shape {wanted}",
+                )
         # The user's function speaks TensorFlow's convention.
         return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
 
@@ -276,7 +292,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
-        tape.watch(gs)
+        tape.watch([g for g in gs if g._aval.inexact])
         for captured in _captured(node.pull.grad_fn):
             if captured._aval.inexact:
                 tape.watch(captured)
@@ -286,7 +302,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     program = build([(p._record, p._value) for p in valued], [])
     places = iter(program.outputs)
     outputs = [None if p is None else next(places) for p in picked]
-    seeds = {g._record[SEQ]: i for i, g in enumerate(gs)}
+    seeds = {g._record[SEQ]: i for i, g in enumerate(gs) if g._record is not None}
     return program, outputs, seeds
 
 

@@ -218,6 +218,7 @@ def test_slices_without_a_dense_shape() -> None:
 def test_ops_densify_slices() -> None:
     assert tf.reduce_sum(looked_up()).numpy() == 6.0
     assert tf.add(looked_up(), 1.0).numpy().tolist() == [[3.0, 3.0], [2.0, 2.0]]
+    assert tf.square(looked_up()).numpy().tolist() == [[4.0, 4.0], [1.0, 1.0]]
 
 
 @pytest.mark.parametrize("f", [tf.add, tf.multiply, lambda a, b: tf.ones([2, 2]) * a + b], ids=["add", "multiply", "*"])

@@ -1,0 +1,51 @@
+"""Custom gradients with inputs, outputs and results that are not the usual floats, under the flag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import gtape as tf
+
+
+@pytest.fixture(autouse=True)
+def strictly_verified() -> Iterator[None]:
+    with tf.verifying("strict"):
+        yield
+
+
+def slope(f: Any, value: Any) -> Any:
+    x = tf.constant(value, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("extra", ["a name", None, 3, [True]])
+def test_arguments_that_are_no_floats_do_not_disturb_the_check(extra: Any) -> None:
+    @tf.custom_gradient
+    def double(x: Any, word: Any) -> Any:
+        return 2.0 * x, lambda g: (2.0 * g, None)
+
+    assert float(slope(lambda x: double(x, extra), 3.0)) == 2.0
+
+
+def test_an_integer_output_beside_the_float_does_not_disturb_the_check() -> None:
+    @tf.custom_gradient
+    def with_count(x: Any) -> Any:
+        return (2.0 * x, tf.constant(3)), lambda g, _: 2.0 * g
+
+    assert float(slope(lambda x: with_count(x)[0], 3.0)) == 2.0
+
+
+@pytest.mark.parametrize(("value", "returned"), [(3.0, [1.0, 2.0, 3.0]), ([1.0, 2.0], 2.0), ([1.0, 2.0], [[1.0, 2.0]])])
+def test_a_gradient_that_has_not_the_shape_of_its_input_is_found_and_named(value: Any, returned: Any) -> None:
+    @tf.custom_gradient
+    def misshapen(x: Any) -> Any:
+        return x * x, lambda g: tf.constant(returned, tf.float64)
+
+    with pytest.raises(tf.VerificationError, match="misshapen returns for input 0 has shape"):
+        slope(misshapen, value)
