@@ -1,6 +1,6 @@
 """The campaign over random programs: no false alarm in correct ones, and faults planted in the same ones are found.
 
-``python -m gtape.verify.programs --count 2000 --seed 0 --plant``
+``python -m gtape.verify.false_alarms --count 2000 --seed 0 --plant``
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 from gtape.errors import VerificationError
 from gtape.verify.collect import collecting
 from gtape.verify.mutants import bar, planted, scaled
-from gtape.verify.programs import RandomProgram, generate
+from gtape.verify.program_source import RandomProgram
+from gtape.verify.programs import generate
 from gtape.verify.verdict import Report
 
 __all__ = ["Outcome", "Totals", "campaign", "main", "plant_one", "run_one"]
@@ -212,7 +213,7 @@ def campaign(
 
 def main(arguments: list[str] | None = None) -> int:
     """The command: 0 when there was no false alarm and at least 99 % of the faults were found."""
-    parser = argparse.ArgumentParser(prog="python -m gtape.verify.programs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gtape.verify.false_alarms", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--plant", action="store_true", help="plant a fault in each program, too")
@@ -241,3 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
         and (not options.plant or totals.rate >= 0.99)
     )
     return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

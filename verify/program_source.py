@@ -1,0 +1,168 @@
+"""A random program as plain data that prints as the code that runs: what is shown is what was checked."""
+
+from __future__ import annotations
+
+import linecache
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Input", "RandomProgram", "draw"]
+
+_HEAD = """\
+import numpy as np
+import gtape as tf
+
+
+def draw(seed, low, high, shape, dtype, grid=0):
+    x = np.random.default_rng(seed).uniform(low, high, shape)
+    return (np.round(x * grid) / grid if grid else x).astype(dtype)
+
+"""
+
+
+class Input:
+    """A source or a constant: uniform numbers from a seed, on a grid (so that ties and kinks are met) or not."""
+
+    __slots__ = ("grid", "high", "kind", "low", "name", "seed", "shape")
+
+    def __init__(
+        self, name: str, kind: str, shape: tuple[int, ...], seed: int, low: float, high: float, grid: int
+    ) -> None:
+        self.name, self.kind, self.shape, self.seed, self.low, self.high, self.grid = (
+            name,
+            kind,
+            shape,
+            seed,
+            low,
+            high,
+            grid,
+        )
+
+    def text(self, dtype: str) -> str:
+        """The expression that makes it."""
+        grid = f", grid={self.grid}" if self.grid else ""
+        drawn = f"draw({self.seed}, {self.low!r}, {self.high!r}, {self.shape!r}, np.{dtype}{grid})"
+        return f"tf.{'Variable' if self.kind == 'variable' else 'constant'}({drawn})"
+
+
+class RandomProgram:
+    """A program, its tapes and what is asked of them.
+
+    Attributes
+    ----------
+    seed : int or None
+        What `generate` was given.
+    dtype : "float64" or "float32"
+    order : 1 or 2
+        2: the gradient of a function of the gradient, by nested tapes.
+    inputs : list of Input
+    steps : list of (name, text)
+        Assignments; the text is a Python expression.
+    targets : list of str
+    seeds : list of (int, shape) or None
+        Of the output gradients, one a target.
+    persistent : bool
+    second : {"sum", "square", "weights"}
+        At order 2: what the outer tape differentiates.
+    long : int
+        The length of the longest sum.
+    selects : bool
+        Whether a selection occurs.
+    """
+
+    def __init__(self, dtype: str, order: int, seed: int | None = None) -> None:
+        self.seed, self.dtype, self.order = seed, dtype, order
+        self.inputs: list[Input] = []
+        self.steps: list[tuple[str, str]] = []
+        self.targets: list[str] = []
+        self.seeds: list[tuple[int, tuple[int, ...]]] | None = None
+        self.persistent = False
+        self.second = "sum"
+        self.long = 1
+        self.selects = False
+        self._code: CodeType | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many steps there are."""
+        return len(self.steps)
+
+    @property
+    def source(self) -> str:
+        """The program as Python code that defines ``program(verify)``."""
+        lines = [_HEAD, "def program(verify=False):"]
+        lines += [f"    {i.name} = {i.text(self.dtype)}" for i in self.inputs]
+        sources = [i.name for i in self.inputs if i.kind != "constant"]
+        watched = [i.name for i in self.inputs if i.kind == "watched"]
+        listed = f"[{', '.join(sources)}]"
+        persistent = "persistent=True, " if self.persistent else ""
+        pad = "    "
+        lines.append(f"{pad}with tf.GradientTape({persistent}verify=verify) as tape:")
+        pad += "    "
+        watch = [f"tape.watch([{', '.join(watched)}])"] if watched else []
+        if self.order == 2:
+            lines += [pad + w for w in watch]
+            lines.append(f"{pad}with tf.GradientTape({persistent}verify=False) as inner:")
+            watch = [w.replace("tape", "inner", 1) for w in watch]
+            pad += "    "
+        lines += [pad + w for w in watch]
+        lines += [f"{pad}{name} = {text}" for name, text in self.steps]
+        targets = f"[{', '.join(self.targets)}]"
+        weights = ""
+        if self.seeds is not None:
+            drawn = ", ".join(
+                f"tf.constant(draw({s}, -1.0, 1.0, {shape!r}, np.{self.dtype}))" for s, shape in self.seeds
+            )
+            weights = f", output_gradients=[{drawn}]"
+        if self.order == 1:
+            lines.append(f"    return tape.gradient({targets}, {listed}{weights})")
+        else:
+            pad = pad[:-4]
+            lines.append(f"{pad}g = [h for h in inner.gradient({targets}, {listed}{weights}) if h is not None]")
+            if self.second == "square":
+                lines.append(f"{pad}g = [tf.reduce_sum(tf.square(h)) for h in g]")
+            weigh = (
+                ", output_gradients=[tf.constant(draw(i, -1.0, 1.0, h.shape, "
+                f"np.{self.dtype})) for i, h in enumerate(g)]"
+                if self.second == "weights"
+                else ""
+            )
+            lines.append(f"    return tape.gradient(g, {listed}{weigh})")
+        return "\n".join(lines) + "\n"
+
+    def run(self, verify: Any = False) -> list[Any]:
+        """Run it.
+
+        Parameters
+        ----------
+        verify : bool or "strict"
+            Whether the tape whose gradient is returned checks it.
+
+        Returns
+        -------
+        list
+            One gradient a source, or None where there is no path.
+        """
+        if self._code is None:
+            name = f"<random program {self.seed}>"
+            text = self.source
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+            self._code = compile(text, name, "exec")
+        names: dict[str, Any] = {}
+        exec(self._code, names)
+        result: list[Any] = names["program"](verify)
+        return result
+
+    def __str__(self) -> str:
+        return self.source
+
+    def __repr__(self) -> str:
+        return f"<RandomProgram seed {self.seed}: {self.depth} steps, {self.dtype}, order {self.order}>\n{self.source}"
+
+
+def draw(seed: int, low: float, high: float, shape: tuple[int, ...], dtype: Any, grid: int = 0) -> np.ndarray:
+    """Uniform numbers from a seed, as the printed programs draw them."""
+    x = np.random.default_rng(seed).uniform(low, high, shape)
+    return np.asarray(np.round(x * grid) / grid if grid else x).astype(dtype)
