@@ -150,8 +150,12 @@ class Variable(ChangesInPart, Operators):
         t = Tensor()
         t._value = self._value
         t._aval = self._tensor_aval
-        t._record = None
         stack = record.peek() or record.idle_stack()
+        r = self._record
+        if r[TAPES] is stack.tapes and stack.probe is None:  # not the first read under the one tape there is
+            t._record = r
+            return t
+        t._record = None
         if stack.probe is not None and self._trainable:
             stack.probe[self._uid] = self
         if stack.sessions:
@@ -458,13 +462,13 @@ class Variable(ChangesInPart, Operators):
         return self  # the state is shared, as by any shallow copy
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        made = Variable(self.numpy(), self._trainable, None, None, None, self.constraint)
+        made = Variable(self.numpy(), self._trainable, None, None, self._static, self.constraint)
         made._name = self._name
         memo[id(self)] = made
         return made
 
     def __reduce__(self) -> Any:
-        return (Variable, (self.numpy(), self._trainable, None, self._name))
+        return (Variable, (self.numpy(), self._trainable, None, self._name, self._static, self.constraint))
 
 
 operators.install(Variable)
