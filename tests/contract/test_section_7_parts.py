@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -70,3 +72,12 @@ def test_a_repr_shows_the_shape_that_values_may_have() -> None:
 def test_a_constraint_is_a_function() -> None:
     with pytest.raises(ValueError, match="constraint"):
         tf.Variable(1.0, constraint=5)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))])
+def test_copies_keep_the_shape_that_values_may_have_and_the_constraint(again: Any) -> None:
+    v = tf.Variable([1.0, 2.0], name="w", trainable=False, shape=[None], constraint=tf.nn.relu)
+    made = again(v)
+    assert (made.name, made.trainable, made.shape.as_list(), made.constraint) == ("w:0", False, [None], tf.nn.relu)
+    assert made.assign([1.0, 2.0, 3.0]).numpy().tolist() == [1.0, 2.0, 3.0]
+    assert v.numpy().tolist() == [1.0, 2.0]
