@@ -18,6 +18,8 @@ import numpy as np
 from gtape import nest
 from gtape.asked import UnconnectedGradients, record_of, seeds_of, wants_zeros
 from gtape.births import watcher
+from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.jacobians import jacobians
 from gtape.record import SEQ
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -107,23 +109,34 @@ class Function:
     ----------
     python_function : callable
     input_signature : sequence of TensorSpec, optional
+    traces : Traces, optional
+        Where calls are counted.
 
     Attributes
     ----------
     python_function : callable
         What was decorated.
     input_signature : tuple or None
+
+    Raises
+    ------
+    TypeError
+        For an `input_signature` that is none.
     """
 
-    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None) -> None:
+    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, traces: Any = None) -> None:
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
-        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self.input_signature = None if input_signature is None else check_signature(input_signature)
         self._asks: bool | None = None
+        self._traces: Traces = Traces(relaxed=False) if traces is None else traces
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.input_signature is not None:
-            args = self._fitted(args)
+            args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
+            self._traces.seen[None] = None
+        else:
+            self._traces.note(args, kwargs)
         if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
             args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
         if self._asks is None:
@@ -133,6 +146,68 @@ class Function:
         else:
             result = self.python_function(*args, **kwargs)
         return result if result is None or result.__class__ is Tensor else _as_tensors(result)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function for one kind of arguments.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As in a call, with a TensorSpec or an example in the place of each tensor; other values are fixed. With an
+            `input_signature` there need not be any.
+
+        Returns
+        -------
+        ConcreteFunction
+
+        Raises
+        ------
+        TypeError
+            For arguments that the function does not take, or that do not fit `input_signature`.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> double = tf.function(lambda x: 2.0 * x)
+        >>> concrete = double.get_concrete_function(tf.TensorSpec([2], tf.float32))
+        >>> concrete(tf.constant([1.0, 2.0])).numpy(), concrete.output_shapes
+        (array([2., 4.], dtype=float32), TensorShape([2]))
+        """
+        signature = self.input_signature
+        if signature is not None:
+            if args or kwargs:
+                given = nest.flatten(bound(self.python_function, args, kwargs).args[: len(signature)])
+                for x, spec in zip(given, nest.flatten(signature), strict=True):
+                    if not spec.is_compatible_with(x):
+                        raise TypeError(f"{self.name}: {x} does not fit {spec} of the input_signature")
+            args, kwargs = signature, {}
+            self._traces.seen[None] = None
+        else:
+            self._traces.note(args, kwargs)
+        return ConcreteFunction(self, args, kwargs, _seen)
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often TensorFlow would have traced the function: once for each kind of arguments that it has had.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> double = tf.function(lambda x: 2.0 * x)
+        >>> for x in (tf.constant(1.0), tf.constant(2.0), tf.constant([1.0]), 3.0):
+        ...     y = double(x)
+        >>> double.experimental_get_tracing_count()
+        3
+        """
+        return len(self._traces.seen)
+
+    @property
+    def name(self) -> str:
+        """The name of the Python function."""
+        return str(getattr(self.python_function, "__name__", "function"))
 
     def _with_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         graph = GradientTape(persistent=True, verify=False)
@@ -152,37 +227,13 @@ class Function:
             watcher.reset(births)
             _graphs.reset(before)
 
-    def _fitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Positional arguments as tensors of the signature."""
-        assert self.input_signature is not None
-        if len(args) > len(self.input_signature):
-            raise TypeError(
-                f"{self._name()} takes {len(self.input_signature)} arguments by its input_signature, got {len(args)}"
-            )
-        made = []
-        for i, (arg, spec) in enumerate(zip(args, self.input_signature, strict=False)):
-            if not hasattr(spec, "is_compatible_with") or isinstance(arg, Variable):
-                made.append(arg)
-                continue
-            t = arg if isinstance(arg, Tensor) else convert_to_tensor(arg, spec.dtype)
-            if not spec.is_compatible_with(t):
-                raise TypeError(
-                    f"{self._name()}: argument {i} is {t.dtype.name}{t.shape}, which does not fit {spec} of the "
-                    "input_signature"
-                )
-            made.append(t)
-        return (*made, *args[len(made) :])
-
-    def _name(self) -> str:
-        return str(getattr(self.python_function, "__name__", "function"))
-
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        return Function(self.python_function.__get__(instance, owner), self.input_signature)
+        return Function(self.python_function.__get__(instance, owner), self.input_signature, self._traces)
 
     def __repr__(self) -> str:
-        return f"<gtape.function {self._name()}>"
+        return f"<gtape.function {self.name}>"
 
 
 def _as_tensors(result: Any) -> Any:
@@ -210,8 +261,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     Returns
     -------
     Function
-        With the attribute ``python_function``. Arrays that it is given become tensors, and so do the numbers, arrays
-        and variables that it returns: of a variable, what it holds by then.
+        With the attribute ``python_function`` and the method ``get_concrete_function``. Arrays that it is given become
+        tensors, and so do the numbers, arrays and variables that it returns: of a variable, what it holds by then.
 
     Raises
     ------
@@ -230,11 +281,12 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
         raise TypeError(f"function() got an unexpected keyword argument {unknown[0]!r}")
+    relaxed = bool(options.get("reduce_retracing") or options.get("experimental_relax_shapes"))
     if func is None:
-        return lambda f: Function(f, input_signature)
+        return lambda f: Function(f, input_signature, Traces(relaxed))
     if not callable(func):
         raise TypeError(f"function() takes a callable, not {type(func).__name__}")
-    return Function(func, input_signature)
+    return Function(func, input_signature, Traces(relaxed))
 
 
 # ---------------------------------------------------------------------------------------------- gradients
@@ -361,7 +413,7 @@ def hessians(
             found.append(None)
             continue
         assert graph._session is not None
-        made = graph._jacobians(graph._session, convert_to_tensor(g), [x])[0]
+        made = jacobians(graph._session, convert_to_tensor(g), [x], graph._mode())[0]
         # A slope that does not change has second derivative zero, even where no path leads back.
         found.append(wrap(np.zeros(x._aval.shape * 2, x._aval.dtype)) if made is None else made)
     return found
