@@ -1,0 +1,47 @@
+"""Who asks for verification, and how strictly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import gtape as tf
+from gtape.flags import verify_mode
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [("", False), ("0", False), ("false", False), ("off", False), ("1", True), ("yes", True), ("Strict", "strict")],
+)
+def test_the_environment_decides_for_a_process(text: str, mode: Any) -> None:
+    # A fresh process: the variable is read once.
+    env = {**os.environ, "GTAPE_VERIFY": text}
+    program = "from gtape.flags import verify_mode; print(repr(verify_mode()))"
+    made = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == repr(mode)
+
+
+def test_inner_blocks_decide_and_outer_ones_come_back() -> None:
+    before = verify_mode()
+    with tf.verifying():
+        assert verify_mode() is True
+        with tf.verifying("strict"):
+            assert verify_mode() == "strict"
+        assert verify_mode() is True
+    assert verify_mode() == before
+
+
+def test_a_block_that_raises_is_over() -> None:
+    before = verify_mode()
+    with pytest.raises(ZeroDivisionError), tf.verifying():
+        raise ZeroDivisionError
+    assert verify_mode() == before
+
+
+def test_unknown_modes_are_refused() -> None:
+    with pytest.raises(ValueError, match="True or 'strict'"), tf.verifying("loose"):
+        pass
