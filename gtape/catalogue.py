@@ -46,6 +46,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.static": (),
     "gtape.ops.truncated": ("math",),
     "gtape.ops.segment": ("math",),
+    "gtape.ops.unsorted_segment": ("math",),
     "gtape.ops.gamma": ("math",),
     "gtape.ops.error_inverses": ("math",),
     "gtape.ops.incomplete": ("math",),
