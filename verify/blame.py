@@ -17,7 +17,7 @@ from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import ulps_between
 from gtape.verify.verdict import Finding
 
-__all__ = ["blame"]
+__all__ = ["blame", "culprits"]
 
 # So many sources are searched for an element that is off, the likeliest first.
 _SOURCES = 64
@@ -42,52 +42,61 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         One for each op that is to blame, or one that names none where none is found.
     """
     shown = _shown(oracle, got)
+    if "element" in shown and shown.get("got") is None:
+        nothing = f"; source {shown['element'][0]} got no gradient at all"
+    else:
+        nothing = ""
+    return [
+        Finding(
+            "rule",
+            order=order,
+            op=None if node is None else node.name,
+            line=None if node is None else node.line,
+            reason=reason + nothing,
+            **shown,
+        )
+        for node, reason in culprits(program, oracle, failures)
+    ]
 
-    def finding(node: Node | None, reason: str) -> Finding:
-        if "element" in shown and shown.get("got") is None:
-            reason += f"; source {shown['element'][0]} got no gradient at all"
-        name, line = (None, None) if node is None else (node.name, node.line)
-        return Finding("rule", order=order, op=name, line=line, reason=reason, **shown)
 
+def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:
+    """The ops that are to blame for a certificate that failed, each with the reason; at least one, None if unknown.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        After its replay.
+    failures : list of Failure
+    """
     try:
         rules = faulty_rules(oracle)
     except ArithmeticError:
         rules = []
-    findings = [
-        finding(f.node, f"the rule of {f.node.name} is not the derivative of its mirror (relative error {f.error:.3g})")
+    found: list[tuple[Node | None, str]] = [
+        (f.node, f"the rule of {f.node.name} is not the derivative of its mirror (relative error {f.error:.3g})")
         for f in rules
         if f.node is not None
     ]
-    findings += [
-        finding(
-            f.node,
-            f"the gradient that {f.node.name} returns is not the derivative of its body (relative error {f.error:.3g})",
-        )
-        for f in faulty_customs(oracle)
-        if f.node is not None
-    ]
+    for f in faulty_customs(oracle):
+        assert f.node is not None
+        reason = f"the gradient that {f.node.name} returns is not the derivative of its body"
+        found.append((f.node, f"{reason} (relative error {f.error:.3g})"))
     mark = next((f.mark for f in failures if f.mark is not None), None)
-    if not findings and mark is not None:
-        findings = [
-            finding(
-                f.node,
-                f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of its "
-                f"body (relative error {f.error:.3g})",
-            )
-            for f in faulty_customs(oracle, slopes=True)
-            if f.node is not None
-        ]
-        findings += [
-            finding(node, f"the rule of {node.name} is right in value, but its own derivative is wrong")
-            for node in _wrong_when_differentiated(program, mark)
-        ]
-    if not findings:
+    if not found and mark is not None:
+        for f in faulty_customs(oracle, slopes=True):
+            assert f.node is not None
+            reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
+            found.append((f.node, f"{reason} its body (relative error {f.error:.3g})"))
+        for node in _wrong_when_differentiated(program, mark):
+            found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
+    if not found:
         # A custom gradient that nothing above could follow is the likeliest.
         customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
-        node = customs[0] if customs else None if mark is not None else failures[0].node
+        likely = customs[0] if customs else None if mark is not None else failures[0].node
         what = f"the {failures[0].what} disagrees with the mirrors (relative error {failures[0].error:.3g})"
-        findings.append(finding(node, what))
-    return findings
+        found.append((likely, what))
+    return found
 
 
 def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:

@@ -14,7 +14,7 @@ from gtape.verify.certificates import Failure, directions_of, faulty_rules
 from gtape.verify.enclosures import Parts, disagreement, inner, is_complex, is_floating, jet_world, magnitude, turned
 from gtape.verify.oracle import Oracle
 
-__all__ = ["certify_custom", "faulty_customs", "only_rounded"]
+__all__ = ["certify_custom", "faulty_customs", "faulty_forwards", "ones_like", "only_rounded"]
 
 
 def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
@@ -101,6 +101,44 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
         if failure is not None:
             found[node.name] = failure
     return list(found.values())
+
+
+def faulty_forwards(oracle: Oracle) -> list[tuple[Node, str]]:
+    """The custom gradients whose transposes, which forward mode takes, are not the derivatives of their bodies.
+
+    Returns
+    -------
+    list of (Node, str)
+        With the reason in words.
+    """
+    found: dict[str, tuple[Node, str]] = {}
+    for node in oracle.program.nodes:
+        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+            continue
+        ones = ones_like(node)
+        try:
+            sub, outputs, env = oracle.custom_back(node, ones)
+            given = {i for i, v in env.items() if any(v is one for one in ones)}
+            if given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
+                reason = "does not depend on its upstream gradient on the tape (through .numpy()?): forward mode, which"
+                found[node.name] = node, f"what {node.name} returns {reason} transposes it, gets nothing"
+                continue
+            made = [None if o is None else env[o] for o in outputs]
+            failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            error = f"(relative error {failure.error:.3g})"
+            found[node.name] = node, f"the gradient that {node.name} returns is not the derivative of its body {error}"
+    return list(found.values())
+
+
+def ones_like(node: Node) -> tuple[Any, ...]:
+    """Cotangents of ones in balls, one for each output of a node."""
+    return tuple(
+        np.frompyfunc(arb, 1, 1)(np.ones(np.shape(o), dtype=object)) if np.ndim(o) else objects(arb(1))
+        for o in (node.output if isinstance(node.output, tuple) else (node.output,))
+    )
 
 
 def only_rounded(oracle: Oracle, ulps: float) -> bool:

@@ -28,6 +28,7 @@ from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import not_differentiable, outside
+from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["check_gradient", "check_jacobian", "examine"]
@@ -79,11 +80,11 @@ def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool)
     if not report.ok:
         return None
     reason = "on a branch cut: value and derivative are those of the side that the sign of a zero tells"
-    report.findings.append(Finding("convention", order=_order(program), inside=True, reason=reason))
+    report.findings.append(Finding("convention", order=order_of(program), inside=True, reason=reason))
     return report
 
 
-def _order(program: Program) -> int:
+def order_of(program: Program) -> int:
     return 2 if any(n.mark is not None for n in program.nodes) else 1
 
 
@@ -94,33 +95,35 @@ def _size(program: Program) -> int:
     )
 
 
-def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report:
-    order = _order(program)
-    report = Report(coverage={"ops": sum(n.kind == "op" for n in program.nodes), "rules": 0})
+def undecidable(program: Program, order: int) -> list[Finding]:
+    """What in a program there is no exact value or derivative for."""
+
+    def finding(n: Any, reason: str) -> Finding:
+        return Finding("undecided", order=order, op=n.name, line=n.line, reason=reason)
+
     bodiless = [
-        n for n in program.nodes if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
+        finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")
+        for n in program.nodes
+        if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
     ]
-    for n in bodiless:
-        report.findings.append(
-            Finding(
-                "undecided",
-                order=order,
-                op=n.name,
-                line=n.line,
-                reason=f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by",
-            )
-        )
     if bodiless:
-        return report
+        return bodiless
     for n in program.nodes:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
             reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
-            report.findings.append(Finding("undecided", order=order, op=n.name, line=n.line, reason=reason))
-            return report
+            return [finding(n, reason)]
         if n.kind == "op" and not has_mirror(n.name):
             reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
-            report.findings.append(Finding("undecided", order=order, op=n.name, line=n.line, reason=reason))
-            return report
+            return [finding(n, reason)]
+    return []
+
+
+def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report:
+    order = order_of(program)
+    report = Report(coverage={"ops": sum(n.kind == "op" for n in program.nodes), "rules": 0})
+    report.findings += undecidable(program, order)
+    if report.findings:
+        return report
     if got and all(g is not None and np.size(g) == 0 for g in got):
         return report  # no number to compare, whatever the value of an empty maximum is
     bad = outside(program, got)
@@ -160,6 +163,9 @@ def _compared(program: Program, seeds: list[Any], got: list[Any], order: int, lo
             undecided = Finding("undecided", order=order, reason=f"a comparison stays open at {bits} bits: {e}")
         except TooDeep as e:
             report.findings.append(Finding("undecided", order=order, reason=str(e)))
+            return report
+        except Misshapen as e:
+            report.findings.append(Finding("rule", order=order, op=e.node.name, line=e.node.line, reason=str(e)))
             return report
         except ArithmeticError as e:
             undecided = Finding("undecided", order=order, reason=f"{e} at {bits} bits")
@@ -335,7 +341,7 @@ def check_gradient(
     record.set_stack(())
     try:
         pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
-        program = build([(t._record, t._value) for t, _ in pairs], sources)
+        program = build([(t._record, t._value) for t, _ in pairs], sources, session)
         raw = [_raw(r) for r in results]
     finally:
         record.restore_stack(before)
@@ -346,7 +352,7 @@ def check_gradient(
 def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
     """The same for ``jacobian``: every row is checked as a gradient."""
     report = Report()
-    program = build([(target._record, target._value)], sources)
+    program = build([(target._record, target._value)], sources, session)
     shape = target._aval.shape
     for index in np.ndindex(*shape):
         seed = np.zeros(shape, dtype=target._aval.dtype)

@@ -21,7 +21,7 @@ from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX, NUMPY
 
-__all__ = ["check_locally"]
+__all__ = ["Local", "check_locally", "excess", "finite", "shown"]
 
 
 def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | None = None) -> list[Finding]:
@@ -41,11 +41,18 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
     list of Finding
         Empty where all is within bounds.
     """
-    return _Local(program, exact or {}).run(seeds)
+    return Local(program, exact or {}).run(seeds)
 
 
-class _Local:
-    """One pass over a program, forwards and backwards; what is lifted or evaluated exactly is kept for both."""
+class Local:
+    """One pass over a program, forwards and backwards; what is lifted or evaluated exactly is kept for both.
+
+    Parameters
+    ----------
+    program : Program
+    exact : dict
+        As for `check_locally`.
+    """
 
     def __init__(self, program: Program, exact: dict[int, Any]) -> None:
         self.program = program
@@ -60,13 +67,17 @@ class _Local:
         self.bounds: dict[int, Any] = {}
 
     def run(self, seeds: list[Any]) -> list[Finding]:
+        self.values()
+        self.sweep(seeds)
+        return self.findings
+
+    def values(self) -> None:
+        """Look at what each op computed or decided."""
         for node in self.program.nodes:
             if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
                 self.value(node)
             elif node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
                 self.decision(node)
-        self.sweep(seeds)
-        return self.findings
 
     # -- forwards
 
@@ -105,14 +116,14 @@ class _Local:
     def value(self, node: Node) -> None:
         """Is the op's result its exact value at its recorded inputs?"""
         outputs = node.output if isinstance(node.output, tuple) else (node.output,)
-        if not _finite(*self.inputs(node), *outputs):
+        if not finite(*self.inputs(node), *outputs):
             return
         exact, bound = self.at_inputs(node), self.own_error(node)
         if not isinstance(node.output, tuple):
             exact, bound = (exact,), (bound,)
         for y, e, b in zip(outputs, exact, bound, strict=True):
             y = np.asarray(y)
-            worst = _excess(y, objects(e), b + spacing(0.0, y.dtype))
+            worst = excess(y, objects(e), b + spacing(0.0, y.dtype))
             if worst is not None:
                 self.findings.append(
                     Finding(
@@ -120,7 +131,7 @@ class _Local:
                         op=node.name,
                         line=node.line,
                         element=("value", worst[1]),
-                        **_shown(y, objects(e), worst[1]),
+                        **shown(y, objects(e), worst[1]),
                         reason=f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off",
                     )
                 )
@@ -129,7 +140,7 @@ class _Local:
         """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if node.name == "cast" or "f" not in kinds or not kinds <= set("fbiu") or not _finite(*inputs):
+        if node.name == "cast" or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
             return
         exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
@@ -168,6 +179,7 @@ class _Local:
         for i, c in zip(program.outputs, seeds, strict=True):
             if c is not None:
                 arrive(i, np.broadcast_to(np.asarray(c), program.nodes[i].shape))
+        blocked = program.blocked(program.session)
         for i in reversed(program.ancestors(program.outputs)):
             node = program.nodes[i]
             g = cots.get(i)
@@ -175,14 +187,15 @@ class _Local:
                 continue
             if len(terms.get(i, ())) > 2:
                 self.sum(node, g, terms[i])
-            if node.kind in ("leaf", "const") or not node.active:
+            closed = blocked.get(i, ())
+            if node.kind in ("leaf", "const") or len(closed) == len(node.active):
                 continue
             if node.kind == "item":
                 arrive(node.inputs[0], {node.params["index"]: g})
                 continue
             made = self.custom(node, g) if node.kind == "custom" else self.rule(node, g)
             for a, c in zip(node.active, made, strict=True):
-                if c is not None:
+                if c is not None and a not in closed:
                     arrive(node.inputs[a], c)
 
     @staticmethod
@@ -211,7 +224,7 @@ class _Local:
         made = cotangents(
             COMPLEX, node.pull, g, y, tuple([_scalar(v) for v in values]), avals=stand_ins, out_shape=out_shape
         )
-        if not _finite(*parts, *values, *outputs):
+        if not finite(*parts, *values, *outputs):
             if node.prim.kind == "elementwise":
                 self.finite_part(node, parts[0], values, outputs[0])
                 # What a selection switched off stays off through a partial that is not finite there.
@@ -286,7 +299,7 @@ class _Local:
             )
             self.findings.append(Finding("rule", op=node.name, line=node.line, reason=reason))
             return
-        worst = _excess(c, exact, bound)
+        worst = excess(c, exact, bound)
         if worst is not None:
             self.findings.append(
                 Finding(
@@ -294,7 +307,7 @@ class _Local:
                     op=node.name,
                     line=node.line,
                     element=(f"argument {a}", worst[1]),
-                    **_shown(c, exact, worst[1]),
+                    **shown(c, exact, worst[1]),
                     reason=f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
                     f"is {worst[0]:.3g} times its bound off",
                 )
@@ -302,7 +315,7 @@ class _Local:
 
     def sum(self, node: Node, g: Any, parts: list[Any]) -> None:
         """The sum of what several consumers sent back."""
-        if not _finite(g, *parts):
+        if not finite(g, *parts):
             return
         dtype = np.asarray(g).dtype
         size = np.add.reduce([np.abs(_f64(p)) for p in parts])
@@ -310,12 +323,12 @@ class _Local:
         exact = objects(BALLS.lift(np.asarray(parts[0])))
         for p in parts[1:]:
             exact = exact + objects(BALLS.lift(np.asarray(p)))
-        worst = _excess(g, exact, bound)
+        worst = excess(g, exact, bound)
         if worst is not None:
             reason = f"the sum of {len(parts)} cotangents is {worst[0]:.3g} times its bound off"
-            shown = _shown(np.asarray(g), exact, worst[1])
+            found = shown(np.asarray(g), exact, worst[1])
             self.findings.append(
-                Finding("rule", op=node.name, line=node.line, element=("sum", worst[1]), reason=reason, **shown)
+                Finding("rule", op=node.name, line=node.line, element=("sum", worst[1]), reason=reason, **found)
             )
 
 
@@ -343,7 +356,7 @@ def _scalar(v: Any) -> Any:
     return v[()] if not v.ndim else v
 
 
-def _shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
+def shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
     """A number that is off, the exact one, and how far they are apart."""
     exact = objects(exact)[index]
     high, low = to_double_double(exact)
@@ -351,7 +364,7 @@ def _shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
     return {"got": got[index].item(), "exact": digits(exact), "ulps": ulps}
 
 
-def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | None:
+def excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | None:
     """The worst element that lies outside its bound: (how many times the bound, index)."""
     exact = objects(exact)
     high = to_float(exact).ravel()
@@ -373,5 +386,5 @@ def _excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] |
     return float(ratio[worst]), tuple(int(i) for i in index)
 
 
-def _finite(*arrays: Any) -> bool:
+def finite(*arrays: Any) -> bool:
     return all(np.isfinite(a).all() for a in arrays if np.asarray(a).dtype.kind in "fc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from gtape.verify.replay import Shape
 from gtape.verify.ulp import widest
 from gtape.worlds import NUMPY
 
-__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient"]
+__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "spreads"]
 
 SPREADS = 16.0
 # By chance all of a few runs may stay close to the plain one. A number that lies outside what they say meets many.
@@ -23,7 +24,7 @@ RUNS, MANY_RUNS = 5, 40
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
-def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs_made: int = RUNS) -> list[Any]:
+def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs: int = RUNS) -> list[Any]:
     """Sixteen spreads of noisy runs, for each source."""
     dtypes = [
         np.asarray(n.output).dtype
@@ -31,17 +32,35 @@ def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs_made:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
     ]
     dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
+    return spreads(lambda world: noisy_gradient(program, seeds, world), dtype, runs)
+
+
+def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:
+    """Sixteen spreads of what a computation gives in a noisy world.
+
+    Parameters
+    ----------
+    run : callable
+        Makes all calls in a world and returns arrays, or None.
+    dtype : floating dtype
+        Whose rounding is imitated.
+    runs : int
+
+    Returns
+    -------
+    list of arrays or None
+    """
     world = NoiseWorld(np.random.default_rng(7), dtype)
-    base = noisy_gradient(program, seeds, world)
+    base = run(world)
     bounds: list[Any] = [None] * len(base)
-    for factor in (1.0, *_FAINTER) if runs_made >= MANY_RUNS else (1.0,):
-        runs = []
-        for _ in range(runs_made if factor == 1 else RUNS):
+    for factor in (1.0, *_FAINTER) if runs >= MANY_RUNS else (1.0,):
+        made = []
+        for _ in range(runs if factor == 1 else RUNS):
             world.again(factor)
-            runs.append(noisy_gradient(program, seeds, world))
+            made.append(run(world))
         for s, plain in enumerate(base):
             if plain is not None:
-                found = SPREADS * spread_of([r[s] for r in runs], plain) / factor
+                found = SPREADS * spread_of([m[s] for m in made], plain) / factor
                 bounds[s] = found if bounds[s] is None else np.maximum(bounds[s], found)
     return bounds
 
@@ -60,6 +79,7 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
             g: Any = np.broadcast_to(world.lift(c), program.nodes[i].shape)
             cots[i] = cots[i] + g if i in cots else g
     declared = _declared_pulls(program)
+    blocked = program.blocked(program.session)
     for i in reversed(program.ancestors(program.outputs)):
         node = program.nodes[i]
         g = cots.get(i)
@@ -99,8 +119,9 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
                 exact = [node.prim.partials is not None and isinstance(node.prim.partials[a], int) for a in node.active]
                 made = [c if c is None or e else world.rounded(c) for c, e in zip(made, exact, strict=True)]
             pairs = list(zip([node.inputs[a] for a in node.active], made, strict=True))
+        closed = {node.inputs[a] for a in blocked.get(i, ())}
         for j, c in pairs:
-            if c is not None:
+            if c is not None and j not in closed:
                 cots[j] = world.rounded(cots[j] + c) if j in cots else c
     result = []
     for nodes in program.sources:

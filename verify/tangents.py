@@ -8,33 +8,37 @@ from typing import Any
 import numpy as np
 
 from gtape import record
-from gtape.forward import jvp_of
-from gtape.symbolic.balls import Undecided, digits, objects, precision, radius, ties_assumed, to_double_double
+from gtape.symbolic.balls import Undecided, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
-from gtape.verify.noise_world import NoiseWorld, spread_of
-from gtape.verify.certificates import certify_marks
-from gtape.verify.comparison import ROUNDINGS
-from gtape.verify.enclosures import jet_world
-from gtape.verify.examine import PRECISIONS, TIES, _degenerate, differ, settle
-from gtape.verify.noise import RUNS, SPREADS
+from gtape.verify.blame import culprits
+from gtape.verify.certificates import Failure, certify_marks
+from gtape.verify.comparison import Cause, Comparison
+from gtape.verify.customs import faulty_forwards
+from gtape.verify.enclosures import BALLS, jet_world, turned
+from gtape.verify.examine import PRECISIONS, TIES, _degenerate, differ, order_of, settle, undecidable
+from gtape.verify.forward import ForwardOracle, check_tangents_locally, noisy_tangent
+from gtape.verify.noise import spreads
 from gtape.verify.oracle import Oracle, TooDeep
-from gtape.verify.ulp import spacing, ulps_between, widest
+from gtape.verify.outside import not_differentiable, outside
+from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 
 __all__ = ["check_jvp"]
 
 
-def check_jvp(primals: list[Any], tangents: list[Any], target: Any, got: Any, *, strict: bool) -> None:
+def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, strict: bool) -> None:
     """Compare one tangent with the exact directional derivative.
 
     Parameters
     ----------
+    session : Session
+        Of the accumulator.
     primals, tangents : lists of tensors
         The inputs and the direction.
     target : tensor
         What was asked for.
-    got : tensor
+    got : tensor or None
         Its tangent.
     strict : bool
         Whether what is undecided raises.
@@ -48,165 +52,161 @@ def check_jvp(primals: list[Any], tangents: list[Any], target: Any, got: Any, *,
     record.set_stack(())
     try:
         with np.errstate(all="ignore"):
-            program = build([(target._record, target._value)], primals)
-            report = _examine(program, [np.asarray(t._value) for t in tangents], np.asarray(got._value))
+            program = build([(target._record, target._value)], primals, session)
+            number = None if got is None else np.asarray(got._value)
+            report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
     finally:
         record.restore_stack(before)
     settle(report, strict=strict)
 
 
-def _examine(program: Program, tangents: list[Any], got: Any) -> Report:
-    reason: Any = ""
-    for node in program.nodes:
-        values = node.output if isinstance(node.output, tuple) else (node.output,)
-        if any(np.asarray(v).dtype.kind in "fc" and not np.isfinite(v).all() for v in values):
-            return Report(
-                [
-                    Finding(
-                        "domain",
-                        op=node.name,
-                        line=node.line,
-                        reason=f"{node.name} is not finite, so there is no derivative to compare with",
-                    )
-                ]
-            )
-    for bits in PRECISIONS:
-        # As in reverse mode: equal numbers that were computed in two ways overlap at any precision.
-        ties: Any = ties_assumed() if bits >= TIES else contextlib.nullcontext()
-        with precision(bits), ties, degenerate_noted() as degenerate:
-            oracle = Oracle(program, [None])
-            try:
-                oracle.evaluate()
-                directions = {
-                    i: [objects(_lift(t))] for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes
-                }
-                only = program.ancestors(program.outputs)
-                env = oracle.jets(1, directions, only)
-                failures = certify_marks(oracle, 1, directions, env, only)
-                exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
-                if degenerate and _depends_on_bases(program, directions, exact):
-                    break
-            except TooDeep as e:
-                return Report([Finding("undecided", reason=str(e))])
-            except (Undecided, ArithmeticError) as e:
-                reason = e
-                continue
-            if failures and degenerate:
-                break
-            if failures:
-                culprit = failures[0].node
-                name = None if culprit is None else culprit.name
-                return Report(
-                    [
-                        Finding(
-                            "rule",
-                            order=2,
-                            op=name,
-                            reason=f"the {failures[0].what} disagrees with the mirrors "
-                            f"(relative error {failures[0].error:.3g})",
-                        )
-                    ]
-                )
-            report = _compare(program, exact, got, tangents)
-            if report is not None and degenerate and not report.ok:
-                break
-            if report is not None:
-                report.coverage["bits"] = bits
-                return report
-            reason = "the enclosure is too wide"
-    if degenerate:
-        return Report([_degenerate(degenerate, 1)])
-    return Report([Finding("undecided", reason=f"{reason} at {PRECISIONS[-1]} bits")])
+class _Tangent:
+    """The judgement of one tangent."""
 
+    def __init__(self, program: Program, tangents: list[Any], got: Any) -> None:
+        self.program = program
+        self.tangents = tangents
+        self.got = got
+        self.dtype = np.asarray(program.nodes[program.outputs[0]].output).dtype
+        self.order = order_of(program)
+        self.report = Report(coverage={"ops": sum(n.kind == "op" for n in program.nodes), "rules": 0})
 
-def _depends_on_bases(program: Program, directions: dict[int, Any], exact: Any) -> bool:
-    """Whether a derivative is another one where vectors of equal eigenvalues are chosen in another way."""
-    with bases_turned():
-        other = Oracle(program, [None])
-        other.evaluate()
-        env = other.jets(1, directions, program.ancestors(program.outputs))
-    return differ(exact, jet_world(1).component(env[program.outputs[0]], 1))
+    def examine(self) -> Report:
+        report = self.report
+        report.findings += undecidable(self.program, self.order)
+        if report.findings or (self.got is not None and not np.size(self.got)):
+            return report
+        bad = outside(self.program, [self.got])
+        if bad is None or bad.verdict == "range":
+            report.findings += self.compared()
+        # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
+        if bad is not None and not (report.findings and all(f.verdict == "range" for f in report.findings)):
+            bad.order = self.order
+            report.findings = [bad]
+        return report
 
+    def compared(self) -> list[Finding]:
+        """The comparison, at rising precision."""
+        undecided: Finding | None = None
+        degenerate: list[str]
+        for bits in PRECISIONS:
+            self.report.coverage["bits"] = bits
+            # As in reverse mode: equal numbers that were computed in two ways overlap at any precision.
+            ties: Any = ties_assumed() if bits >= TIES else contextlib.nullcontext([])
+            with precision(bits), ties as tied, degenerate_noted() as degenerate:
+                try:
+                    findings = self.at(bits, degenerate)
+                except TooDeep as e:
+                    return [Finding("undecided", order=self.order, reason=str(e))]
+                except Misshapen as e:
+                    return [Finding("rule", order=self.order, op=e.node.name, line=e.node.line, reason=str(e))]
+                except Undecided as e:
+                    reason = f"a comparison stays open at {bits} bits: {e}"
+                    undecided = Finding("undecided", order=self.order, reason=reason)
+                    continue
+                except ArithmeticError as e:
+                    undecided = Finding("undecided", order=self.order, reason=f"{e} at {bits} bits")
+                    continue
+            if tied:
+                reason = f"{len(tied)} pairs of numbers that agree to {bits // 3} bits were taken as ties"
+                findings.append(Finding("convention", order=self.order, inside=True, reason=reason))
+            return findings
+        assert undecided is not None
+        if degenerate:
+            return [_degenerate(degenerate, self.order)]
+        return [not_differentiable(self.program, self.order) or undecided]
 
-def _lift(t: Any) -> Any:
-    from gtape.verify.enclosures import BALLS
+    def at(self, bits: int, degenerate: list[str]) -> list[Finding]:
+        """All findings at the precision in force; raises where that does not decide."""
+        from gtape.verify.conventions import kinks_met
 
-    return BALLS.lift(np.asarray(t))
+        program = self.program
+        oracle = ForwardOracle(program, [None])
+        oracle.evaluate()
+        directions = {
+            i: [objects(BALLS.lift(t))] for nodes, t in zip(program.sources, self.tangents, strict=True) for i in nodes
+        }
+        only = program.ancestors(program.outputs)
+        tapes = (program.session,)
+        env = oracle.jets(1, directions, only, None, tapes)
+        failures = certify_marks(oracle, 1, directions, env, only, sessions=tapes)
+        exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
+        if degenerate and (failures or self.depends_on_bases(directions, exact)):
+            return [_degenerate(degenerate, self.order)]
+        if failures:
+            return self.blamed(oracle, directions, only, failures)
+        compared = Comparison(self.order, self.global_bounds, lambda: self.cause(oracle))
+        # Tangents are not conjugates, as complex gradients are.
+        compared.numbers([turned(exact) if self.dtype.kind == "c" else exact], [self.got])
+        if compared.undecided:
+            raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
+        self.report.checked = compared.checked
+        self.report.max_ulp = compared.worst
+        findings = compared.findings
+        for f in findings:
+            if f.verdict == "unconnected":
+                f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
+        if degenerate and not all(f.ok for f in findings):
+            return [_degenerate(degenerate, self.order)]
+        for node in oracle.flips:
+            reason = f"rounding decided {node.name} otherwise than the exact values do"
+            findings.append(Finding("conditioning", order=self.order, op=node.name, line=node.line, reason=reason))
+        findings += kinks_met(program, oracle, self.order)
+        for f in check_tangents_locally(program, self.tangents, oracle.env):
+            f.order = self.order
+            findings.append(f)
+        return findings
 
+    def depends_on_bases(self, directions: dict[int, Any], exact: Any) -> bool:
+        """Whether a derivative is another one where vectors of equal eigenvalues are chosen in another way."""
+        program = self.program
+        with bases_turned():
+            other = ForwardOracle(program, [None])
+            other.evaluate()
+            env = other.jets(1, directions, program.ancestors(program.outputs), None, (program.session,))
+        return differ(exact, jet_world(1).component(env[program.outputs[0]], 1))
 
-def _compare(program: Program, exact: Any, got: Any, tangents: list[Any]) -> Report | None:
-    high, low = to_double_double(exact)
-    rad = radius(exact)
-    dtype = got.dtype
-    off = np.abs((widest(got) - high) - low)
-    tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
-    ulps = ulps_between(got, high, low, dtype)
-    worst = float(np.max(ulps, initial=0.0))
-    if (off + rad <= tight).all():
-        return Report(checked=got.size, max_ulp=worst)
-    allowed = tight + _global_bound(program, tangents, dtype)
-    if (off + rad <= allowed).all():
-        return Report(
-            [Finding("conditioning", reason="the problem itself loses digits: the error is within the global bound")],
-            checked=got.size,
-            max_ulp=worst,
-        )
-    outside = (off - rad > allowed) | ~np.isfinite(got)
-    if not outside.any():
-        return None
-    index = (
-        np.unravel_index(int(np.argmax(np.where(outside, np.nan_to_num(ulps, posinf=1e300), -1.0))), got.shape)
-        if got.ndim
-        else ()
-    )
-    names = sorted({n.name for n in program.nodes if n.kind in ("op", "custom") and n.active})
-    return Report(
-        [
+    def global_bounds(self, runs: int) -> list[Any]:
+        """How far rounding may carry the tangent, by so many noisy runs."""
+        return spreads(lambda world: [noisy_tangent(self.program, self.tangents, world)], self.dtype, runs)
+
+    def cause(self, oracle: Oracle) -> Cause:
+        """Why the tangent lies beyond its bounds."""
+        found = check_tangents_locally(self.program, self.tangents, oracle.env)
+        if found:
+            return found[0].verdict, found[0].reason, found[0].op, found[0].line
+        for node, reason in faulty_forwards(oracle):
+            return "rule", reason, node.name, node.line
+        if oracle.flips:
+            node = oracle.flips[0]
+            return "conditioning", f"rounding moved {node.name} to the other side of its kink", node.name, node.line
+        names = sorted({n.name for n in self.program.nodes if n.kind in ("op", "custom") and n.active})
+        reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "
+        return "unstable", reason + ", ".join(names), names[0] if len(names) == 1 else None, None
+
+    def blamed(self, oracle: Oracle, directions: Any, only: list[int], failures: list[Failure]) -> list[Finding]:
+        """An inner gradient is not what it should be: by whose fault, and what the tangent should have been."""
+        program = self.program
+        seeds = [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs]
+        backwards = Oracle(program, seeds)
+        backwards.evaluate()
+        backwards.replay()
+        shown: list[Finding] = []
+        with contextlib.suppress(ArithmeticError, TooDeep):
+            env = oracle.jets(1, directions, only, oracle._exact_marks(directions, only), (program.session,))
+            exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
+            compared = Comparison(self.order, lambda runs: [None], lambda: ("rule", "", None, None))
+            compared.numbers([turned(exact) if self.dtype.kind == "c" else exact], [self.got])
+            shown = [f for f in compared.findings if not f.ok]
+        where = {k: getattr(shown[0], k) for k in ("element", "got", "exact", "ulps")} if shown else {}
+        return [
             Finding(
                 "rule",
-                op=names[0] if len(names) == 1 else None,
-                element=(0, tuple(int(i) for i in index)),
-                got=got[index].item(),
-                exact=digits(exact[index]),
-                ulps=float(ulps[index]),
-                reason=f"the forward-mode derivative is not the exact one; ops on the way: {', '.join(names)}",
+                order=self.order,
+                op=None if node is None else node.name,
+                line=None if node is None else node.line,
+                reason=reason,
+                **where,
             )
-        ],
-        checked=got.size,
-        max_ulp=worst,
-    )
-
-
-def _global_bound(program: Program, tangents: list[Any], dtype: Any) -> Any:
-    world = NoiseWorld(np.random.default_rng(11), dtype)
-    runs = []
-    for _ in range(RUNS + 1):
-        runs.append(_noisy_jvp(program, tangents, world))
-        world.again()
-    return SPREADS * spread_of(runs[1:], runs[0])
-
-
-def _noisy_jvp(program: Program, tangents: list[Any], world: Any) -> Any:
-    env: dict[int, Any] = {}
-    moving: dict[int, Any] = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
-    for node in program.nodes:
-        i = node.index
-        several = isinstance(node.output, tuple)
-        fixed = node.kind == "op" and not several and np.asarray(node.output).dtype.kind not in "fc"
-        env[i] = np.asarray(node.output) if fixed else program.step(world, node, env)
-        if node.kind == "custom":
-            moved = [moving.get(j) for j in node.body]
-            moving[i] = tuple(moved) if isinstance(node.output, tuple) else moved[0]
-        elif node.kind == "item":
-            whole = moving.get(node.inputs[0])
-            moving[i] = None if whole is None else whole[node.params["index"]]
-        elif node.kind == "op" and node.active:
-            ts = [moving.get(j) if a in node.active else None for a, j in enumerate(node.inputs)]
-            if any(t is not None for t in ts):
-                shape = () if isinstance(env[i], tuple) else np.shape(env[i])
-                t = jvp_of(world, node.prim, ts, env[i], tuple([env[j] for j in node.inputs]), node.params, shape)
-                if node.prim.kind != "linear" and t is not None:
-                    t = tuple([world.rounded(v) for v in t]) if isinstance(t, tuple) else world.rounded(t)
-                moving[i] = t if i not in moving or t is None else moving[i] + t
-    found = moving.get(program.outputs[0])
-    return np.zeros(np.shape(env[program.outputs[0]])) if found is None else widest(found)
+            for node, reason in culprits(program, backwards, failures)
+        ]
