@@ -1,4 +1,7 @@
-"""Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis."""
+"""Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis.
+
+Of complex numbers each row is the gradient of one element, conjugated as TensorFlow's gradients are.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gtape import errors, record
-from gtape.asked import is_finite, record_of
+from gtape import record
+from gtape.asked import conjugate, is_finite, record_of
 from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
 from gtape.record import Session
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
-__all__ = ["batch_jacobian", "jacobians", "refuse_complex", "release"]
-
-
-def refuse_complex(aval: Any) -> None:
-    # A function that is not holomorphic has no complex Jacobian, and which ones are holomorphic nobody declares.
-    if aval.complex:
-        raise errors.UnimplementedError(
-            f"Jacobians of {aval.dtype.name} tensors are not there: take gradients, or the Jacobians of "
-            "gtape.math.real and gtape.math.imag of the result with respect to the two arguments of gtape.complex"
-        )
+__all__ = ["batch_jacobian", "jacobians", "release"]
 
 
 def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
@@ -31,8 +25,6 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
     aval = target._aval
     if not aval.inexact:
         return [None] * len(sources)
-    for a in (aval, *[s._aval for s in sources]):
-        refuse_complex(a)
     n = aval.size
     made = _batched_sweep(session, target, np.eye(n, dtype=aval.dtype).reshape((n, *aval.shape)), sources)
     results: list[Any] = []
@@ -41,7 +33,8 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
             results.append(None)
             continue
         shape = aval.shape + s._aval.shape
-        results.append(TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape)))
+        rows = TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape))
+        results.append(conjugate(rows) if s._aval.complex else rows)
     if mode:
         from gtape.verify.examine import check_jacobian
 
@@ -63,6 +56,8 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     world: Any = TAPE if made.__class__ is Tensor else NUMPY
     turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._aval.shape[1:]))
     result: Tensor = turned if world is TAPE else wrap(turned)
+    if source._aval.complex:
+        result = conjugate(result)
     if mode:
         from gtape.verify.jacobians import check_batch_jacobian
 
@@ -87,15 +82,11 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     if usual and batches_as_is(session, start):
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
         return short
-    made: list[Any] = run(
-        full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed)
-    )[0]
+    made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
     if session.selects and not all(is_finite(c) for c in made):
         # What a selection made zero is followed for one cotangent at a time.
         rows = [
-            run(
-                full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False
-            )[0]
+            run(full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False)[0]
             for row in seed
         ]
         made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]

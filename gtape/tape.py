@@ -25,7 +25,7 @@ from gtape.asked import (
 from gtape.backprop import full_sweep, short_sweep
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
-from gtape.jacobians import batch_jacobian, jacobians, refuse_complex, release
+from gtape.jacobians import batch_jacobian, jacobians, release
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
@@ -492,8 +492,6 @@ class GradientTape:
         ------
         RuntimeError
             On the second use of a tape that is not persistent.
-        gtape.errors.UnimplementedError
-            For complex tensors.
         VerificationError
             If the tape verifies and a number is not the exact one.
 
@@ -566,8 +564,6 @@ class GradientTape:
             On the second use of a tape that is not persistent.
         ValueError
             For a target or source of rank below 2, or when their first dimensions differ.
-        gtape.errors.UnimplementedError
-            For complex tensors.
         VerificationError
             If the tape verifies and a number is not the exact one.
 
@@ -598,8 +594,6 @@ class GradientTape:
                 f"Need first dimension of target shape ({target._aval.tensor_shape}) and "
                 f"source shape ({source._aval.tensor_shape}) to match."
             )
-        for a in (target._aval, source._aval):
-            refuse_complex(a)
         session = self._begin()
         try:
             return batch_jacobian(session, target, source, self._mode())

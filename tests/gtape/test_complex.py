@@ -192,14 +192,42 @@ def test_real_and_complex_tensors_do_not_mix() -> None:
     assert (tf.constant(1j) * 2).numpy() == 2j  # Python numbers adopt the dtype
 
 
-@pytest.mark.parametrize("method", ["jacobian", "batch_jacobian"])
-def test_jacobians_of_complex_tensors_say_what_to_do_instead(method: str) -> None:
-    z = tf.constant([[1j, 2.0]])
-    with tf.GradientTape() as tape:
+@pytest.mark.parametrize(
+    "f",
+    [lambda z: z * z[::-1], tf.exp, tf.abs, tf.math.imag, lambda z: z * tf.math.conj(z[::-1])],
+    ids=["product", "exp", "abs", "imag", "not holomorphic"],
+)
+def test_rows_of_a_complex_jacobian_are_the_gradients_of_the_elements(f: Any) -> None:
+    z = tf.constant([1 + 2j, 3 - 1j])
+    with tf.GradientTape(persistent=True, verify="strict") as tape:
+        tape.watch(z)
+        y = f(z)
+        elements = [y[0], y[1]]
+    expected = np.stack([np.zeros(2) if g is None else g.numpy() for g in (tape.gradient(e, z) for e in elements)])
+    assert np.allclose(tape.jacobian(y, z).numpy(), expected, rtol=1e-14, atol=0)
+
+
+def test_a_complex_batch_jacobian_is_conjugated_as_gradients_are() -> None:
+    z = tf.constant([[1 + 2j, 3 - 1j], [0.5j, 2.0]])
+    with tf.GradientTape(verify="strict") as tape:
         tape.watch(z)
         y = z * z
-    with pytest.raises(tf.errors.UnimplementedError, match="real"):
-        getattr(tape, method)(y, z)
+    expected = np.stack([np.diag(2 * np.conj(row)) for row in z.numpy()])
+    assert np.allclose(tape.batch_jacobian(y, z).numpy(), expected, rtol=1e-14, atol=0)
+
+
+def test_jacobians_of_complex_jacobians_are_second_derivatives() -> None:
+    z = tf.constant([1 + 2j, 3 - 1j])
+    with tf.GradientTape() as outer:
+        outer.watch(z)
+        with tf.GradientTape() as inner:
+            inner.watch(z)
+            y = z * z * z
+        first = inner.jacobian(y, z)
+    second = outer.jacobian(first, z).numpy()
+    expected = np.zeros((2, 2, 2), complex)
+    expected[[0, 1], [0, 1], [0, 1]] = np.conj(6 * z.numpy())
+    assert np.allclose(second, expected, rtol=1e-14, atol=0)
 
 
 def test_equality_and_parts_of_real_numbers() -> None:
