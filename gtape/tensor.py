@@ -313,8 +313,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
             return born(wrap(np.array(value, dtype=own_dtype(value.dtype))))
         with np.errstate(all="ignore"):
             return born(wrap(np.array(value, dtype=wanted)))
-    if value.__class__ is float and wanted is None and dtype_hint is None:
-        return born(wrap(np.float32(value) if -3e38 < value < 3e38 else cast_number(value, np.dtype(np.float32))))
+    if value.__class__ is float and wanted is None and dtype_hint is None and -3e38 < value < 3e38:
+        return born(wrap(np.float32(value)))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
         return _stacked(value, wanted)
     if wanted is None and dtype_hint is not None:

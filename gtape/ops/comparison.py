@@ -107,7 +107,8 @@ def _floordiv(x: Any, y: Any) -> Any:
     r = np.fmod(x, y)
     q = np.rint((x - r) / y)
     q = np.where((r != 0) & (np.signbit(r) != np.signbit(y)), q - 1.0, q)
-    return np.where(np.isnan(r), np.floor(np.divide(x, y)), q)
+    ratio = np.divide(x, y)
+    return np.where(np.isnan(r), np.floor(ratio), np.where(q == 0, np.copysign(q, ratio), q))
 
 
 floordiv = elementwise(

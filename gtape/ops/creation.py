@@ -361,7 +361,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `delta` is 0, or leads away from `limit`.
+        When an argument is no scalar, and when `delta` is 0 or leads away from `limit`.
 
     Examples
     --------
@@ -372,6 +372,9 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     if limit is None:
         start, limit = 0, start
     ends = [as_operand(v) for v in (start, limit, delta)]
+    for word, t in zip(("start", "limit", "delta"), ends, strict=True):
+        if t._aval.shape or t._aval.dtype.kind not in "iufV":
+            raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
     wanted = np.result_type(*[t._aval.dtype for t in ends]) if dtype is None else dtypes.np_dtype(dtype)
     if dtype is None and wanted == np.float64 and not any(t._aval.dtype == np.float64 for t in ends):
         wanted = np.dtype(np.float32)

@@ -96,3 +96,26 @@ def test_items_cannot_be_deleted(make: Any) -> None:
 def test_ops_take_indexed_slices_as_the_dense_tensor_they_stand_for(op: Any) -> None:
     rows = tf.IndexedSlices(tf.constant([0.25, 0.5]), tf.constant([2, 2]), tf.constant([3]))
     np.testing.assert_array_equal(op(rows), op(tf.constant([0.0, 0.0, 0.75])))
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, [1e39]])
+def test_a_python_number_that_float32_cannot_hold_is_no_constant(value: Any) -> None:
+    with pytest.raises(ValueError, match="float32"):
+        tf.constant(value)
+    assert np.all(np.isfinite(tf.constant(value, tf.float64)))
+
+
+def test_infinities_and_nan_are_constants() -> None:
+    np.testing.assert_array_equal([tf.constant(v) for v in (np.inf, -np.inf, np.nan)], [np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("value", [[1, 2], "a", True])
+def test_range_takes_real_scalars(value: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="limit must be a real scalar"):
+        tf.range(tf.constant(value))
+
+
+def test_floor_division_has_the_signs_of_python() -> None:
+    pairs = [(-0.0, 1.0), (0.0, -1.0), (0.5, 1.0), (-0.5, -1.0), (0.5, -1.0), (-0.5, 1.0), (7.0, -2.0)]
+    made = tf.constant([a for a, _ in pairs]) // tf.constant([b for _, b in pairs])
+    assert [str(q) for q in made.numpy().tolist()] == [str(a // b) for a, b in pairs]
