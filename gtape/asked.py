@@ -26,6 +26,15 @@ class UnconnectedGradients(enum.Enum):
     Attributes
     ----------
     NONE, ZERO : the members, with the values ``"none"`` and ``"zero"``
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x, w = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = w * w
+    >>> tape.gradient(y, x, unconnected_gradients=tf.UnconnectedGradients.ZERO).numpy()
+    array([0., 0.], dtype=float32)
     """
 
     NONE = "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gtape.primitive import Primitive
@@ -38,6 +39,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.join": (),
     "gtape.ops.tiling": (),
     "gtape.ops.indexing": ("math", "nn"),
+    "gtape.ops.gather": ("math", "nn"),
+    "gtape.ops.scatter": ("math", "nn"),
+    "gtape.ops.sorting": ("math", "nn"),
     "gtape.ops.matmul": ("linalg",),
     "gtape.ops.casting": (),
     "gtape.ops.combined": ("math", "nn"),
@@ -52,6 +56,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.incomplete": ("math",),
     "gtape.ops.bessel": ("math", "math.special"),
     "gtape.ops.integrals": ("math", "math.special"),
+    "gtape.ops.diagonal": ("linalg",),
+    "gtape.ops.einsum": ("linalg",),
     "gtape.ops.linalg": ("linalg",),
     "gtape.ops.spectral": ("linalg",),
     "gtape.ops.expm": ("linalg",),
@@ -95,9 +101,9 @@ def _public(module: Any) -> dict[str, Any]:
                 found[value.name] = value
         elif callable(value):
             found[name] = value
-    for name, value in vars(module).items():
-        if isinstance(value, Primitive) and value.public and value.name not in found and not name.startswith("__"):
-            found[value.name] = value
+    for value in vars(module).values():
+        if isinstance(value, Primitive) and value.public and value.module == module.__name__:
+            found.setdefault(value.name, value)
     return found
 
 
@@ -136,7 +142,7 @@ def find(name: str, namespace: str | None = None) -> Any:
     return None if found is None else found.function
 
 
-def resolve(name: str, namespace: str | None = None) -> Any:
+def resolve(name: str, namespace: str | None = None, known: Callable[[], Iterable[str]] | None = None) -> Any:
     """The function behind a public name.
 
     Parameters
@@ -144,6 +150,8 @@ def resolve(name: str, namespace: str | None = None) -> Any:
     name : str
     namespace : str, optional
         Only look at what belongs there.
+    known : callable, optional
+        What else the namespace has, for the error.
 
     Raises
     ------
@@ -154,5 +162,6 @@ def resolve(name: str, namespace: str | None = None) -> Any:
     if found is None:
         from gtape.listing import unknown
 
-        raise unknown(f"gtape.{namespace}" if namespace else "gtape", name, names_in(namespace))
+        names = {*names_in(namespace), *(known() if known else ())}
+        raise unknown(f"gtape.{namespace}" if namespace else "gtape", name, names)
     return found

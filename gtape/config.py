@@ -15,14 +15,28 @@ def __dir__() -> list[str]:
 
 
 class PhysicalDevice(NamedTuple):
-    """One device: its name and its kind."""
+    """One device: its name and its kind.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.list_physical_devices()[0].device_type
+    'CPU'
+    """
 
     name: str
     device_type: str
 
 
 class LogicalDevice(NamedTuple):
-    """One device as programs name it."""
+    """One device as programs name it.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.list_logical_devices()[0].name
+    '/device:CPU:0'
+    """
 
     name: str
     device_type: str
@@ -50,30 +64,109 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The same as `list_physical_devices`, as programs name them."""
+    """The same as `list_physical_devices`, as programs name them.
+
+    Parameters
+    ----------
+    device_type : str, optional
+        "CPU" or "GPU"; all by default.
+
+    Returns
+    -------
+    list of LogicalDevice
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.list_logical_devices("CPU")
+    [LogicalDevice(name='/device:CPU:0', device_type='CPU')]
+    """
     return [LogicalDevice("/device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices that programs may use: all there are."""
+    """The devices that programs may use: all there are.
+
+    Parameters
+    ----------
+    device_type : str, optional
+        "CPU" or "GPU"; all by default.
+
+    Returns
+    -------
+    list of PhysicalDevice
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> len(tf.config.get_visible_devices())
+    1
+    """
     return list_physical_devices(device_type)
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Nothing: there is one device, which stays visible."""
+    """Nothing: there is one device, which stays visible.
+
+    Parameters
+    ----------
+    devices : list of PhysicalDevice
+    device_type : str, optional
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.set_visible_devices([], "GPU")
+    """
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Nothing: functions always run eagerly."""
+    """Nothing: functions always run eagerly.
+
+    Parameters
+    ----------
+    run_eagerly : bool
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.run_functions_eagerly(True)
+    """
 
 
 def functions_run_eagerly() -> bool:
-    """True: functions always run eagerly."""
+    """True: functions always run eagerly.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.functions_run_eagerly()
+    True
+    """
     return True
 
 
 class experimental:
-    """Settings of graphics cards, which change nothing."""
+    """Settings of graphics cards, which change nothing.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> for gpu in tf.config.list_physical_devices("GPU"):
+    ...     tf.config.experimental.set_memory_growth(gpu, True)
+    """
 
     @staticmethod
     def set_memory_growth(device: Any, enable: bool) -> None:

@@ -39,6 +39,13 @@ class DType:
 
     There is one object for each type, made by this module; `as_dtype` finds it.
 
+    Attributes
+    ----------
+    name : str
+    as_numpy_dtype : type
+        The NumPy type.
+    is_floating, is_integer, is_unsigned, is_complex, is_bool : bool
+
     Examples
     --------
     >>> import numpy as np

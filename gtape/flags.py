@@ -31,6 +31,10 @@ def verifying(mode: Any = True) -> Iterator[None]:
     mode : True or "strict"
         "strict": what cannot be decided raises, too.
 
+    Returns
+    -------
+    context manager
+
     Raises
     ------
     VerificationError

@@ -90,12 +90,16 @@ def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
     known : iterable of str
         What there is.
 
+    Returns
+    -------
+    AttributeError
+
     Examples
     --------
     >>> import gtape
-    >>> gtape.math.tahn
+    >>> gtape.linalg.choleski
     Traceback (most recent call last):
-    AttributeError: module 'gtape.math' has no attribute 'tahn'; did you mean 'tanh', 'tan' or 'atanh'?
+    AttributeError: module 'gtape.linalg' has no attribute 'choleski'; did you mean 'cholesky'?
     """
     near: list[str] = []
     if not name.startswith("_"):

@@ -265,6 +265,10 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     expand_composites : bool, optional
         As for `flatten`.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     ValueError

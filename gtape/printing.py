@@ -254,6 +254,10 @@ def print_v2(
     name : str, optional
         Ignored; TensorFlow has it.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     ValueError

@@ -38,7 +38,14 @@ def __dir__() -> list[str]:
 
 
 class experimental:
-    """Names that TensorFlow has in ``random.experimental`` too."""
+    """Names that TensorFlow has in ``random.experimental`` too.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.experimental.Generator is tf.random.Generator
+    True
+    """
 
     Generator = Generator
     get_global_generator = staticmethod(get_global_generator)

@@ -49,6 +49,16 @@ class Undecided(ArithmeticError):
         What was compared.
     hopeless : bool
         True where more precision cannot help: a side is NaN, or a symbol without a sample value.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> from gtape.symbolic import Undecided
+    >>> try:
+    ...     raise Undecided("<", arb(1), arb(2))
+    ... except Undecided as error:
+    ...     print(error.relation, error.hopeless)
+    < False
     """
 
     def __init__(self, relation: str, left: Any, right: Any, hopeless: bool | None = None) -> None:
@@ -166,6 +176,20 @@ def not_equal(a: Any, b: Any) -> bool:
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
     """Run the body with balls of `bits` bits.
+
+    Parameters
+    ----------
+    bits : int
+        2 or more.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ValueError
+        For fewer bits.
 
     Examples
     --------
@@ -295,6 +319,15 @@ def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     hi, lo : ndarrays of float64
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flint import arb
+    >>> with precision(200):
+    ...     hi, lo = to_double_double(np.array([arb(1) / 10]))
+    >>> hi.tolist(), lo.tolist()
+    ([0.1], [-5.551115123125783e-18])
     """
     x = objects(x)
     return _floats(float, x), _floats(_low, x)
@@ -313,12 +346,36 @@ def _radius(x: Any) -> float:
 
 
 def radius(x: Any) -> np.ndarray:
-    """Upper bounds of the radii, float64; infinite where a ball is indeterminate."""
+    """Upper bounds of the radii; infinite where a ball is indeterminate.
+
+    Parameters
+    ----------
+    x : arb, acb or object array of these
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> float(radius(arb(3)))
+    0.0
+    """
     return _floats(_radius, objects(x))
 
 
 def digits(x: Any, n: int = 40) -> str:
     """The midpoint in `n` significant decimal digits.
+
+    Parameters
+    ----------
+    x : arb, acb or number
+    n : int
+
+    Returns
+    -------
+    str
 
     Examples
     --------

@@ -35,6 +35,7 @@ __all__ = ["LIMIT", "Row", "census", "survey"]
 def __dir__() -> list[str]:
     return sorted(__all__)
 
+
 _ROUNDS = 5  # of targeted search
 _CHUNK = 100  # so many suspects are looked at together
 _DTYPES = ("float64", "float32", *COMPLEX_DTYPES)
@@ -71,6 +72,13 @@ class Row(NamedTuple):
         How many points of the domain have no two-sided derivative (kinks) or were not decided.
     verdict : str
         "correct" or "unstable".
+
+    Examples
+    --------
+    >>> from gtape.verify import census
+    >>> row = census.census(["square"], orders=(1,), points=100)[0]
+    >>> row.op, row.argument, row.verdict
+    ('square', '0', 'correct')
     """
 
     op: str
@@ -170,6 +178,13 @@ def survey(
     -------
     list of Row
         One for each partial derivative.
+
+    Examples
+    --------
+    >>> from gtape.verify.census import survey
+    >>> from gtape.verify.subjects import subjects
+    >>> [row.verdict for row in survey(subjects(["square"])[0], points=100)]
+    ['correct', 'correct']
     """
     dtype = np.dtype(dtype)
     rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])

@@ -82,6 +82,13 @@ class Proof:
         Python source that runs, and shows what is wrong.
     unseen : tuple of str
         Branches of the mirror that no sample point reached, though they hold on an open set.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> proof = gtape.verify.prove("sin")
+    >>> proof.name, proof.proved, proof.counterexample
+    ('sin', True, None)
     """
 
     __slots__ = ("cases", "counterexample", "name", "unseen")

@@ -27,6 +27,7 @@ __all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
 def __dir__() -> list[str]:
     return sorted(__all__)
 
+
 _DTYPES = ("float16", "float32", "float64")
 _MODERATE = 8  # binades up and down from 1
 
@@ -156,7 +157,31 @@ def _next_to(mark: float, interval: Interval, dtype: Any) -> bool:
 
 
 def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
-    """Small shapes, scalars and size-1 axes among them."""
+    """Small shapes, scalars and size-1 axes among them.
+
+    Parameters
+    ----------
+    max_dims, max_side : int, keyword only
+        At most so many axes, of at most this length.
+
+    Returns
+    -------
+    SearchStrategy of tuple of int
+
+    Raises
+    ------
+    ValueError
+        For a negative number of axes, or no length at all.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> from gtape.verify import strategies
+    >>> @given(strategies.shapes(max_dims=1))
+    ... def test(shape):
+    ...     assert shape in [(), (1,), (2,), (3,)]
+    >>> test()
+    """
     if max_dims < 0 or max_side < 1:
         raise ValueError(f"max_dims is at least 0 and max_side at least 1, not {max_dims} and {max_side}")
     return st.lists(st.integers(1, max_side), max_size=max_dims).map(tuple)
@@ -186,6 +211,15 @@ def tensors(
     Returns
     -------
     SearchStrategy of Tensor
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> from gtape.verify import strategies
+    >>> @given(strategies.tensors("float32", shape=(2,)))
+    ... def test(x):
+    ...     assert x.shape == (2,) and x.dtype == "float32"
+    >>> test()
     """
     from gtape.tensor import wrap
 
@@ -200,7 +234,25 @@ def tensors(
 
 
 class Call:
-    """One call of a primitive: ``prim(*arrays, **params)``."""
+    """One call of a primitive: ``prim(*arrays, **params)``.
+
+    Attributes
+    ----------
+    prim : Primitive
+    arrays : tuple of ndarray
+    params : dict
+        The static parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.primitive import REGISTRY
+    >>> from gtape.verify.strategies import Call
+    >>> import gtape.ops.exponential
+    >>> call = Call(REGISTRY["exp"], [np.zeros(2)], {})
+    >>> call, call().numpy()
+    (exp(np.array([0.0, 0.0], 'float64')), array([1., 1.]))
+    """
 
     __slots__ = ("arrays", "params", "prim")
 
@@ -343,6 +395,21 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     Returns
     -------
     SearchStrategy of Call
+
+    Raises
+    ------
+    ValueError
+        For no names, or a name that is no primitive.
+
+    Examples
+    --------
+    >>> from hypothesis import given, settings
+    >>> from gtape.verify import strategies
+    >>> @settings(max_examples=5)
+    ... @given(strategies.op_calls(["exp", "sin"]))
+    ... def test(call):
+    ...     assert call.prim.name in ("exp", "sin") and call().shape == call.arrays[0].shape
+    >>> test()
     """
     catalogue.load()
     if isinstance(names, str):

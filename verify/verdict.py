@@ -56,6 +56,13 @@ class Finding:
         A smallest program that shows it, as text that runs.
     ok : bool
         Whether this is nothing to worry about.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> finding = tf.verify.judge(tf.square, [tf.constant(3.0)], 5.0).findings[0]
+    >>> finding.verdict, finding.got, float(finding.exact), finding.ok
+    ('rule', 5.0, 6.0, False)
     """
 
     __slots__ = (
@@ -149,6 +156,13 @@ class Report:
         The largest distance from the exact value among all numbers, in ULP.
     used : dict
         (op, argument) of the rules that took part, with the length of the longest sum in each.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> report = tf.verify.check(lambda x: tf.sin(x) * x, tf.constant(0.5))
+    >>> report.ok, report.verdict, report.findings
+    (True, 'correct', [])
     """
 
     def __init__(

@@ -47,7 +47,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("gtape.keras.backend")
     if name in __all__:
         return importlib.import_module(f"gtape.keras.{name}")
-    raise AttributeError(f"module 'gtape.keras' has no attribute {name!r}")
+    from gtape.listing import unknown
+
+    raise unknown("gtape.keras", name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -57,6 +57,16 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x above 0, ``alpha * (exp(x) - 1)`` below.
 
+    Parameters
+    ----------
+    x : tensor of floats
+    alpha : float
+        Minus the limit far below 0.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -69,6 +79,15 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 def gelu(x: Any, approximate: bool = False) -> Tensor:
     """x times the probability that a normal variable is less; `approximate` takes a formula with tanh for that.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    approximate : bool
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -83,6 +102,15 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     """x above 0, ``negative_slope * x`` below.
 
+    Parameters
+    ----------
+    x : tensor of floats
+    negative_slope : float
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -94,6 +122,16 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
 
 def softmax(x: Any, axis: int = -1) -> Tensor:
     """Exponentials divided by their sum.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    axis : int
+        Along which the exponentials are added.
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -107,6 +145,16 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`.
 
+    Parameters
+    ----------
+    x : tensor of floats
+    axis : int
+        Along which the exponentials are added.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -118,6 +166,15 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
 
 def linear(x: Any) -> Any:
     """x itself.
+
+    Parameters
+    ----------
+    x : tensor
+
+    Returns
+    -------
+    tensor
+        `x`.
 
     Examples
     --------
@@ -131,6 +188,14 @@ def linear(x: Any) -> Any:
 def exponential(x: Any) -> Tensor:
     """``exp(x)``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -143,6 +208,14 @@ def exponential(x: Any) -> Tensor:
 def hard_sigmoid(x: Any) -> Tensor:
     """``clip(x / 6 + 1/2, 0, 1)``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -154,6 +227,14 @@ def hard_sigmoid(x: Any) -> Tensor:
 
 def hard_silu(x: Any) -> Tensor:
     """``x * hard_sigmoid(x)``.
+
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -168,6 +249,14 @@ def hard_silu(x: Any) -> Tensor:
 def log_sigmoid(x: Any) -> Tensor:
     """The logarithm of `sigmoid`.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -179,6 +268,14 @@ def log_sigmoid(x: Any) -> Tensor:
 
 def mish(x: Any) -> Tensor:
     """``x * tanh(softplus(x))``.
+
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -192,6 +289,14 @@ def mish(x: Any) -> Tensor:
 def relu6(x: Any) -> Tensor:
     """``min(max(x, 0), 6)``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -203,6 +308,14 @@ def relu6(x: Any) -> Tensor:
 
 def selu(x: Any) -> Tensor:
     """`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017).
+
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -216,6 +329,14 @@ def selu(x: Any) -> Tensor:
 def sigmoid(x: Any) -> Tensor:
     """``1 / (1 + exp(-x))``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -227,6 +348,14 @@ def sigmoid(x: Any) -> Tensor:
 
 def silu(x: Any) -> Tensor:
     """``x * sigmoid(x)``.
+
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -240,6 +369,14 @@ def silu(x: Any) -> Tensor:
 def softplus(x: Any) -> Tensor:
     """``log(1 + exp(x))``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -252,6 +389,14 @@ def softplus(x: Any) -> Tensor:
 def softsign(x: Any) -> Tensor:
     """``x / (1 + |x|)``.
 
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
     Examples
     --------
     >>> import gtape as tf
@@ -263,6 +408,14 @@ def softsign(x: Any) -> Tensor:
 
 def tanh(x: Any) -> Tensor:
     """The hyperbolic tangent.
+
+    Parameters
+    ----------
+    x : tensor of floats
+
+    Returns
+    -------
+    Tensor, shape of `x`
 
     Examples
     --------
@@ -286,6 +439,10 @@ def get(identifier: Any) -> Callable[..., Any]:
     ----------
     identifier : str, callable or None
         A name, a function, which is returned, or None for `linear`.
+
+    Returns
+    -------
+    callable
 
     Raises
     ------

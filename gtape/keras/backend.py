@@ -22,6 +22,10 @@ _COUNTS: dict[str, int] = {}
 def floatx() -> str:
     """The name of the float type of new layers.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> import gtape as tf
@@ -34,10 +38,26 @@ def floatx() -> str:
 def set_floatx(value: str) -> None:
     """Set the float type of new layers: ``"float16"``, ``"float32"`` or ``"float64"``.
 
+    Parameters
+    ----------
+    value : str
+
+    Returns
+    -------
+    None
+
     Raises
     ------
     ValueError
         For another name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.backend.set_floatx("float64")
+    >>> tf.keras.layers.Dense(1).dtype
+    'float64'
+    >>> tf.keras.backend.set_floatx("float32")
     """
     if value not in ("float16", "float32", "float64"):
         raise ValueError(f"Unknown `floatx` value: {value!r}. Expected one of 'float16', 'float32', 'float64'")
@@ -46,6 +66,10 @@ def set_floatx(value: str) -> None:
 
 def epsilon() -> float:
     """The small number that keeps losses of probabilities finite.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -57,12 +81,38 @@ def epsilon() -> float:
 
 
 def set_epsilon(value: float) -> None:
-    """Set the small number that keeps losses of probabilities finite."""
+    """Set the small number that keeps losses of probabilities finite.
+
+    Parameters
+    ----------
+    value : float
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.backend.set_epsilon(1e-5)
+    >>> tf.keras.backend.epsilon()
+    1e-05
+    >>> tf.keras.backend.set_epsilon(1e-7)
+    """
     _SETTINGS["epsilon"] = float(value)
 
 
 def clear_session(free_memory: bool = True) -> None:
-    """Let the numbering of layer names start anew; `free_memory` changes nothing here.
+    """Let the numbering of layer names start anew.
+
+    Parameters
+    ----------
+    free_memory : bool
+        Keras has it; it changes nothing.
+
+    Returns
+    -------
+    None
 
     Examples
     --------

@@ -18,7 +18,20 @@ def __dir__() -> list[str]:
 
 
 class Constraint:
-    """Base class: a function from a weight to one that is allowed."""
+    """Base class: a function from a weight to one that is allowed.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Centred(tf.keras.constraints.Constraint):
+    ...     def __call__(self, w):
+    ...         return w - tf.reduce_mean(w)
+    >>> v = tf.Variable([1.0, 3.0], constraint=Centred())
+    >>> int(tf.keras.optimizers.SGD(1.0).apply_gradients([(tf.constant([0.0, 0.0]), v)]))
+    1
+    >>> v.numpy()
+    array([-1.,  1.], dtype=float32)
+    """
 
     options: tuple[str, ...] = ()
 
@@ -108,9 +121,23 @@ _KNOWN: dict[str, Any] = {
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A constraint by its name, a function, which is returned, or None.
 
+    Parameters
+    ----------
+    identifier : str, dict, callable or None
+
+    Returns
+    -------
+    callable or None
+
     Raises
     ------
     ValueError
         For an unknown name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.constraints.get("non_neg")(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 2.], dtype=float32)
     """
     return None if identifier is None else by_name(identifier, _KNOWN, "constraint", make=True)

@@ -29,7 +29,18 @@ def __dir__() -> list[str]:
 
 
 class Initializer:
-    """Base class: called with a shape and a dtype, returns a tensor."""
+    """Base class: called with a shape and a dtype, returns a tensor.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Stripes(tf.keras.initializers.Initializer):
+    ...     def __call__(self, shape, dtype=None):
+    ...         return tf.reshape(tf.range(shape[0] * shape[1]) % 2, shape)
+    >>> layer = tf.keras.layers.Dense(2, kernel_initializer=Stripes(), use_bias=False)
+    >>> layer(tf.ones([1, 3])).numpy()
+    array([[0., 3.]], dtype=float32)
+    """
 
     options: tuple[str, ...] = ()
 
@@ -83,6 +94,10 @@ class Ones(Initializer):
 class Constant(Initializer):
     """One value everywhere, or an array that broadcasts to the shape.
 
+    Parameters
+    ----------
+    value : float or array
+
     Examples
     --------
     >>> import gtape as tf
@@ -101,6 +116,10 @@ class Constant(Initializer):
 
 class Identity(Initializer):
     """`gain` times the identity matrix.
+
+    Parameters
+    ----------
+    gain : float
 
     Raises
     ------
@@ -384,6 +403,12 @@ class LecunNormal(_Scaled):
 class Orthogonal(_Random):
     """A random matrix with orthogonal columns or rows of length `gain` (Saxe and others, 2014).
 
+    Parameters
+    ----------
+    gain : float
+    seed : int, optional
+        Repeats the draw.
+
     Raises
     ------
     ValueError
@@ -440,6 +465,10 @@ def get(identifier: Any) -> Callable[..., Any]:
     identifier : str, callable or array
         A name in Keras's spelling (``"glorot_uniform"``, ``"GlorotUniform"``), a function of shape and dtype, or an
         array, which is the value.
+
+    Returns
+    -------
+    callable
 
     Raises
     ------

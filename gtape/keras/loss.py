@@ -15,7 +15,15 @@ __all__ = ["Loss", "Reduction", "reduced"]
 
 
 class Reduction:
-    """Names of the ways in which the losses of samples become one number."""
+    """Names of the ways in which the losses of samples become one number.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> loss = tf.keras.losses.MeanSquaredError(reduction=tf.keras.losses.Reduction.SUM)
+    >>> float(loss([[0.0], [0.0]], [[1.0], [2.0]]))
+    5.0
+    """
 
     AUTO = "auto"
     NONE = "none"

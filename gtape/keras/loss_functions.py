@@ -73,6 +73,14 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(|y_true - y_pred|)`` over the last axis; the gradient is 0 where both agree.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -86,6 +94,14 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """``100 * mean(|(y_true - y_pred) / y_true|)`` over the last axis; labels below epsilon count as epsilon.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -98,6 +114,14 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean((log(y_true + 1) - log(y_pred + 1)) ** 2)`` over the last axis; values below epsilon count as epsilon.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
 
     Examples
     --------
@@ -139,6 +163,14 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
     Neither the value nor its derivatives lose digits near 0: there the formula is ``log1p(2 * sinh(x / 2) ** 2)``.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -162,6 +194,14 @@ def _signs(y_true: Any) -> Any:
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -175,6 +215,14 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -187,6 +235,14 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``max(wrong - right + 1, 0)``, with the score of the right class and the best score of the others.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
 
     Examples
     --------
@@ -203,6 +259,14 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     """``sum(y_true * log(y_true / y_pred))`` over the last axis, both clipped to [epsilon, 1].
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -217,6 +281,14 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
 def poisson(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(y_pred - y_true * log(y_pred + epsilon))`` over the last axis.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+
+    Returns
+    -------
+    Tensor, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -229,6 +301,16 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
 
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     """Minus the cosine of the angle between labels and predictions, so that -1 is the best value.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor of one shape
+    axis : int
+        Along which the vectors lie.
+
+    Returns
+    -------
+    Tensor, without that axis
 
     Examples
     --------

@@ -482,6 +482,10 @@ def get(identifier: Any) -> Callable[..., Any] | None:
     identifier : str, dict, callable or None
         A name ("mse", "MeanSquaredError" ...); a function or a loss, which is returned; or None.
 
+    Returns
+    -------
+    callable
+
     Raises
     ------
     ValueError

@@ -38,6 +38,15 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     """How often labels 0 and 1 agree with probabilities above or below a threshold, over the last axis.
 
+    Parameters
+    ----------
+    y_true, y_pred : tensor, shape [..., n]
+    threshold : float
+
+    Returns
+    -------
+    Tensor of float32, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -51,6 +60,17 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """Whether the greatest score is that of the true class, for one-hot labels.
 
+    Parameters
+    ----------
+    y_true : tensor, shape [..., n]
+        One-hot labels.
+    y_pred : tensor, shape [..., n]
+        Scores.
+
+    Returns
+    -------
+    Tensor of float32, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -63,6 +83,17 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """Whether the greatest score is that of the true class, for class numbers.
 
+    Parameters
+    ----------
+    y_true : tensor of integers, shape [...] or [..., 1]
+        Class numbers.
+    y_pred : tensor, shape [..., n]
+        Scores.
+
+    Returns
+    -------
+    Tensor of float32, shape [...]
+
     Examples
     --------
     >>> import gtape as tf
@@ -74,12 +105,52 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for one-hot labels."""
+    """Whether the true class is among the k greatest scores, for one-hot labels.
+
+    Parameters
+    ----------
+    y_true : tensor, shape [..., n]
+        One-hot labels.
+    y_pred : tensor, shape [..., n]
+        Scores.
+    k : int
+
+    Returns
+    -------
+    Tensor of float32, shape [...]
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> scores = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]
+    >>> tf.keras.metrics.top_k_categorical_accuracy([[0, 1, 0], [0, 0, 1]], scores, k=2).numpy()
+    array([1., 0.], dtype=float32)
+    """
     return sparse_top_k_categorical_accuracy(_array(y_true).argmax(axis=-1), y_pred, k)
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for class numbers."""
+    """Whether the true class is among the k greatest scores, for class numbers.
+
+    Parameters
+    ----------
+    y_true : tensor of integers, shape [...] or [..., 1]
+        Class numbers.
+    y_pred : tensor, shape [..., n]
+        Scores.
+    k : int
+
+    Returns
+    -------
+    Tensor of float32, shape [...]
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> scores = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]
+    >>> tf.keras.metrics.sparse_top_k_categorical_accuracy([1, 2], scores, k=2).numpy()
+    array([1., 0.], dtype=float32)
+    """
     y_true, y_pred = _labels(y_true, y_pred)
     own = np.take_along_axis(y_pred, y_true[..., None].astype(np.int64), axis=-1)
     return wrap(((y_pred > own).sum(axis=-1) < k).astype(np.float32))
@@ -220,6 +291,12 @@ class Mean(_Sums):
 class Sum(_Sums):
     """The sum of all values so far.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -281,6 +358,12 @@ class MeanMetricWrapper(_Sums):
 class Accuracy(MeanMetricWrapper):
     """How often predictions equal labels.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -294,6 +377,14 @@ class Accuracy(MeanMetricWrapper):
 
 class BinaryAccuracy(MeanMetricWrapper):
     """How often labels 0 and 1 agree with probabilities above or below a threshold.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    threshold : float
+        Predictions above it count as 1.
 
     Examples
     --------
@@ -309,6 +400,12 @@ class BinaryAccuracy(MeanMetricWrapper):
 class CategoricalAccuracy(MeanMetricWrapper):
     """How often the greatest score is that of the true class, for one-hot labels.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -322,6 +419,12 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
     """How often the greatest score is that of the true class, for class numbers.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
 
     Examples
     --------
@@ -337,6 +440,14 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 class TopKCategoricalAccuracy(MeanMetricWrapper):
     """How often the true class is among the k greatest scores, for one-hot labels.
 
+    Parameters
+    ----------
+    k : int
+        How many of the greatest scores count.
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -350,6 +461,14 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
     """How often the true class is among the k greatest scores, for class numbers.
+
+    Parameters
+    ----------
+    k : int
+        How many of the greatest scores count.
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
 
     Examples
     --------
@@ -365,6 +484,12 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 class MeanSquaredError(MeanMetricWrapper):
     """The mean of squared errors.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -378,6 +503,12 @@ class MeanSquaredError(MeanMetricWrapper):
 
 class RootMeanSquaredError(MeanMetricWrapper):
     """The root of the mean of squared errors.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
 
     Examples
     --------
@@ -397,6 +528,12 @@ class RootMeanSquaredError(MeanMetricWrapper):
 class MeanAbsoluteError(MeanMetricWrapper):
     """The mean of absolute errors.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -410,6 +547,12 @@ class MeanAbsoluteError(MeanMetricWrapper):
 
 class KLDivergence(MeanMetricWrapper):
     """The mean Kullback-Leibler divergence.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
 
     Examples
     --------
@@ -425,6 +568,14 @@ class KLDivergence(MeanMetricWrapper):
 class CosineSimilarity(MeanMetricWrapper):
     """The mean cosine of the angle between labels and predictions; 1 is the best value, unlike for the loss.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    axis : int
+        Along which the vectors lie.
+
     Examples
     --------
     >>> import gtape as tf
@@ -438,6 +589,16 @@ class CosineSimilarity(MeanMetricWrapper):
 
 class BinaryCrossentropy(MeanMetricWrapper):
     """The mean binary cross-entropy.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    label_smoothing : float
+        How far labels are moved towards a half.
 
     Examples
     --------
@@ -461,6 +622,18 @@ class BinaryCrossentropy(MeanMetricWrapper):
 class CategoricalCrossentropy(MeanMetricWrapper):
     """The mean cross-entropy with one-hot labels.
 
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    label_smoothing : float
+        How far labels are moved towards equal shares.
+    axis : int
+        Along which the classes lie.
+
     Examples
     --------
     >>> import gtape as tf
@@ -482,6 +655,16 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
     """The mean cross-entropy with class numbers.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    axis : int
+        Along which the classes lie.
 
     Examples
     --------
@@ -511,9 +694,23 @@ _KNOWN: dict[str, Any] = {
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A metric by its name; a metric, which is returned; or None.
 
+    Parameters
+    ----------
+    identifier : str, dict or callable
+
+    Returns
+    -------
+    callable
+
     Raises
     ------
     ValueError
         For an unknown name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.get("Mean")([1.0, 3.0]))
+    2.0
     """
     return None if identifier is None else by_name(identifier, _KNOWN, "metric", make=True)

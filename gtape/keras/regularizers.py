@@ -17,7 +17,19 @@ def __dir__() -> list[str]:
 
 
 class Regularizer:
-    """Base class: a function of a weight that returns a scalar."""
+    """Base class: a function of a weight that returns a scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Spread(tf.keras.regularizers.Regularizer):
+    ...     def __call__(self, x):
+    ...         return tf.math.reduce_variance(x)
+    >>> layer = tf.keras.layers.Dense(1, kernel_regularizer=Spread())
+    >>> y = layer(tf.ones([1, 3]))
+    >>> len(layer.losses)
+    1
+    """
 
     options: tuple[str, ...] = ()
 
@@ -62,6 +74,10 @@ class L1L2(Regularizer):
 class L1(L1L2):
     """``l1 * sum(|x|)``; its gradient at 0 is 0.
 
+    Parameters
+    ----------
+    l1 : float
+
     Examples
     --------
     >>> import gtape as tf
@@ -78,6 +94,10 @@ class L1(L1L2):
 class L2(L1L2):
     """``l2 * sum(x ** 2)``.
 
+    Parameters
+    ----------
+    l2 : float
+
     Examples
     --------
     >>> import gtape as tf
@@ -92,7 +112,22 @@ class L2(L1L2):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """`L1L2` with defaults that do something."""
+    """`L1L2` with defaults that do something.
+
+    Parameters
+    ----------
+    l1, l2 : float
+
+    Returns
+    -------
+    L1L2
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.regularizers.l1_l2(1.0, 0.5)(tf.constant([2.0, -2.0])))
+    8.0
+    """
     return L1L2(l1=l1, l2=l2)
 
 
@@ -105,10 +140,24 @@ _KNOWN: dict[str, Any] = {"l1": L1, "L1": L1, "l2": L2, "L2": L2, "l1_l2": l1_l2
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A regularizer by its name, a function, which is returned, or None.
 
+    Parameters
+    ----------
+    identifier : str, dict, callable or None
+
+    Returns
+    -------
+    callable or None
+
     Raises
     ------
     ValueError
         For an unknown name.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.regularizers.get("l2")(tf.constant([10.0])))
+    1.0
     """
     if identifier is None:
         return None

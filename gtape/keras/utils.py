@@ -26,6 +26,10 @@ def set_random_seed(seed: int) -> None:
     seed : int
         From 0 up to 2**32.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     ValueError
@@ -81,6 +85,18 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     """Vectors scaled to length 1; the zero vector stays.
+
+    Parameters
+    ----------
+    x : array or tensor
+    axis : int
+        Along which the vectors lie.
+    order : int
+        Of the norm.
+
+    Returns
+    -------
+    array or tensor, as `x`
 
     Examples
     --------

@@ -178,7 +178,27 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 
 
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
-    """Raise unless all elements of two tensors differ; arguments as for `assert_equal`."""
+    """Raise unless all elements of two tensors differ.
+
+    Parameters
+    ----------
+    x, y, summarize, message, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), [2, 1])
+    """
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
 
 
@@ -208,7 +228,27 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name
 
 
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x <= y`` in every element; arguments as for `assert_equal`."""
+    """Raise unless ``x <= y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_less_equal(tf.constant([1.0, 3.0]), 3.0)
+    """
     _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
 
 
@@ -238,7 +278,27 @@ def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, n
 
 
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x >= y`` in every element; arguments as for `assert_equal`."""
+    """Raise unless ``x >= y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_greater_equal(tf.constant([3.0, 5.0]), 3.0)
+    """
     _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
 
 
@@ -254,6 +314,10 @@ def assert_near(
         10 times the dtype's spacing at 1 by default.
     message, summarize, name
         As for `assert_equal`.
+
+    Returns
+    -------
+    None
 
     Raises
     ------
@@ -292,7 +356,29 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
         _comparison(op, symbol, holds, t, zero, message or f"{op}: y is 0.", summarize)
 
     check.__name__ = check.__qualname__ = op
-    check.__doc__ = f"Raise `gtape.errors.InvalidArgumentError` unless every element is {symbol} 0."
+    shown = {"<": "-1.0", ">": "1.0", ">=": "0.0", "<=": "0.0"}[symbol]
+    check.__doc__ = f"""Raise unless every element is {symbol} 0.
+
+    Parameters
+    ----------
+    x : tensor of numbers
+    message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.{op}(tf.constant([{shown}]))
+    """
     return check
 
 
@@ -303,7 +389,31 @@ assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
-    """The same tensor; raises where `check_numerics` does."""
+    """The same tensor, if all its elements are finite.
+
+    Parameters
+    ----------
+    x : float tensor
+    message : str
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        Where `check_numerics` raises it.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_all_finite(tf.constant([1.0, 2.0]), "loss").numpy()
+    array([1., 2.], dtype=float32)
+    """
     return check_numerics(x, message)
 
 
@@ -353,14 +463,56 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 
 
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
-    """Raise ValueError unless a tensor has at least `rank` axes."""
+    """Raise unless a tensor has at least a given number of axes.
+
+    Parameters
+    ----------
+    x, rank, message, name
+        As for `assert_rank`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        When it has fewer.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
+    """
     have = as_operand(x).ndim
     if have < int(rank):
         raise _rank_error(f"Tensor must have rank at least {int(rank)}. {_rank_of(x)}", message)
 
 
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
-    """Raise ValueError unless the number of axes of a tensor is one of `ranks`."""
+    """Raise unless a tensor has one of several numbers of axes.
+
+    Parameters
+    ----------
+    x : tensor
+    ranks : iterable of int
+    message, name
+        As for `assert_rank`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        When it has another.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
+    """
     have, wanted = as_operand(x).ndim, [int(r) for r in ranks]
     if have not in wanted:
         raise _rank_error(
@@ -369,7 +521,31 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
 
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
-    """The tensor; raises ValueError unless it has no axes."""
+    """The tensor, if it has no axes.
+
+    Parameters
+    ----------
+    tensor : tensor
+    name : str, optional
+        Ignored; TensorFlow has it.
+    message : str, optional
+        How the error begins.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        When it has axes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.debugging.assert_scalar(tf.constant(2.0)))
+    2.0
+    """
     t = as_operand(tensor)
     if t.ndim:
         raise _rank_error(f"Expected scalar shape, saw shape: {t.shape}.", message)
@@ -400,6 +576,10 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
         TensorFlow has them; they change nothing.
     message : str, optional
         How the error begins.
+
+    Returns
+    -------
+    None
 
     Raises
     ------
@@ -445,7 +625,31 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 
 
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
-    """Raise TypeError unless a tensor has the given dtype."""
+    """Raise unless a tensor has the given dtype.
+
+    Parameters
+    ----------
+    tensor : tensor
+    tf_type : dtype
+    message : str, optional
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    TypeError
+        When it has another.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_type(tf.constant(2.0), tf.float32)
+    """
     t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
     if t._aval.dtype != dtypes.np_dtype(wanted):
         begin = f"{message} " if message else ""
@@ -453,7 +657,30 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 
 
 def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
-    """Raise TypeError unless a tensor holds integers."""
+    """Raise unless a tensor holds integers.
+
+    Parameters
+    ----------
+    x : tensor
+    message : str, optional
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    TypeError
+        When it does not.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_integer(tf.constant([1, 2]))
+    """
     t = convert_to_tensor(x)
     if t._aval.dtype.kind not in "iu":
         raise TypeError(
@@ -464,7 +691,30 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
 
 
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DType:
-    """The floating-point dtype that all tensors have, float32 without any; ValueError where they do not have one."""
+    """The floating-point dtype that all tensors have.
+
+    Parameters
+    ----------
+    tensors : iterable of tensor or None, optional
+    dtype : dtype, optional
+        What they are to have; without it, that of the first.
+
+    Returns
+    -------
+    DType
+        float32 where nothing is given.
+
+    Raises
+    ------
+    ValueError
+        When two differ, or the common one is no float.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_same_float_dtype([tf.constant(1.0), tf.constant([2.0])])
+    gtape.float32
+    """
     found = None if dtype is None else dtypes.as_dtype(dtype)
     for t in tensors or ():
         if t is None:
@@ -481,7 +731,26 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
 
 def assert_proper_iterable(values: Any) -> None:
-    """Raise TypeError for what cannot be iterated over, and for what hardly was meant to: tensors, arrays, strings."""
+    """Raise for what cannot be iterated over, or hardly was meant to: tensors, arrays, strings.
+
+    Parameters
+    ----------
+    values : object
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    TypeError
+        When it is none.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_proper_iterable([tf.constant(1.0)])
+    """
     if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)):
         raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values).__name__}')
     if not hasattr(values, "__iter__"):
@@ -489,5 +758,20 @@ def assert_proper_iterable(values: Any) -> None:
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether it is a tensor of numbers."""
+    """Whether something is a tensor of numbers.
+
+    Parameters
+    ----------
+    tensor : object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(1)
+    (True, False)
+    """
     return bool(is_tensor(tensor) and tensor._aval.dtype.kind in "iufcV")

@@ -223,6 +223,11 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Tensor
         float32 of complex64, float64 of complex128. For real numbers 0, and pi where they are negative, as constants.
 
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For what are no real or complex numbers.
+
     Examples
     --------
     >>> import gtape as tf

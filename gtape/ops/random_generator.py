@@ -193,6 +193,12 @@ def get_global_generator() -> Generator:
     Returns
     -------
     Generator
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.get_global_generator() is tf.random.get_global_generator()
+    True
     """
     with _global_lock:
         if not _global:
@@ -206,6 +212,17 @@ def set_global_generator(generator: Generator) -> None:
     Parameters
     ----------
     generator : Generator
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.set_global_generator(tf.random.Generator.from_seed(1))
+    >>> tf.random.get_global_generator().normal([2]).shape
+    TensorShape([2])
     """
     with _global_lock:
         _global[:] = [generator]

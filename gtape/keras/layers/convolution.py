@@ -373,6 +373,14 @@ class Conv2DTranspose(_Transposed):
 class UpSampling2D(Layer):
     """Each row and column several times.
 
+    Parameters
+    ----------
+    size : int or pair of int
+        How many times rows and columns are repeated.
+    data_format : {"channels_last", "channels_first"}, optional
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf

@@ -30,6 +30,13 @@ class InputLayer(Layer):
     batch_shape : tuple, optional
         `shape` with the batch.
     name : str, optional
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> model = tf.keras.Sequential([tf.keras.layers.InputLayer(shape=(4,)), tf.keras.layers.Dense(2)])
+    >>> model.output_shape
+    (None, 2)
     """
 
     def __init__(
@@ -194,6 +201,13 @@ class Embedding(Layer):
 class Flatten(Layer):
     """Each sample as one vector.
 
+    Parameters
+    ----------
+    data_format : {"channels_last", "channels_first"}, optional
+        With "channels_first" the channels go last before all is one vector.
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -215,6 +229,13 @@ class Flatten(Layer):
 class Reshape(Layer):
     """Each sample with another shape; one size may be -1.
 
+    Parameters
+    ----------
+    target_shape : sequence of int
+        Without the batch.
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -232,6 +253,13 @@ class Reshape(Layer):
 
 class Permute(Layer):
     """The axes of each sample in another order, counted from 1.
+
+    Parameters
+    ----------
+    dims : sequence of int
+        Where each axis of the result comes from.
+    **common
+        As for `Layer`.
 
     Examples
     --------
@@ -253,6 +281,12 @@ class Permute(Layer):
 class RepeatVector(Layer):
     """Each sample n times, along a new axis.
 
+    Parameters
+    ----------
+    n : int
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -270,6 +304,12 @@ class RepeatVector(Layer):
 
 class Rescaling(Layer):
     """``inputs * scale + offset``.
+
+    Parameters
+    ----------
+    scale, offset : float or array
+    **common
+        As for `Layer`.
 
     Examples
     --------
@@ -338,6 +378,12 @@ class Lambda(Layer):
 class Activation(Layer):
     """An activation function as a layer.
 
+    Parameters
+    ----------
+    activation : str or callable
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -355,6 +401,13 @@ class Activation(Layer):
 
 class ReLU(Layer):
     """`gtape.keras.activations.relu` as a layer.
+
+    Parameters
+    ----------
+    max_value, negative_slope, threshold
+        As for the function.
+    **common
+        As for `Layer`.
 
     Examples
     --------
@@ -376,6 +429,12 @@ class ReLU(Layer):
 class LeakyReLU(Layer):
     """x above 0, ``negative_slope * x`` below; the slope is 0.3 unless given (`alpha` is its older name).
 
+    Parameters
+    ----------
+    negative_slope : float
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -394,6 +453,12 @@ class LeakyReLU(Layer):
 
 class ELU(Layer):
     """x above 0, ``alpha * (exp(x) - 1)`` below.
+
+    Parameters
+    ----------
+    alpha : float
+    **common
+        As for `Layer`.
 
     Examples
     --------
@@ -455,6 +520,12 @@ class PReLU(Layer):
 
 class Softmax(Layer):
     """`gtape.nn.softmax` as a layer.
+
+    Parameters
+    ----------
+    axis : int
+    **common
+        As for `Layer`.
 
     Examples
     --------

@@ -284,7 +284,7 @@ class Layer(Module):
             initializer = "glorot_uniform" if wanted.kind in "fV" else "zeros"
         values = initializers.get(initializer)(tuple(int(d) for d in shape or ()), dtype=wanted.name)
         v = Variable(
-            convert_to_tensor(values), trainable=trainable, name=f"{self._name}/{name or 'variable'}",
+            gtape.cast(values, wanted), trainable=trainable, name=f"{self._name}/{name or 'variable'}",
             constraint=constraints.get(constraint),
         )  # fmt: skip
         self._made.append(v)

@@ -114,6 +114,13 @@ class Minimum(_Merge):
 class Concatenate(_Merge):
     """Its inputs behind each other.
 
+    Parameters
+    ----------
+    axis : int
+        Where the inputs meet.
+    **common
+        As for `Layer`.
+
     Examples
     --------
     >>> import gtape as tf
@@ -130,35 +137,156 @@ class Concatenate(_Merge):
 
 
 def add(inputs: Any, **common: Any) -> Any:
-    """`Add` as a function."""
+    """`Add` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.add([tf.constant([1.0]), tf.constant([2.0])]).numpy()
+    array([3.], dtype=float32)
+    """
     return Add(**common)(inputs)
 
 
 def subtract(inputs: Any, **common: Any) -> Any:
-    """`Subtract` as a function."""
+    """`Subtract` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.subtract([tf.constant([2.0]), tf.constant([3.0])]).numpy()
+    array([-1.], dtype=float32)
+    """
     return Subtract(**common)(inputs)
 
 
 def multiply(inputs: Any, **common: Any) -> Any:
-    """`Multiply` as a function."""
+    """`Multiply` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.multiply([tf.constant([2.0]), tf.constant([3.0])]).numpy()
+    array([6.], dtype=float32)
+    """
     return Multiply(**common)(inputs)
 
 
 def average(inputs: Any, **common: Any) -> Any:
-    """`Average` as a function."""
+    """`Average` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.average([tf.constant([1.0]), tf.constant([3.0])]).numpy()
+    array([2.], dtype=float32)
+    """
     return Average(**common)(inputs)
 
 
 def maximum(inputs: Any, **common: Any) -> Any:
-    """`Maximum` as a function."""
+    """`Maximum` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.maximum([tf.constant([1.0]), tf.constant([3.0])]).numpy()
+    array([3.], dtype=float32)
+    """
     return Maximum(**common)(inputs)
 
 
 def minimum(inputs: Any, **common: Any) -> Any:
-    """`Minimum` as a function."""
+    """`Minimum` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.minimum([tf.constant([1.0]), tf.constant([3.0])]).numpy()
+    array([1.], dtype=float32)
+    """
     return Minimum(**common)(inputs)
 
 
 def concatenate(inputs: Any, axis: int = -1, **common: Any) -> Any:
-    """`Concatenate` as a function."""
+    """`Concatenate` as a function.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+    axis : int
+        Where the inputs meet.
+    **common
+        As for `Layer`.
+
+    Returns
+    -------
+    tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.concatenate([tf.constant([1.0]), tf.constant([3.0])]).numpy()
+    array([1., 3.], dtype=float32)
+    """
     return Concatenate(axis, **common)(inputs)

@@ -27,6 +27,14 @@ class KerasTensor:
     dtype : str
     made : (layer, args, kwargs, position), optional
         Where it comes from; None for an input.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.keras.Input(shape=(4,))
+    >>> tf.keras.layers.Dense(2)(x).shape
+    (None, 2)
     """
 
     __hash__ = object.__hash__

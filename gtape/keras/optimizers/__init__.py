@@ -31,6 +31,10 @@ def get(identifier: Any) -> Optimizer:
     identifier : str, dict or Optimizer
         A class's name in any case, what `serialize` gave, or an optimizer, which is returned.
 
+    Returns
+    -------
+    Optimizer
+
     Raises
     ------
     ValueError
@@ -53,7 +57,22 @@ def get(identifier: Any) -> Optimizer:
 
 
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's class and settings as a dict; its state is not in it."""
+    """An optimizer's class and settings as a dict; its state is not in it.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(0.5))["config"]["learning_rate"]
+    0.5
+    """
     return {
         "module": "keras.optimizers",
         "class_name": type(optimizer).__name__,
@@ -63,7 +82,31 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
-    """The optimizer that `serialize` described; `custom_objects` names classes of your own."""
+    """The optimizer that `serialize` described.
+
+    Parameters
+    ----------
+    config : dict
+        With ``class_name`` and ``config``.
+    custom_objects : dict, optional
+        Classes of your own, by name.
+
+    Returns
+    -------
+    Optimizer
+
+    Raises
+    ------
+    ValueError
+        For a class that is not known.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> settings = tf.keras.optimizers.serialize(tf.keras.optimizers.Adam(0.5))
+    >>> float(tf.keras.optimizers.deserialize(settings).learning_rate)
+    0.5
+    """
     known: dict[str, Any] = {**_KNOWN, **{k.lower(): c for k, c in (custom_objects or {}).items()}}
     name = str(config["class_name"]).lower()
     if name not in known:

@@ -36,6 +36,11 @@ class LearningRateSchedule:
 
     A schedule of your own writes `__call__`, which takes the step; a number or a tensor may be returned.
 
+    Parameters
+    ----------
+    name : str, optional
+        By default the class's name.
+
     Examples
     --------
     >>> import gtape as tf
@@ -396,6 +401,14 @@ _KNOWN = {
 def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     """A schedule as a dict of its class's name and its settings.
 
+    Parameters
+    ----------
+    learning_rate_schedule : LearningRateSchedule
+
+    Returns
+    -------
+    dict
+
     Examples
     --------
     >>> from gtape.keras.optimizers import schedules
@@ -420,10 +433,21 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     custom_objects : dict, optional
         Classes of your own, by name.
 
+    Returns
+    -------
+    LearningRateSchedule
+
     Raises
     ------
     ValueError
         For a class that is not known.
+
+    Examples
+    --------
+    >>> from gtape.keras.optimizers import schedules
+    >>> settings = schedules.serialize(schedules.ExponentialDecay(1.0, 10, 0.5))
+    >>> float(schedules.deserialize(settings)(10))
+    0.5
     """
     name = config["class_name"]
     found = {**_KNOWN, **(custom_objects or {})}.get(name)
