@@ -148,8 +148,12 @@ def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
     opaque = outermost(expr, (sp.Piecewise, Removable, sp.floor, sp.ceiling))
     if not opaque:
         return _powers(sp.diff(expr, x))
-    names = [sp.Function(f"p{i}_", real=True)(x) for i in range(len(opaque))]
-    slopes = {sp.Derivative(n, x): _derivative_of(p, x) for n, p in zip(names, opaque, strict=True)}
+    # What does not depend on x must not seem to: SymPy would write x**n with a division by x.
+    names = [
+        sp.Function(f"p{i}_", real=True)(x) if p.has(x) else sp.Symbol(f"p{i}_", real=True)
+        for i, p in enumerate(opaque)
+    ]
+    slopes = {sp.Derivative(n, x): _derivative_of(p, x) for n, p in zip(names, opaque, strict=True) if p.has(x)}
     hidden = expr.xreplace(dict(zip(opaque, names, strict=True)))
     d = _powers(sp.diff(hidden, x)).xreplace(slopes)
     return d.xreplace(dict(zip(names, opaque, strict=True)))
