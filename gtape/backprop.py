@@ -362,7 +362,7 @@ def full_sweep(
                 g = _fill_slots(world, g, pull.out_aval, batch)
             if batch == 0:
                 continue  # an empty target: nothing can be asked of a function that is written for one cotangent
-            made = pull.cotangents(world, g) if batch is None else _row_by_row(world, pull, g, batch)
+            made = pull.cotangents(world, g, sparse=sparse) if batch is None else _row_by_row(world, pull, g, batch)
             for parent, c in zip(listed, made, strict=True):
                 if c is not None and session in parent[TAPES].sessions:
                     arrive(parent, c, None)

@@ -7,7 +7,8 @@ from typing import Any
 
 from gtape import nest, record
 from gtape.custom import custom_gradient
-from gtape.primitive import elementwise
+from gtape.indexed_slices import IndexedSlices
+from gtape.primitive import REGISTRY, elementwise
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.variable import Variable
 
@@ -46,7 +47,10 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     >>> tape.gradient(y, x).numpy()
     np.float32(3.0)
     """
-    return _stop(convert_to_tensor(input))  # type: ignore[no-any-return]
+    x = convert_to_tensor(input)
+    if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
+        return REGISTRY["identity"](x)  # type: ignore[no-any-return]
+    return _stop(x)  # type: ignore[no-any-return]
 
 
 def grad_pass_through(f: Any) -> Any:
@@ -138,6 +142,7 @@ def recompute_grad(f: Any) -> Any:
                 sources = [*flat, *(variables or [])]
                 valid = [s if isinstance(s, (Tensor, Variable)) else convert_to_tensor(0.0) for s in sources]
                 made = tape.gradient(nest.flatten(again), valid, output_gradients=list(gs))
+                made = [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]  # as in TensorFlow
                 of_args = made[: len(flat)]
                 packed = of_args[0] if len(of_args) == 1 else of_args
                 return (packed, made[len(flat) :]) if variables is not None else packed

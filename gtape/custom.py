@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
+from gtape.indexed_slices import IndexedSlices, SparseCotangent
 from gtape.primitive import REGISTRY
 from gtape.pulls import ItemPull
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tracing import Trace
 from gtape.variable import Variable
+from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["custom_gradient"]
 
@@ -93,8 +95,11 @@ class CustomPull:
         made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
         return tuple(made) if out.__class__ is tuple else made[0]
 
-    def run(self, gs: list[Any]) -> list[Any]:
-        """Call the user's function; returns one gradient for each input, then one for each variable."""
+    def run(self, gs: list[Any], *, sparse: bool = False) -> list[Any]:
+        """Call the user's function; returns one gradient for each input, then one for each variable.
+
+        With `sparse`, IndexedSlices among them stay what they are.
+        """
         if self.variables:
             back = self.grad_fn(*gs, variables=list(self.variables))
             if not (isinstance(back, tuple) and len(back) == 2):
@@ -117,27 +122,34 @@ class CustomPull:
                 f"custom_gradient function expected to return {self.n_args} gradients, but returned {len(given)} "
                 "instead."
             )
+        kept = (Tensor, IndexedSlices) if sparse else (Tensor,)
         return [
-            None if g is None else g if g.__class__ is Tensor else as_operand(g, like)
+            None if g is None else g if g.__class__ in kept else as_operand(g, like)
             for g, like in zip([*given, *of_variables], self._likes(), strict=True)
         ]
 
     def _likes(self) -> list[Any]:
         return [_Like(a) for a in self.avals]
 
-    def cotangents(self, world: Any, g: Any) -> list[Any]:
-        """The gradients for the active inputs, as values of `world`."""
-        from gtape.worlds import TAPE
-
+    def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
+        """The gradients for the active inputs, as values of `world`; with `sparse`, rows as a SparseCotangent."""
         gs = list(g) if self.several else [g]
         gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
-        back = self.run([_turned(x) for x in gs])
-        picked = [_turned(back[i]) for i in self.active]
-        return picked if world is TAPE else [None if b is None else b._value for b in picked]
+        back = self.run([_turned(x) for x in gs], sparse=sparse)
+        return [self._in(world, back[i], self.avals[i]) for i in self.active]
+
+    @staticmethod
+    def _in(world: Any, b: Any, aval: Any) -> Any:
+        """One gradient as a value of a world."""
+        if b is None:
+            return None
+        if isinstance(b, IndexedSlices):
+            values = _turned(b.values)
+            return SparseCotangent(values if world is TAPE else values._value, b.indices.numpy(), aval.shape)
+        b = _turned(b)
+        return b if world is TAPE else b._value
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        from gtape.worlds import NUMPY
-
         made = self.cotangents(NUMPY, g)
         return made[0] if len(made) == 1 else made
 

@@ -239,6 +239,21 @@ def test_stop_gradient_is_a_new_tensor_and_cuts_the_path() -> None:
     assert tape.gradient(z, x).numpy() == 3.0
 
 
+def test_slices_from_a_custom_gradient_stay_slices_directly_on_the_source() -> None:
+    @tf.custom_gradient
+    def second(x: Any) -> Any:
+        return x[1], lambda g: tf.IndexedSlices(tf.reshape(g * 7.0, [1]), tf.constant([1]), tf.constant([2]))
+
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        direct, deep, mixed = second(x), second(x * 2.0), second(x) + tf.gather(x, 0)
+    g = tape.gradient(direct, x)
+    assert isinstance(g, tf.IndexedSlices) and g.values.numpy().tolist() == [7.0] and g.indices.numpy().tolist() == [1]
+    assert tape.gradient(deep, x).numpy().tolist() == [0.0, 14.0]
+    assert tf.convert_to_tensor(tape.gradient(mixed, x)).numpy().tolist() == [1.0, 7.0]
+
+
 def test_recompute_grad_runs_once_forward_and_once_more_at_gradient_time() -> None:
     calls = []
     w = tf.Variable(5.0)
