@@ -10,6 +10,7 @@ numbers are Python integers and the constants of `CONSTANTS`, so that every worl
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -108,6 +109,8 @@ class Primitive:
         How its rules were given.
     kernel : callable
         ``kernel(*arrays, **params)`` on NumPy values.
+    module : str
+        The module that declares it.
     scalar : callable or None
         The same on Python floats, for the hot ops; may raise ArithmeticError or ValueError where NumPy gives inf or
         NaN.
@@ -179,7 +182,8 @@ class Primitive:
         self.variadic: bool = data.pop("variadic", False)
         self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
-        self.module: str = kernel.__module__ or ""
+        # Where it is declared: the caller of `elementwise`, `linear`, `primitive` or `implicit`.
+        self.module: str = sys._getframe(2).f_globals.get("__name__", "")
         if data:
             raise TypeError(f"unknown words in the declaration of {name!r}: {', '.join(data)}")
         REGISTRY[name] = self

@@ -1,4 +1,4 @@
-"""Indexing: Python's brackets, slices, and where with one argument; the home of everything that picks elements."""
+"""Indexing: Python's brackets, slices, and where with one argument."""
 
 from __future__ import annotations
 
@@ -9,37 +9,11 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
-from gtape.ops.gather import boolean_mask, gather, gather_nd
-from gtape.ops.scatter import (
-    scatter_nd,
-    tensor_scatter_nd_add,
-    tensor_scatter_nd_max,
-    tensor_scatter_nd_min,
-    tensor_scatter_nd_sub,
-    tensor_scatter_nd_update,
-)
-from gtape.ops.sorting import argsort, sort, top_k
+from gtape.ops.gather import boolean_mask
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
-__all__ = [
-    "argsort",
-    "boolean_mask",
-    "gather",
-    "gather_nd",
-    "getitem",
-    "scatter_nd",
-    "slice",
-    "sort",
-    "strided_slice",
-    "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max",
-    "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub",
-    "tensor_scatter_nd_update",
-    "top_k",
-    "where",
-]
+__all__ = ["getitem", "slice", "strided_slice", "where"]
 
 _python_slice = slice
 _ALL = (None, None, 1)

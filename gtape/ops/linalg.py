@@ -15,17 +15,25 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.operands import operands
 from gtape.ops import determinant, lapack
 from gtape.ops.broadcasting import broadcast_to_op
-from gtape.ops.diagonal import _diag_part, band_part, diag, diag_part, set_diag, trace
-from gtape.ops.einsum import einsum, tensordot
+from gtape.ops.diagonal import _diag_part
 from gtape.ops.matmul import adjoint_of, matrix_transpose
 from gtape.ops.shape import reshape_op
 from gtape.primitive import implicit, linear, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "einsum", "inv", "kron",
-    "logdet", "set_diag", "slogdet", "solve", "tensordot", "trace", "triangular_solve",
-]  # fmt: skip
+    "adjoint",
+    "cholesky",
+    "cholesky_solve",
+    "cross",
+    "det",
+    "inv",
+    "kron",
+    "logdet",
+    "slogdet",
+    "solve",
+    "triangular_solve",
+]
 
 Array = Any
 

@@ -542,7 +542,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
            [2.],
            [1.]], dtype=float32)
     """
-    from gtape.ops.indexing import gather
+    from gtape.ops.gather import gather
 
     rows = gather(params, ids)
     if max_norm is None:

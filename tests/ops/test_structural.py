@@ -16,23 +16,34 @@ from gtape.worlds import NUMPY
 MODULES = {
     f"gtape.ops.{m}"
     for m in (
+        "broadcasting",
         "creation",
-        "shape",
-        "join",
-        "reduction",
-        "norms",
-        "scan",
-        "indexing",
-        "gather",
-        "sorting",
         "cumulative",
-        "segment",
+        "extrema",
+        "gather",
+        "indexing",
+        "join",
+        "logsumexp",
+        "moments",
+        "norms",
+        "order",
+        "scan",
+        "segment_rows",
+        "shape",
+        "sorting",
+        "sums",
+        "tiling",
+        "truth",
     )
 }
 MINE = [p for p in REGISTRY.values() if p.module in MODULES]
 CASES = [pytest.param(p, i, id=f"{p.name}-{i}") for p in MINE for i in range(len(p.samples))]
 SMOOTH = [c for c in CASES if c.values[0].differentiable]
 CLOSE = {"rtol": 1e-11, "atol": 1e-13}
+
+
+def test_every_module_named_here_declares_primitives() -> None:
+    assert {p.module for p in MINE} == MODULES
 
 
 def draw(rng: np.random.Generator, sample: Any) -> Any:
