@@ -13,7 +13,8 @@ import numpy as np
 from gtape import record
 from gtape.asked import conjugate, is_finite, record_of
 from gtape.backprop import batches_as_is, full_sweep, short_sweep, stack_in
-from gtape.record import Session
+from gtape.diagonal_start import dense, diagonal_start
+from gtape.record import SEQ, Record, Session
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -25,8 +26,7 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
     aval = target._aval
     if not aval.inexact:
         return [None] * len(sources)
-    n = aval.size
-    made = _batched_sweep(session, target, np.eye(n, dtype=aval.dtype).reshape((n, *aval.shape)), sources)
+    made = _batched_sweep(session, target, None, sources)
     results: list[Any] = []
     for c, s in zip(made, sources, strict=True):
         if c is None or not s._aval.inexact:
@@ -73,15 +73,19 @@ def release(session: Session, start: Any) -> None:
 
 
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
-    """Cotangents of the sources for several cotangents of one target, stacked along a leading axis."""
+    """Cotangents of the sources for several cotangents of one target, stacked along a leading axis; None: all."""
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
     world, run = (TAPE, _directly) if stack.sessions else (NUMPY, stack.run)
     usual = session.plain and not (stack.sessions or session.shared or session.selects)
     if usual and batches_as_is(session, start):
+        if seed is None:
+            return run(_from_identity, start, target._aval, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
         return short
+    if seed is None:
+        seed = _identity(target._aval)
     made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
     if session.selects and not all(is_finite(c) for c in made):
         # What a selection made zero is followed for one cotangent at a time.
@@ -90,6 +94,23 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
             for row in seed
         ]
         made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
+    return made
+
+
+def _identity(aval: Any) -> Any:
+    return np.eye(aval.size, dtype=aval.dtype).reshape((aval.size, *aval.shape))
+
+
+def _from_identity(start: Record, aval: Any, sources: list[Record]) -> list[Any]:
+    """The whole Jacobian of one plain tape."""
+    if aval.size < 2:
+        return short_sweep([(start, _identity(aval))], sources)
+    seeds, found = diagonal_start(start, np.ones(aval.shape, aval.dtype), {s[SEQ] for s in sources})
+    made = short_sweep(seeds, sources)
+    for i, s in enumerate(sources):
+        d = found.get(s[SEQ])
+        if d is not None:
+            made[i] = dense(d) if made[i] is None else made[i] + dense(d)
     return made
 
 

@@ -126,6 +126,9 @@ class Primitive:
         Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
+    diagonal : callable or None
+        ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
+        diagonal `d`; None where that is no shorter than the rule.
     users : set of Primitive
         Those whose generated functions have the kernel of this one written in.
     complex : bool, callable or str
@@ -135,7 +138,7 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "differentiable", "domain", "example", "holds_zero", "infix",
+        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example", "holds_zero", "infix",
         "ints", "jvp", "kernel", "kind", "kinks", "limit", "module", "name", "outputs", "params", "partials", "plans",
         "promotes", "public", "reads", "samples", "scalar", "selects", "sparse", "special", "summary", "ulps", "users",
         "variadic", "vjp", "wide",
@@ -157,6 +160,7 @@ class Primitive:
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
         self.users: set[Primitive] = set()
+        self.diagonal: Callable[..., Any] | None = None
         for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
             setattr(self, slot, data.pop(slot, None))
         self.arguments: tuple[str, ...] = (

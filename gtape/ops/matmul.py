@@ -125,6 +125,17 @@ _matmul_primitive = primitive(
 _matmul_primitive.reads = (frozenset((1,)), frozenset((0,)))
 
 
+def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
+    """A matrix times a column, a row times a matrix: each cotangent is a row or column of the matrix, scaled."""
+    matrix = inputs[1 - i]._value
+    if d.ndim != 2 or matrix.ndim != 2 or d.shape[i] != 1:
+        return None
+    return (matrix * d)[:, :, None] if i else np.multiply(matrix, d).T[:, None, :]
+
+
+_matmul_primitive.diagonal = _diagonal
+
+
 # ---------------------------------------------------------------------------------------------- public functions
 
 

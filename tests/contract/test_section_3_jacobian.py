@@ -347,3 +347,48 @@ def test_batch_jacobian_of_itself_is_the_identity_and_of_integers_zero() -> None
         n = tf.cast(x, tf.int32)
     assert tape.batch_jacobian(x, x).numpy().tolist() == [np.eye(2).tolist()] * 2
     assert not tape.batch_jacobian(n, x).numpy().any()
+
+
+def test_jacobian_of_layers_is_that_of_one_gradient_an_element() -> None:
+    rng = np.random.default_rng(3)
+    w = tf.Variable(rng.normal(size=(3, 4)))
+    row = tf.Variable(rng.normal(size=(1, 4)))
+    column = tf.Variable(rng.normal(size=(4, 1)))
+
+    def outputs() -> dict[str, Any]:
+        inner = tf.sin(column)
+        hidden = tf.tanh(tf.matmul(w, inner))
+        return {
+            "column": hidden,
+            "row": tf.exp(tf.matmul(row, w, transpose_b=True)),
+            "vector": tf.sigmoid(tf.linalg.matvec(w, tf.reshape(inner, [4]))),
+            "twice": tf.tanh(tf.matmul(w, inner)) * hidden + tf.matmul(w, column),
+            "elementwise": column * tf.exp(column) - inner,
+            "itself": column,
+        }
+
+    for name in outputs():
+        with tf.GradientTape() as tape:
+            y = outputs()[name]
+        jacobians = tape.jacobian(y, [w, row, column])
+        for i in range(y.shape.num_elements()):
+            with tf.GradientTape() as tape:
+                element = tf.reshape(outputs()[name], [-1])[i]
+            for whole, one in zip(jacobians, tape.gradient(element, [w, row, column]), strict=True):
+                assert (whole is None) == (one is None), name
+                if whole is not None:
+                    flat = tf.reshape(whole, [-1, *one.shape])
+                    np.testing.assert_allclose(flat[i], one, rtol=1e-13, atol=1e-15, err_msg=name)
+
+
+def test_jacobian_by_a_result_on_the_way_counts_all_paths() -> None:
+    x = tf.Variable([[0.5], [1.0]])
+    with tf.GradientTape() as tape:
+        h = tf.sin(x)
+        y = h * tf.exp(h) + h
+    s = np.sin([0.5, 1.0])
+    np.testing.assert_allclose(
+        tf.reshape(tape.jacobian(y, h), [2, 2]),
+        np.diag(1 + (1 + s) * np.exp(s)),
+        rtol=1e-6,
+    )
