@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = ["flipped_branch", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
+_JUMP = 2.0**-80
+_SUSPECTS = 16  # points that are tried, of one op
 
 
 def _partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
@@ -52,67 +55,94 @@ def _around(node: Node, at: list[Any], a: int) -> list[float]:
 
 
 def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
-    """A `convention` finding for every op that was evaluated exactly at a kink."""
+    """A `convention` finding for every op that was evaluated exactly at a kink or a jump."""
     findings = []
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
             continue
         if is_complex(node.output):
             continue  # branch cuts: what an op does there is its value's own convention
-        xs = [objects(oracle.env[j]) for j in node.inputs]
-        hit = _where_kinked(node, xs)
-        if hit is None:
-            continue
-        at = [objects(np.broadcast_to(x, node.shape))[hit].reshape(-1)[:1] if node.shape else x.reshape(1) for x in xs]
-        for a in node.active:
-            try:
-                value = float(to_float(_partials(node, at, (a,))[0])[0])
-                sides = []
-                for sign in (-1, 1):
-                    moved = [x + sign * _STEP * (1 + abs(x[0])) if i == a else x for i, x in enumerate(at)]
-                    sides.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
-            except ArithmeticError:
-                continue
-            low, high = min(sides), max(sides)
-            if low == high == value:
-                continue
-            inside: bool | None = low <= value <= high
-            if not inside and len(at) > 1:  # where several arguments meet, all of them may move
-                around = _around(node, at, a)
-                inside = bool(around) and min(around) <= value <= max(around)
-            if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
-                inside = None  # a pole that the op fills in: no one-sided derivative is finite
-            findings.append(
-                Finding(
-                    "convention",
-                    order=order,
-                    op=node.name,
-                    line=node.line,
-                    got=value,
-                    inside=inside,
-                    reason=f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}",
-                )
-            )
-            break
+        for at in _suspects(node, [objects(oracle.env[j]) for j in node.inputs]):
+            found = next((f for a in node.active if (f := _at_kink(node, at, a)) is not None), None)
+            if found is not None:
+                found.order, found.op, found.line = order, node.name, node.line
+                findings.append(found)
+                break
     return findings + ties_met(program, oracle, order)
 
 
-def _where_kinked(node: Node, xs: list[Any]) -> Any:
-    points = [k for k in node.prim.kinks if isinstance(k, (int, float))]
-    if points and len(xs) == 1:
-        recorded = np.frompyfunc(lambda e: any(e == p for p in points), 1, 1)(xs[0])
-        mask = np.asarray(recorded, dtype=bool)
-        return mask if mask.any() else None
-    if node.prim.kinks == ("x == y == 0",):
-        mask = np.asarray(np.frompyfunc(lambda p, q: bool(p == 0 and q == 0), 2, 1)(*xs), dtype=bool)
-        return np.broadcast_to(mask, node.shape) if mask.any() else None
-    if len(xs) >= 2:
-        pairs = [(0, 1)] if len(xs) == 2 else [(0, 1), (0, 2)] if node.prim.name != "where" else []
-        for i, j in pairs:
-            mask = np.asarray(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(xs[i], xs[j]), dtype=bool)
-            if mask.any():
-                return np.broadcast_to(mask, node.shape)
-    return None
+def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
+    """What an op does at a point where it is kinked, or jumps, in one argument; None where it is smooth in that."""
+    try:
+        value = float(to_float(_partials(node, at, (a,))[0])[0])
+        far, _ = _beside(node, at, a, _STEP * arb(2) ** 80)
+        sides, heights = _beside(node, at, a, _STEP)
+    except ArithmeticError:
+        return None
+    if np.isnan(sides).any():
+        return None  # the domain ends here
+    if abs(heights[1] - heights[0]) > _JUMP * max(1.0, *map(abs, heights)):
+        reason = f"a jump: {heights[0]:.6g} on the left, {heights[1]:.6g} on the right"
+        return Finding("convention", got=value, inside=True, reason=reason)
+    low, high = min(sides), max(sides)
+    gap = max(high, value) - min(low, value)
+    # What shrinks with the step is no kink, but the slope of the derivative.
+    if gap == 0 or 2 * gap < max(*far, value) - min(*far, value):
+        return None
+    inside: bool | None = low <= value <= high
+    if not inside and len(at) > 1:  # where several arguments meet, all of them may move
+        around = _around(node, at, a)
+        inside = bool(around) and min(around) <= value <= max(around)
+    if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
+        inside = None  # a pole that the op fills in: no one-sided derivative is finite
+    reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
+    return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[float]]:
+    """The partials by one argument, and the values, a step to the left and to the right of a point."""
+    slopes, heights = [], []
+    for sign in (-1, 1):
+        moved = [x + sign * step * (1 + abs(x[0])) if i == a else x for i, x in enumerate(at)]
+        slopes.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
+        heights.append(float(to_float(getattr(BALLS, node.name)(*moved, **node.params)[0])))
+    return slopes, heights
+
+
+def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:
+    """The points, each once, at which an op may be kinked by the words of its declaration: arguments of one element."""
+    numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
+    words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
+    numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
+    masks = [np.frompyfunc(lambda e: any(e == p for p in numbers), 1, 1)(x) for x in xs] if numbers else []
+    if re.search(r"[a-z] == [a-z]", words):
+        for x, y in itertools.combinations(xs, 2):
+            masks.append(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y))
+    if "whole" in words:
+        masks.append(
+            np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
+        )
+    found: dict[Any, list[Any]] = {}
+    for mask in masks:
+        mask = np.broadcast_to(np.asarray(mask, dtype=bool), node.shape)
+        for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
+            at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
+            found.setdefault(tuple([float(to_float(x)[0]) for x in at]), at)
+            if len(found) >= _SUSPECTS:
+                return list(found.values())
+    return list(found.values())
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, int) or (x.is_exact() and x.is_integer())
+
+
+def _divides(y: Any, x: Any) -> bool:
+    """Whether x / y is certainly a whole number."""
+    if y == 0:
+        return False
+    n = (arb(x) / y).unique_fmpz()
+    return n is not None and bool(n * arb(y) == x)
 
 
 def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
