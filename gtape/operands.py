@@ -14,6 +14,7 @@ from gtape.tensor import Tensor, as_operand
 __all__ = ["check_dtypes", "check_same", "failure", "operands", "promoted"]
 
 _ON_BOOLS = frozenset({"equal", "not_equal"})
+_ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
@@ -35,6 +36,11 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                 raise errors.InvalidArgumentError(
                     f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
+                )
+            if aval.dtype.kind == "O" and prim.name not in _ON_STRINGS:
+                raise errors.InvalidArgumentError(
+                    f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only "
+                    f"{', '.join(sorted(_ON_STRINGS))} take strings"
                 )
             if aval.dtype.kind == "b":
                 if prim.name == "where":

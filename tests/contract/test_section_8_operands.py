@@ -119,3 +119,25 @@ def test_floor_division_has_the_signs_of_python() -> None:
     pairs = [(-0.0, 1.0), (0.0, -1.0), (0.5, 1.0), (-0.5, -1.0), (0.5, -1.0), (-0.5, 1.0), (7.0, -2.0)]
     made = tf.constant([a for a, _ in pairs]) // tf.constant([b for _, b in pairs])
     assert [str(q) for q in made.numpy().tolist()] == [str(a // b) for a, b in pairs]
+
+
+@pytest.mark.parametrize(
+    "op", [tf.less, tf.maximum, tf.multiply, tf.subtract, tf.pow, tf.math.floormod, tf.math.truncatemod]
+)
+@pytest.mark.parametrize("x", ["a", ["a", "b"]])
+def test_arithmetic_needs_numbers_not_strings(op: Any, x: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs numbers, not string"):
+        op(x, x)
+
+
+@pytest.mark.parametrize("op", [tf.abs, tf.square, tf.negative, tf.sign])
+def test_functions_of_numbers_need_numbers_not_strings(op: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs numbers, not string"):
+        op("a")
+
+
+def test_strings_are_joined_compared_and_chosen() -> None:
+    assert tf.add(["a"], "b").numpy().tolist() == [b"ab"]
+    assert tf.equal("a", ["a", "b"]).numpy().tolist() == [True, False]
+    assert tf.where([True, False], ["a", "b"], ["c", "d"]).numpy().tolist() == [b"a", b"d"]
+    assert tf.stop_gradient(tf.identity("a")).numpy() == b"a"
