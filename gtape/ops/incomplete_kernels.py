@@ -27,6 +27,8 @@ __all__ = [
     "igammac",
 ]
 
+_FAR = 200.0  # from this order on the mass of the density lies close to log(x), and one quadrature fits both sides
+
 
 def _flat(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
     """Flat float64 arrays of one size, their common shape and dtype."""
@@ -110,6 +112,9 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     (a, x), shape, dtype = _flat(a, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+        # so far out it is 0, and powers of x would overflow
+        x = np.where(inside & (x > 1e30) & (a < 1e25), np.inf, x)
+        inside &= np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
         shift = np.where((p < 1e-250) & (m == 0), 2.0**300, 1.0)  # a subnormal order has digits of its own
         if m == 0:
@@ -153,6 +158,41 @@ def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
         u = node * scale
         total = total + weight * np.exp(a * u - x * np.expm1(u)) * _logarithmic(gap + u, others, m, a)[m]
     return -total * scale
+
+
+@lru_cache(maxsize=1)
+def _bend() -> list[float]:
+    """Coefficients of expm1(v) - v over v²."""
+    return [1.0 / factorial(k) for k in range(2, 20)]
+
+
+def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
+    """As `_from_below` where gap < 0 and as `_from_above` elsewhere, for large a: the mass lies within 1 of log(x).
+
+    The exponent is written so that its large terms, which cancel where x is near a, do not appear.
+    """
+    side = np.where(gap < 0, -1.0, 1.0)
+    slope = side * (x - a)
+
+    def fall(s: Any) -> Any:
+        v = side * s
+        bend: Any = 0.0
+        for c in _bend()[::-1]:
+            bend = bend * v + c
+        return slope * s + x * (v * v * bend)
+
+    low, high = np.zeros_like(x), np.ones_like(x)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        beyond = fall(middle) > 46.0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    others = _others(a + 1.0, m)
+    scale = high / 46.0
+    total = np.zeros_like(x)
+    for node, weight in _nodes():
+        s = node * scale
+        total = total + weight * np.exp(-fall(s)) * _logarithmic(gap + side * s, others, m, a)[m]
+    return -side * total * scale
 
 
 def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
@@ -210,23 +250,51 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
     """P(a, x) differentiated m times in a, m > 0."""
     (a, x), shape, dtype = _flat(a, x)
     with np.errstate(all="ignore"):
+        x = np.where((a < 1e25) & (x > 1e30), np.inf, x)
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         out = np.where((a > 0) & ((x == 0) | (x == np.inf)), 0.0, np.full(x.shape, np.nan))
         if np.any(inside):
             p, q = a[inside], x[inside]
             mantissa, k = _exp(_gamma_exponent(p, q))
             gap = _gap(p, q)
-            below = gap < 0
+            far = p >= _FAR
+            below, above = ~far & (gap < 0), ~far & (gap >= 0)
+            roots = below & (m > 1) & (p > 0.5) & (q > 0.25 * p)  # where it may have some
             value = np.empty_like(p)
-            if np.any(below):
-                value[below] = _from_below(p[below], q[below], m, gap[below])
-                near = below & (m > 1) & (p > 0.5) & (q > 0.25 * p)  # where it may have roots
-                if np.any(near):
-                    value[near] = _from_below_exactly(p[near], q[near], m)
-            if not np.all(below):
-                above = ~below
-                value[above] = _from_above(p[above], q[above], m, gap[above])
+            for here, way in ((far, _from_afar), (below & ~roots, _from_below), (above, _from_above)):
+                if np.any(here):
+                    value[here] = way(p[here], q[here], m, gap[here])
+            if np.any(roots):
+                value[roots] = _from_below_exactly(p[roots], q[roots], m)
             out[inside] = np.ldexp(value * mantissa[0], k)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
+    """P where `below` and Q where `above`, where they are small; NaN elsewhere. `ways`: how, for small and large a."""
+    out = np.full(x.shape, np.nan)
+    for side, here in ((-1.0, below), (1.0, above)):
+        for far, way in zip((False, True), ways[side], strict=True):
+            mask = here & ((a >= _FAR) == far) & (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+            if np.any(mask):
+                p, q = a[mask], x[mask]
+                mantissa, k = _exp(_gamma_exponent(p, q))
+                out[mask] = np.ldexp(-side * way(p, q, 0, np.full_like(p, side)) * mantissa[0], k)
+    return out
+
+
+def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
+    """P or Q: SciPy's where it has the digits."""
+    (a, x), shape, dtype = _flat(a, x)
+    with np.errstate(all="ignore"):
+        out = np.where((a > 0) & (x >= 0), scipy_s(a, x), np.nan)
+        # SciPy's loses digits where it is small, and for large a, where it is 1 nearly, too
+        width = np.where(a >= _FAR, np.sqrt(a), 0.1 * a - 1.0)
+        below = (x < a - width) & (lower | (a >= _FAR))
+        above = (x > a + np.where(a >= _FAR, width, 0.1 * a + 1.0)) & (~np.bool_(lower) | (a >= _FAR))
+        ways = {-1.0: (_from_below, _from_afar), 1.0: (_from_above, _from_afar)}
+        small = _smaller(a, x, below, above, ways)
+        out = np.where(np.isnan(small), out, np.where(below == lower, small, 1.0 - small))
     return out.astype(dtype).reshape(shape)[()]
 
 
@@ -234,32 +302,14 @@ def igamma(a: Any, x: Any) -> Any:
     """P(a, x), the regularised incomplete gamma function."""
     from scipy.special import gammainc
 
-    (a, x), shape, dtype = _flat(a, x)
-    with np.errstate(all="ignore"):
-        out = np.where((a > 0) & (x >= 0), gammainc(a, x), np.nan)
-        # SciPy's loses digits where it is small: there the power series has few terms
-        small = (a > 0) & (x > 0) & (x < 0.9 * a + 1.0) & (a < 1e5)
-        if np.any(small):
-            p, q = a[small], x[small]
-            mantissa, k = _exp(_gamma_exponent(p, q))
-            out[small] = np.ldexp(_from_below(p, q, 0, np.log(q)) * mantissa[0], k)
-    return out.astype(dtype).reshape(shape)[()]
+    return _regularised(a, x, gammainc, True)
 
 
 def igammac(a: Any, x: Any) -> Any:
     """Q(a, x) = 1 - P(a, x)."""
     from scipy.special import gammaincc
 
-    (a, x), shape, dtype = _flat(a, x)
-    with np.errstate(all="ignore"):
-        out = np.where((a > 0) & (x >= 0), gammaincc(a, x), np.nan)
-        # SciPy's loses digits where it is small: there the integral's own quadrature has them
-        small = (a > 0) & (x > 1.1 * a + 1.0) & np.isfinite(x) & (a < 1e5)
-        if np.any(small):
-            p, q = a[small], x[small]
-            mantissa, k = _exp(_gamma_exponent(p, q))
-            out[small] = np.ldexp(-_from_above(p, q, 0, np.log(q)) * mantissa[0], k)
-    return out.astype(dtype).reshape(shape)[()]
+    return _regularised(a, x, gammaincc, False)
 
 
 # beta -----------------------------------------------------------------------------------------------------------------
