@@ -27,17 +27,24 @@ class SparseCotangent:
 
     __slots__ = ("dense_shape", "indices", "values")
 
-    # An array on the left leaves the addition to __radd__, rather than adding element by element.
+    # An array on the left leaves the addition to __radd__, rather than adding element by element; a tensor on the left
+    # asks for a tensor.
     __array_ufunc__ = None
+    _is_gtape_tensor = True
 
     def __init__(self, values: Any, indices: Any, dense_shape: tuple[int, ...]) -> None:
         self.values = values
         self.indices = np.asarray(indices)
         self.dense_shape = tuple(dense_shape)
 
+    def _as_tensor(self) -> Tensor:
+        return self.dense(TAPE)  # type: ignore[no-any-return]
+
     def dense(self, world: Any) -> Any:
         """The same cotangent with every row, duplicates added."""
-        return world.scatter_rows(self.values, self.indices, size=self.dense_shape[0])
+        # A tensor, lest the indices take the dtype of the values, as plain arrays do.
+        indices = wrap(self.indices) if world is TAPE else self.indices
+        return world.scatter_rows(self.values, indices, size=self.dense_shape[0])
 
     def __add__(self, other: Any) -> Any:
         world = TAPE if isinstance(self.values, Tensor) else NUMPY

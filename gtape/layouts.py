@@ -122,7 +122,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             found = known.get((x._aval, axis, keepdims))
         except TypeError:  # axes in a list
             found = None
-        if found is None:
+        if found is None or axis.__class__ is float:  # 1.0 is found where 1 is
             return learn(x, axis, keepdims)
         s = peek() or idle()
         v = s.run(found.kernel, x._value)

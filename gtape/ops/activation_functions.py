@@ -77,7 +77,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    features : tensor of floats
+    features : tensor of floats or complex numbers
     beta : float or tensor
         Differentiable, too, if it is a tensor.
     name : str, optional
@@ -98,7 +98,8 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     >>> tf.nn.silu([0.0, 1.0]).numpy()
     array([0.       , 0.7310586], dtype=float32)
     """
-    if beta.__class__ is float and beta == 1.0:
-        return REGISTRY["silu"].function(features)  # type: ignore[no-any-return]
-    x, factor = operands(features, beta)
+    x = as_operand(features)
+    if beta.__class__ is float and beta == 1.0 and not x._aval.complex:
+        return REGISTRY["silu"](x)  # type: ignore[no-any-return]
+    x, factor = operands(x, beta)
     return x * REGISTRY["sigmoid"](factor * x)  # type: ignore[no-any-return]

@@ -99,18 +99,35 @@ def static_ints(v: Any) -> tuple[int, ...]:
     return (scalar_int(v),)
 
 
+def only_int(v: Any, what: str) -> int:
+    """A static argument that is one integer, alone or in a list; `what` names it in the error.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is several integers, or none.
+    """
+    found = static_ints(v)
+    if len(found) != 1:
+        raise InvalidArgumentError(f"{what} must be one integer, got {v!r}")
+    return found[0]
+
+
 def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     """One axis, from 0 to `ndim` - 1.
 
     Raises
     ------
     InvalidArgumentError
-        When it is out of range.
+        When it is out of range, or no integer.
+    TypeError
+        When it is a float.
     """
     try:
         a = scalar_int(axis)
     except TypeError:
-        raise InvalidArgumentError(f"an axis must be one integer, got {axis!r}") from None
+        wrong = TypeError if isinstance(axis, float) else InvalidArgumentError
+        raise wrong(f"an axis must be one integer, got {axis!r}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
@@ -128,12 +145,14 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     Raises
     ------
     InvalidArgumentError
-        When one is out of range or named twice.
+        When one is out of range, named twice or no integer.
+    TypeError
+        When it is a float.
     """
-    try:
-        return _FOUND[axis, ndim]
-    except (KeyError, TypeError):
-        pass
+    if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is no axis
+        known = _FOUND.get((axis, ndim))
+        if known is not None:
+            return known
     if axis is None:
         found = tuple(range(-ndim, 0))
         _FOUND[None, ndim] = found
@@ -141,7 +160,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
     except TypeError:
-        raise InvalidArgumentError(f"an axis must be an integer or several, got {axis!r}") from None
+        wrong = TypeError if isinstance(axis, float) else InvalidArgumentError  # as TensorFlow, which converts lists
+        raise wrong(f"an axis must be an integer or several, got {axis!r}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:

@@ -63,8 +63,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     Parameters
     ----------
     t : float tensor or IndexedSlices
-    clip_norm : positive scalar, or tensor that broadcasts to the norms
-        The limit.
+    clip_norm : scalar, or tensor that broadcasts to the norms
+        The limit; a negative one counts as 0.
     axes : int or sequence of int, optional
         The axes over which each norm is taken; all by default.
     name : str, optional
@@ -92,6 +92,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     if not x._aval.inexact:
         raise InvalidArgumentError(f"clip_by_norm needs a floating-point tensor, not {x.dtype.name}: use gtape.cast")
     limit = as_operand(clip_norm, x)
+    if np.less(limit._value, 0).any():
+        limit = REGISTRY["maximum"](limit, 0)
     norm = reduce_euclidean_norm(x, axes, keepdims=True)
     scaled = x * (limit / REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
     if scaled._aval.shape != x._aval.shape:

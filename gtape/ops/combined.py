@@ -190,7 +190,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For another dtype.
+        For another dtype, or shapes that do not broadcast.
 
     Examples
     --------
@@ -204,7 +204,12 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
             f"nextafter needs two float32 or two float64 tensors, not {a.dtype.name} and {b.dtype.name}"
         )
     with np.errstate(all="ignore"):
-        found = np.asarray(np.nextafter(a._value, b._value))
+        try:
+            found = np.asarray(np.nextafter(a._value, b._value))
+        except ValueError:
+            raise InvalidArgumentError(
+                f"nextafter: the shapes {a.shape} and {b.shape} do not broadcast against each other"
+            ) from None
         step = np.asarray(np.subtract(found, a._value, dtype=found.dtype))
         exact = np.asarray(np.add(a._value, step, dtype=found.dtype)) == found
     # A neighbour is x1 and a step that does not depend on it; infinite ones have no step.

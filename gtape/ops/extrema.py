@@ -100,12 +100,17 @@ _min = primitive(
 )
 
 
+def _without_nan(x: Any, instead: float) -> Any:
+    """TensorFlow's argmax and argmin pass NaN over, NumPy's stop at it."""
+    return np.where(np.isnan(x), instead, x) if x.dtype.kind == "f" and np.isnan(x).any() else x
+
+
 def _argmax_kernel(x: Any, *, axis: int) -> Any:
-    return np.argmax(x, axis=axis).astype(np.int64)
+    return np.argmax(_without_nan(x, -np.inf), axis=axis).astype(np.int64)
 
 
 def _argmin_kernel(x: Any, *, axis: int) -> Any:
-    return np.argmin(x, axis=axis).astype(np.int64)
+    return np.argmin(_without_nan(x, np.inf), axis=axis).astype(np.int64)
 
 
 _ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
@@ -255,7 +260,10 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
 def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     t = as_operand(x)
-    (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
+    try:
+        (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
+    except TypeError:
+        raise InvalidArgumentError(f"the axis must be one integer, got {axis!r}") from None
     found: Tensor = prim(t, axis=a)
     wanted = dtypes.np_dtype(output_type)
     if wanted.kind not in "iu":

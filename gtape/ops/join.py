@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
-from gtape.ops.axes import lead_of, one_axis, scalar_int, shape_of, static_ints
+from gtape.ops.axes import lead_of, one_axis, only_int, scalar_int, shape_of, static_ints
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, as_operand, is_tensor
 
@@ -160,8 +160,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     same_dtypes(tensors, "concat")
     if not tensors[0]._aval.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
-    (place,) = static_ints(axis)
-    a = one_axis(place, tensors[0].ndim)
+    a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
     return _concat(*tensors, axis=a - tensors[0].ndim)  # type: ignore[no-any-return]
 
 

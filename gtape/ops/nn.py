@@ -13,7 +13,7 @@ from gtape.ops.axes import axes_of
 from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.shape import reshape_op
-from gtape.ops.softmax import _cross_entropy_primitive, _log_softmax_primitive, _softmax_primitive
+from gtape.ops.softmax import cross_entropy_op, log_softmax_op, softmax_op
 from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY, elementwise
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -136,7 +136,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     array([0.5, 0.5], dtype=float32)
     """
     x, axis = _logits(logits, axis, "softmax")
-    return _softmax_primitive(x, axis=axis)  # type: ignore[no-any-return]
+    return softmax_op(x, axis=axis)  # type: ignore[no-any-return]
 
 
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
@@ -166,7 +166,7 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
     array([-1000.,     0.], dtype=float32)
     """
     x, axis = _logits(logits, axis, "log_softmax")
-    return _log_softmax_primitive(x, axis=axis)  # type: ignore[no-any-return]
+    return log_softmax_op(x, axis=axis)  # type: ignore[no-any-return]
 
 
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -212,7 +212,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
         labels = labels if labels._aval.shape == shape else broadcast_to_op(labels, shape=shape)
         logits = logits if logits._aval.shape == shape else broadcast_to_op(logits, shape=shape)
     logits, axis = _logits(logits, axis, "softmax_cross_entropy_with_logits")
-    return _cross_entropy_primitive(labels, logits, axis=axis)  # type: ignore[no-any-return]
+    return cross_entropy_op(labels, logits, axis=axis)  # type: ignore[no-any-return]
 
 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
@@ -272,7 +272,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
             f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
         )
     chosen = (index[..., None] == np.arange(n)).astype(x._aval.dtype)
-    return _cross_entropy_primitive(chosen, x, axis=axis)  # type: ignore[no-any-return]
+    return cross_entropy_op(chosen, x, axis=axis)  # type: ignore[no-any-return]
 
 
 def _same_shape(labels: Tensor, logits: Tensor) -> None:
@@ -371,7 +371,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers.
+        For integers and complex numbers.
 
     Examples
     --------
@@ -380,6 +380,8 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     np.float32(12.5)
     """
     x = convert_to_tensor(t)
+    if not x._aval.inexact or x._aval.complex:
+        raise errors.InvalidArgumentError(f"l2_loss needs a tensor of floats, not {x.dtype.name}: use gtape.cast first")
     return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2  # type: ignore[no-any-return]
 
 
@@ -433,7 +435,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
     Parameters
     ----------
-    x : tensor of floats
+    x : tensor of floats or complex numbers
     axis : int or sequence of int, optional
         All axes by default.
     epsilon : float
@@ -463,8 +465,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     t = convert_to_tensor(x)
     along = dim if axis is None else axis
     if t._aval.dtype.kind != "f":
-        total = reduce_sum(REGISTRY["square"](t), axis=along, keepdims=True)
-        return t * REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))  # type: ignore[no-any-return]
+        total = reduce_sum(REGISTRY["square"](REGISTRY["abs"](t)), axis=along, keepdims=True)
+        scale = REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))
+        return t * REGISTRY["cast"](scale, dtype=t._aval.dtype)  # type: ignore[no-any-return]
     axes = axes_of(along, len(t._aval.shape))
     least = math.sqrt(epsilon)
     length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)

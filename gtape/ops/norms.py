@@ -106,7 +106,12 @@ def _real(x: Any, op: str) -> Tensor:
         raise InvalidArgumentError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
-    return REGISTRY["abs"](t) if t._aval.dtype.kind == "c" else t
+    return REGISTRY["abs"](t) if t._aval.complex else t
+
+
+def _as_given(y: Tensor, given: Tensor) -> Tensor:
+    """A length in the dtype of what it is the length of: complex numbers have complex lengths in TensorFlow."""
+    return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
 
 
 def reduce_euclidean_norm(
@@ -128,6 +133,7 @@ def reduce_euclidean_norm(
     Returns
     -------
     Tensor
+        Of the dtype of `input_tensor`, also where that is complex.
 
     Raises
     ------
@@ -145,7 +151,7 @@ def reduce_euclidean_norm(
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
         return wrap(np.asarray(length).astype(given._aval.dtype))
     t = _real(given, "reduce_euclidean_norm")
-    return _norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
 
 
 def norm(
@@ -155,7 +161,7 @@ def norm(
 
     Parameters
     ----------
-    tensor : floating-point tensor, any shape
+    tensor : floating-point or complex tensor, any shape
     ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
         A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum), 2
         (largest singular value).
@@ -183,27 +189,39 @@ def norm(
     >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))
     6.0
     """
+    given = as_operand(tensor)
+    t = _real(given, "norm")
+    if isinstance(axis, (list, tuple)) and len(axis) == 2:
+        return _as_given(_matrix_norm(given, t, ord, axis, bool(keepdims)), given)
+    if isinstance(axis, (list, tuple, float)):
+        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis!r}")
+    return _as_given(_vector_norm(t, ord, axis, bool(keepdims)), given)
+
+
+def _matrix_norm(given: Tensor, t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
+    """The norm of `given`, whose magnitudes are `t`."""
     from gtape.ops.extrema import reduce_max
     from gtape.ops.sums import reduce_sum
 
-    keep = bool(keepdims)
-    t = _real(tensor, "norm")
-    if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        if ord not in ("euclidean", "fro", 1, 2, math.inf):
-            raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord!r}")
-        rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
-        if rows == columns:
-            raise ValueError(f"'axis' must be a pair of different axes, got {axis!r}")
-        if ord in ("euclidean", "fro"):
-            return reduce_euclidean_norm(t, [rows, columns], keep)
-        if ord == 2:
-            return _spectral_norm(t, rows, columns, keep)
-        inner, outer = (rows, columns) if ord == 1 else (columns, rows)
-        sums = reduce_sum(REGISTRY["abs"](t), inner, True)
-        greatest = reduce_max(sums, outer, True)
-        return greatest if keep else _dropped(greatest, (rows, columns))
-    if isinstance(axis, (list, tuple)) and len(axis) != 1:
-        raise ValueError(f"'axis' must be None, one integer or a pair of integers, got {axis!r}")
+    if ord not in ("euclidean", "fro", 1, 2, math.inf):
+        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord!r}")
+    rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
+    if rows == columns:
+        raise ValueError(f"'axis' must be a pair of different axes, got {axis!r}")
+    if ord in ("euclidean", "fro"):
+        return reduce_euclidean_norm(t, [rows, columns], keep)
+    if ord == 2:
+        return _spectral_norm(given, rows, columns, keep)
+    inner, outer = (rows, columns) if ord == 1 else (columns, rows)
+    sums = reduce_sum(REGISTRY["abs"](t), inner, True)
+    greatest = reduce_max(sums, outer, True)
+    return greatest if keep else _dropped(greatest, (rows, columns))
+
+
+def _vector_norm(t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
+    from gtape.ops.extrema import reduce_max
+    from gtape.ops.sums import reduce_sum
+
     if ord in ("euclidean", 2):
         return reduce_euclidean_norm(t, axis, keep)
     if isinstance(ord, str) or not ord > 0:

@@ -39,7 +39,7 @@ def _shift_kernel(x: Any, *, axis: int, by: int) -> Any:
     return y
 
 
-_shift = linear(
+shift_op = linear(
     "shift",
     _shift_kernel,
     lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
@@ -91,7 +91,8 @@ _cumsum = linear(
 # ---------------------------------------------------------------------------------------------- linear recurrence
 
 
-def _recurrence_kernel(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+def recurrence_kernel(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """``y[i] = a[i] y[i - 1] + b[i]`` along an axis."""
     n = b.shape[axis]
     if a.shape != b.shape:
         raise ValueError(f"a recurrence needs factors and terms of one shape, not {a.shape} and {b.shape}")
@@ -121,19 +122,21 @@ def _recurrence_of_floats(a: Any, b: Any, reverse: bool) -> Any:
     return np.array(out)
 
 
-def _fit(xp: Any, a: Any, g: Any) -> Any:
+def with_batch_axis(xp: Any, a: Any, g: Any) -> Any:
     """Give the factors the batch axis that the terms have."""
     return a if shape_of(a) == shape_of(g) else xp.broadcast_to(a, shape=shape_of(g))
 
 
 def _adjoint(xp: Any, g: Any, a: Any, axis: int, reverse: bool) -> Any:
     step = 1 if reverse else -1
-    return xp.linear_recurrence(_fit(xp, xp.shift(a, axis=axis, by=step), g), g, axis=axis, reverse=not reverse)
+    return xp.linear_recurrence(
+        with_batch_axis(xp, xp.shift(a, axis=axis, by=step), g), g, axis=axis, reverse=not reverse
+    )
 
 
 _linear_recurrence = primitive(
     "linear_recurrence",
-    _recurrence_kernel,
+    recurrence_kernel,
     (
         lambda xp, g, y, a, b, *, axis, reverse: (
             _adjoint(xp, g, a, axis, reverse) * xp.shift(y, axis=axis, by=-1 if reverse else 1)
@@ -142,9 +145,11 @@ _linear_recurrence = primitive(
     ),
     (
         lambda xp, t, y, a, b, *, axis, reverse: xp.linear_recurrence(
-            _fit(xp, a, t), t * xp.shift(y, axis=axis, by=-1 if reverse else 1), axis=axis, reverse=reverse
+            with_batch_axis(xp, a, t), t * xp.shift(y, axis=axis, by=-1 if reverse else 1), axis=axis, reverse=reverse
         ),
-        lambda xp, t, y, a, b, *, axis, reverse: xp.linear_recurrence(_fit(xp, a, t), t, axis=axis, reverse=reverse),
+        lambda xp, t, y, a, b, *, axis, reverse: xp.linear_recurrence(
+            with_batch_axis(xp, a, t), t, axis=axis, reverse=reverse
+        ),
     ),
     params=("axis", "reverse"),
     batched=True,
@@ -201,13 +206,15 @@ def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: b
     step = 1 if reverse else -1
     if exclusive:
         g = xp.shift(g, axis=axis, by=step)
-    after = xp.linear_recurrence(_fit(xp, xp.shift(x, axis=axis, by=step), g), g, axis=axis, reverse=not reverse)
+    after = xp.linear_recurrence(
+        with_batch_axis(xp, xp.shift(x, axis=axis, by=step), g), g, axis=axis, reverse=not reverse
+    )
     return after * xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
 
 
 def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     before = xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
-    made = xp.linear_recurrence(_fit(xp, x, t), t * before, axis=axis, reverse=reverse)
+    made = xp.linear_recurrence(with_batch_axis(xp, x, t), t * before, axis=axis, reverse=reverse)
     return xp.shift(made, axis=axis, by=-1 if reverse else 1) if exclusive else made
 
 
@@ -282,16 +289,18 @@ _prod = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def _operand(x: Any, op: str, floating: bool = False) -> Tensor:
+def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
+    """The operand of the scan named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind == "b" or (floating and t._aval.dtype.kind != "f"):
+    if t._aval.dtype.kind in "bOSU" or (floating and t._aval.dtype.kind != "f"):
         raise InvalidArgumentError(
             f"{op} needs {'floating-point ' if floating else ''}numbers, not {t.dtype.name}: use gtape.cast first"
         )
     return t
 
 
-def _axis(axis: Any, t: Tensor, op: str) -> int:
+def axis_from_end(axis: Any, t: Tensor, op: str) -> int:
+    """The axis of a scan as users write it, counted from the end."""
     if not t._aval.shape:
         raise InvalidArgumentError(f"{op} needs a tensor with at least one axis, not a scalar")
     return one_axis(axis, t.ndim) - t.ndim
@@ -328,8 +337,8 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     >>> tf.cumsum([1.0, 2.0, 3.0]).numpy()
     array([1., 3., 6.], dtype=float32)
     """
-    t = _operand(x, "cumsum")
-    return _cumsum(t, axis=_axis(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
+    t = scan_operand(x, "cumsum")
+    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
 
 
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
@@ -357,8 +366,8 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     >>> tf.math.cumprod([2.0, 3.0, 4.0]).numpy()
     array([ 2.,  6., 24.], dtype=float32)
     """
-    t = _operand(x, "cumprod")
-    return _cumprod(t, axis=_axis(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
+    t = scan_operand(x, "cumprod")
+    return _cumprod(t, axis=axis_from_end(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
 
 
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
@@ -390,7 +399,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     >>> float(tf.reduce_prod([2.0, 3.0, 4.0]))
     24.0
     """
-    t = _operand(input_tensor, "reduce_prod")
+    t = scan_operand(input_tensor, "reduce_prod")
     shape = t._aval.shape
     axes = axes_of(axis, t.ndim)
     y: Tensor = _prod(merged(t, axes))

@@ -13,7 +13,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import lead_of, one_axis, static_ints
+from gtape.ops.axes import lead_of, one_axis, only_int, static_ints
 from gtape.primitive import REGISTRY, linear
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.tensor_shape import TensorShape
@@ -70,6 +70,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([2, 2])
     """
     t = as_operand(tensor)
+    if shape is None:
+        raise ValueError("reshape: a shape is a list of integers, such as [2, -1], not None")
     try:
         wanted = static_ints(shape)
     except TypeError:
@@ -78,13 +80,16 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
+        if not known and not size:  # any size would do: what is left when the sizes of 0 are struck out, as TensorFlow
+            known = math.prod([d for d in wanted[:i] + wanted[i + 1 :] if d])
+            size = math.prod([d for d in t._aval.shape if d])
         if known <= 0 or size % known:
             raise InvalidArgumentError(
                 f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}: "
                 "-1 has no value that fits"
             )
         wanted = (*wanted[:i], size // known, *wanted[i + 1 :])
-    if any(d < 0 for d in wanted) or math.prod(wanted) != size:
+    if any(d < 0 for d in wanted) or math.prod(wanted) != t._aval.size:
         raise InvalidArgumentError(
             f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}"
         )
@@ -157,8 +162,9 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     TensorShape([1, 2])
     """
     t = as_operand(input)
-    (place,) = static_ints(axis)
-    a = one_axis(place, t.ndim + 1, "result")
+    if axis is None:
+        raise ValueError("expand_dims: the axis must be an integer, got None")
+    a = one_axis(only_int(axis, "the axis of expand_dims"), t.ndim + 1, "result")
     shape = t._aval.shape
     return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))  # type: ignore[no-any-return]
 

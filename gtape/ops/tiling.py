@@ -160,6 +160,8 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     t = as_operand(input)
     shape = t._aval.shape
     times = static_ints(multiples)
+    if np.ndim(getattr(multiples, "_value", multiples)) != 1:
+        raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {multiples!r}")
     if len(times) != len(shape) or any(m < 0 for m in times):
         raise InvalidArgumentError(
             f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._aval.tensor_shape}, "
