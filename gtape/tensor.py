@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtape import dtypes, errors
+from gtape import dtypes, errors, record
 from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
 from gtape.python_values import adapted, array_from_python, cast_number, own_dtype
@@ -184,6 +184,10 @@ class Tensor(Operators):
                 "The truth value of an array with more than one element is ambiguous. Use a reduction such as "
                 "reduce_any or reduce_all"
             )
+        if self._record is not None and record.get_stack().trace:
+            from gtape.branches import note
+
+            note(self)
         return bool(self._value)
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
 from gtape.symbolic.program import Program
+from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
 from gtape.verify.enclosures import turned
 from gtape.verify.examine import PRECISIONS, examine
@@ -72,6 +73,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         for finding in one.findings:
             finding.order = order
         report.extend(one)
+    report.findings += branches_met(recording.tape._session, recording.inputs, order)
     return report
 
 

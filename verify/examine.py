@@ -20,6 +20,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import blame
+from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
@@ -130,7 +131,7 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
     if bad is not None:
         reasons = _degenerate_along(program, seeds)
         if reasons:
-            report.findings.append(_degenerate(reasons, order))
+            report.findings.append(no_derivative(reasons, order))
             return report
         bad.order = order
         if bad.verdict != "range":
@@ -184,12 +185,13 @@ def _compared(program: Program, seeds: list[Any], got: list[Any], order: int, lo
             undecided = done
     assert undecided is not None
     if degenerate:
-        undecided = _degenerate(degenerate, order)
+        undecided = no_derivative(degenerate, order)
     report.findings.append(not_differentiable(program, order) or undecided)
     return report
 
 
-def _degenerate(reasons: list[str], order: int) -> Finding:
+def no_derivative(reasons: list[str], order: int) -> Finding:
+    """The finding for what has no derivative, with the reasons."""
     return Finding("domain", order=order, reason="; ".join(reasons))
 
 
@@ -253,7 +255,7 @@ def _at(
         exact = by_bodies.replay()
         failures = failures if certify(by_bodies, exact) else []
     if degenerate and (failures or _depends_on_bases(program, seeds, exact)):
-        report.findings.append(_degenerate(degenerate, order))
+        report.findings.append(no_derivative(degenerate, order))
         return None
     if failures:
         report.findings += blame(program, oracle, failures, got, order)
@@ -346,6 +348,7 @@ def check_gradient(
     finally:
         record.restore_stack(before)
     report = examine(program, [g._value for _, g in pairs], raw)
+    report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 
 
@@ -359,6 +362,7 @@ def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[
         seed[index] = 1
         rows = [None if r is None else np.asarray(r._value)[index] for r in results]
         report.extend(examine(program, [seed], rows, locally=not report.checked))
+    report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 
 

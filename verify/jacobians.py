@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.program import build
-from gtape.verify.examine import examine, settle
+from gtape.verify.branches import branches_met
+from gtape.verify.examine import examine, order_of, settle
 from gtape.verify.verdict import Report
 
 __all__ = ["check_batch_jacobian"]
@@ -29,4 +30,5 @@ def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *,
         seed = np.zeros(shape, dtype=dtype)
         seed[(slice(None), *index)] = 1
         report.extend(examine(program, [seed], [values[(slice(None), *index)]], locally=not report.checked))
+    report.findings += branches_met(session, [source], order_of(program))
     settle(report, strict=strict)

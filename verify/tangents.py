@@ -12,11 +12,12 @@ from gtape.symbolic.balls import Undecided, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import culprits
+from gtape.verify.branches import branches_met
 from gtape.verify.certificates import Failure, certify_marks
 from gtape.verify.comparison import Cause, Comparison
 from gtape.verify.customs import faulty_forwards
 from gtape.verify.enclosures import BALLS, jet_world, turned
-from gtape.verify.examine import PRECISIONS, TIES, _degenerate, differ, order_of, settle, undecidable
+from gtape.verify.examine import PRECISIONS, TIES, differ, no_derivative, order_of, settle, undecidable
 from gtape.verify.forward import ForwardOracle, check_tangents_locally, noisy_tangent
 from gtape.verify.noise import spreads
 from gtape.verify.oracle import Oracle, TooDeep
@@ -55,6 +56,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
             program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
             report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
+            report.findings += branches_met(session, primals, order_of(program))
     finally:
         record.restore_stack(before)
     settle(report, strict=strict)
@@ -113,7 +115,7 @@ class _Tangent:
             return findings
         assert undecided is not None
         if degenerate:
-            return [_degenerate(degenerate, self.order)]
+            return [no_derivative(degenerate, self.order)]
         return [not_differentiable(self.program, self.order) or undecided]
 
     def at(self, bits: int, degenerate: list[str]) -> list[Finding]:
@@ -132,7 +134,7 @@ class _Tangent:
         failures = certify_marks(oracle, 1, directions, env, only, sessions=tapes)
         exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
         if degenerate and (failures or self.depends_on_bases(directions, exact)):
-            return [_degenerate(degenerate, self.order)]
+            return [no_derivative(degenerate, self.order)]
         if failures:
             return self.blamed(oracle, directions, only, failures)
         compared = Comparison(self.order, self.global_bounds, lambda: self.cause(oracle))
@@ -147,7 +149,7 @@ class _Tangent:
             if f.verdict == "unconnected":
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
         if degenerate and not all(f.ok for f in findings):
-            return [_degenerate(degenerate, self.order)]
+            return [no_derivative(degenerate, self.order)]
         for node in oracle.flips:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=self.order, op=node.name, line=node.line, reason=reason))
