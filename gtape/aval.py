@@ -59,7 +59,9 @@ _families: dict[Any, dict[tuple[int, ...], Aval]] = {}
 
 
 def make_aval(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Aval:
-    """The interned Aval of a dtype and a shape."""
+    """The Aval of a dtype and a shape; interned, but for strings."""
+    if dtype.kind == "O":
+        return Aval(dtype, shape)  # one for each tensor of strings: the short ways of the ops are for numbers
     family = _families.get(dtype)
     found = None if family is None else family.get(shape)
     if found is None:
