@@ -354,11 +354,15 @@ def _census(options: argparse.Namespace) -> int:
         raise _Usage(str(e)) from None
     ok = all(r.ok for r in rows)
     if options.json:
-        from gtape.verify.runs import _plain
+        from gtape.verify.runs import plain_value
 
         _write(
             options.json,
-            {"versions": versions(), "ok": ok, "rows": [{k: _plain(v) for k, v in r._asdict().items()} for r in rows]},
+            {
+                "versions": versions(),
+                "ok": ok,
+                "rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows],
+            },
         )
     if options.json != "-":
         columns = (

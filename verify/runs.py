@@ -66,16 +66,17 @@ class Line:
         return {
             "name": self.name, "kind": self.kind, "proof": self.proof, "verdict": self.verdict, "ok": self.ok,
             "checked": self.checked,
-            "worst_ulp": {str(k): _plain(v) for k, v in sorted(self.worst.items())}, "at_roots": self.at_roots,
+            "worst_ulp": {str(k): plain_value(v) for k, v in sorted(self.worst.items())}, "at_roots": self.at_roots,
             "findings": self.findings, "rows": self.rows, "seconds": round(self.seconds, 3),
         }  # fmt: skip
 
 
-def _plain(x: Any) -> Any:
+def plain_value(x: Any) -> Any:
+    """A value as JSON has it."""
     if isinstance(x, complex) or (isinstance(x, float) and not np.isfinite(x)):
         return repr(x)
     if isinstance(x, (tuple, list)):
-        return [_plain(v) for v in x]
+        return [plain_value(v) for v in x]
     return x
 
 
@@ -236,7 +237,7 @@ def _enter(line: Line, kind: str, result: Any) -> None:
             )
     elif kind == "census":
         for row in result:
-            line.rows.append({k: _plain(v) for k, v in row.items()})
+            line.rows.append({k: plain_value(v) for k, v in row.items()})
             line.note(row["order"], row["worst_ulp"], row["verdict"])
             line.checked += row["points"]
             line.at_roots += row["at_roots"]

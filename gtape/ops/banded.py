@@ -8,12 +8,12 @@ from gtape import errors
 from gtape.operands import operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
-from gtape.ops.diagonal import _diag_embed, _diag_part
-from gtape.ops.linalg import _floats, _invertible, triangular_solve
+from gtape.ops.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.linalg import float_operand, require_invertible, triangular_solve
 from gtape.ops.matmul import swap_last
-from gtape.ops.scan import _shift
+from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op
-from gtape.ops.spectral import _matrices
+from gtape.ops.spectral import matrix_operand
 from gtape.primitive import implicit
 from gtape.tensor import Tensor
 
@@ -141,7 +141,7 @@ def tridiagonal_solve(
         raise errors.InvalidArgumentError(
             f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
         )
-    x = _invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
+    x = require_invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
     return reshape_op(x, shape=sb[:-1]) if vector else x
 
 
@@ -150,13 +150,13 @@ def _compact(diagonals: Any, form: str) -> Tensor:
     from gtape.ops.tiling import pad
 
     if form == "compact":
-        return _floats(diagonals, "tridiagonal_solve")
+        return float_operand(diagonals, "tridiagonal_solve")
     if form == "matrix":
-        a = _matrices(diagonals, "tridiagonal_solve", square=True)
+        a = matrix_operand(diagonals, "tridiagonal_solve", square=True)
         if a._aval.shape[-1] == 1:
-            main = _diag_part(a, k=0)
+            main = diag_part_op(a, k=0)
             return stack([main, main, main], axis=-2)
-        parts = [_diag_part(a, k=1), _diag_part(a, k=0), _diag_part(a, k=-1)]
+        parts = [diag_part_op(a, k=1), diag_part_op(a, k=0), diag_part_op(a, k=-1)]
     elif form == "sequence":
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
             raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
@@ -216,7 +216,7 @@ def banded_triangular_solve(
            [0.25]], dtype=float32)
     """
     bands, b = operands(bands, rhs)
-    bands = _matrices(bands, "banded_triangular_solve")
+    bands = matrix_operand(bands, "banded_triangular_solve")
     count, m = bands._aval.shape[-2:]
     if not 1 <= count <= m:
         raise errors.InvalidArgumentError(
@@ -226,7 +226,7 @@ def banded_triangular_solve(
     for i in range(count):
         away = i if lower else count - 1 - i
         row = bands[..., i, away:] if lower else bands[..., i, : m - away]
-        part = _diag_embed(row, k=-away if lower else away, shape=(m, m))
+        part = diag_embed_op(row, k=-away if lower else away, shape=(m, m))
         whole = part if whole is None else whole + part
     assert whole is not None
     sb = b._aval.shape
@@ -275,5 +275,5 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
             f"tridiagonal_matmul: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
         )
     above, main, below = [swap_last(d[..., i : i + 1, :]) for i in range(3)]
-    up, down = _shift(b, axis=-2, by=-1), _shift(b, axis=-2, by=1)
+    up, down = shift_op(b, axis=-2, by=-1), shift_op(b, axis=-2, by=1)
     return above * up + main * b + below * down  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.ops.axes import shape_of
-from gtape.ops.scan import _axis, _fit, _operand, _recurrence_kernel
+from gtape.ops.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor
 
@@ -43,7 +43,7 @@ def _shares(x: Any) -> tuple[Any, Any]:
     new = _exponential(w, top)
     keep = np.zeros_like(w)
     keep[..., 1:] = _exponential(top[..., :-1], top[..., 1:])
-    total = _recurrence_kernel(keep, new, axis=-1, reverse=False)
+    total = recurrence_kernel(keep, new, axis=-1, reverse=False)
     before = np.zeros_like(w)
     before[..., 1:] = keep[..., 1:] * total[..., :-1]
     p, q = new / total, before / total
@@ -67,14 +67,14 @@ def _pull(xp: Any, g: Any, x: Any) -> Any:
     if not shape_of(x)[-1]:
         return g
     decay = xp.shift(xp.cumulative_rest(x), axis=-1, by=-1)
-    return xp.cumulative_share(x) * xp.linear_recurrence(_fit(xp, decay, g), g, axis=-1, reverse=True)
+    return xp.cumulative_share(x) * xp.linear_recurrence(with_batch_axis(xp, decay, g), g, axis=-1, reverse=True)
 
 
 def _push(xp: Any, t: Any, x: Any) -> Any:
     if not shape_of(x)[-1]:
         return t
     decay = xp.cumulative_rest(x)
-    return xp.linear_recurrence(_fit(xp, decay, t), t * xp.cumulative_share(x), axis=-1, reverse=False)
+    return xp.linear_recurrence(with_batch_axis(xp, decay, t), t * xp.cumulative_share(x), axis=-1, reverse=False)
 
 
 def _moving(xp: Any, x: Any) -> Any:
@@ -154,8 +154,8 @@ def cumulative_logsumexp(
     >>> tf.math.cumulative_logsumexp(tf.constant([1000.0, 1000.0], tf.float64)).numpy()
     array([1000.        , 1000.69314718])
     """
-    t = _operand(x, "cumulative_logsumexp", floating=True)
-    a = _axis(axis, t, "cumulative_logsumexp")
+    t = scan_operand(x, "cumulative_logsumexp", floating=True)
+    a = axis_from_end(axis, t, "cumulative_logsumexp")
     perm = list(range(t.ndim))
     perm[a], perm[-1] = perm[-1], perm[a]
     if a != -1:

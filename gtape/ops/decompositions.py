@@ -11,11 +11,11 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.operands import operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
-from gtape.ops.diagonal import _diag_embed, _diag_part
-from gtape.ops.linalg import _floats, triangular_solve
-from gtape.ops.matmul import _matmul_primitive, swap_last
+from gtape.ops.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.linalg import float_operand, triangular_solve
+from gtape.ops.matmul import matmul_op, swap_last
 from gtape.ops.shape import reshape_op
-from gtape.ops.spectral import _completed, _matrices
+from gtape.ops.spectral import completed, matrix_operand
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
@@ -156,15 +156,15 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     from gtape.ops.join import concat
     from gtape.ops.tiling import pad
 
-    x = _matrices(input, "qr")
+    x = matrix_operand(input, "qr")
     m, n = x._aval.shape[-2:]
     if m >= n:
         q, r = _qr(x)
     else:  # the first columns make q, the others are seen from it
         q, r = _qr(x[..., :m])
-        r = concat([r, _matmul_primitive(swap_last(q), x[..., m:])], axis=-1)
+        r = concat([r, matmul_op(swap_last(q), x[..., m:])], axis=-1)
     if full_matrices and m > n:
-        q = _completed(q)
+        q = completed(q)
         r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
     return Qr(q, r)
 
@@ -200,7 +200,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     >>> tf.linalg.pinv([[2.0], [0.0]]).numpy()
     array([[0.5, 0. ]], dtype=float32)
     """
-    x = _matrices(a, "pinv")
+    x = matrix_operand(a, "pinv")
     if rcond is None:
         rcond = 10.0 * max(x._aval.shape[-2:]) * float(np.finfo(x._aval.dtype).eps)
     limit = np.asarray(getattr(rcond, "_value", rcond))
@@ -244,7 +244,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     from gtape.ops.join import concat
 
     a, b = operands(matrix, rhs)
-    a, b = _matrices(a, "lstsq"), _floats(b, "lstsq")
+    a, b = matrix_operand(a, "lstsq"), float_operand(b, "lstsq")
     (m, n), sb = a._aval.shape[-2:], b._aval.shape
     if len(sb) < 2 or sb[-2] != m:
         raise errors.InvalidArgumentError(
@@ -254,7 +254,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if weight < 0:
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
-        return _matmul_primitive(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)  # type: ignore[no-any-return]
+        return matmul_op(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)  # type: ignore[no-any-return]
     if weight > 0:  # the same without, for a matrix with as many rows more
         dtype = a._aval.dtype
         root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)
@@ -263,9 +263,9 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     try:
         if m >= n or weight > 0:
             q, r = _qr(a)
-            return triangular_solve(r, _matmul_primitive(swap_last(q), b), lower=False)
+            return triangular_solve(r, matmul_op(swap_last(q), b), lower=False)
         q, r = _qr(swap_last(a))
-        return _matmul_primitive(q, triangular_solve(r, b, lower=False, adjoint=True))  # type: ignore[no-any-return]
+        return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))  # type: ignore[no-any-return]
     except errors.InvalidArgumentError as e:
         raise errors.InvalidArgumentError(
             "lstsq: the matrix has not full rank; use fast=False, or a positive l2_regularizer"
@@ -340,7 +340,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     if not shape:
         raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
     n = int(np.prod(shape, dtype=np.int64))
-    return reshape_op(_diag_embed(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
+    return reshape_op(diag_embed_op(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
 
 
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
@@ -375,4 +375,4 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
             f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
         )
     n = int(np.prod(shape[:half], dtype=np.int64))
-    return reshape_op(_diag_part(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]
+    return reshape_op(diag_part_op(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]

@@ -197,26 +197,28 @@ take_direction = linear(
 )
 
 
-def _as_direction(xp: Any, g: Any) -> Any:
+def as_direction(xp: Any, g: Any) -> Any:
+    """A matrix as a stack of one direction."""
     shape = shape_of(g)
     return xp.reshape(g, shape=(*shape[:-2], 1, *shape[-2:]))
 
 
-def _with_direction(xp: Any, g: Any, gs: Any) -> Any:
-    return xp.concat(gs, _as_direction(xp, g), axis=len(gs.shape) - 3)
+def with_direction(xp: Any, g: Any, gs: Any) -> Any:
+    """A stack of directions with one more."""
+    return xp.concat(gs, as_direction(xp, g), axis=len(gs.shape) - 3)
 
 
-def _replaced(xp: Any, g: Any, gs: Any) -> Any:
+def replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
     """Stacks of directions, each with another one replaced by `g`: shape [k, ..., k, n, n] as a list."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
-    new = _as_direction(xp, g)
+    new = as_direction(xp, g)
     parts = [xp.take_direction(gs, index=i) for i in range(k)]
     return [xp.concat(*[new if j == i else parts[j] for j in range(k)], axis=axis) for i in range(k)]
 
 
 def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
-    forms = [_as_direction(xp, xp.det_form(a, swapped)) for swapped in _replaced(xp, g, gs)]
+    forms = [as_direction(xp, xp.det_form(a, swapped)) for swapped in replaced_directions(xp, g, gs)]
     return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
 
 
@@ -251,8 +253,8 @@ det = primitive(
 cofactors = primitive(
     "cofactors",
     _cofactors,
-    vjp=(lambda xp, g, y, a: xp.det_form(a, _as_direction(xp, g)),),
-    jvp=(lambda xp, t, y, a: xp.det_form(a, _as_direction(xp, t)),),
+    vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
+    jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
     complex=True,
     public=False,
     samples=_MATRICES,
@@ -261,8 +263,8 @@ cofactors = primitive(
 det_form = primitive(
     "det_form",
     _det_form,
-    vjp=(lambda xp, g, y, a, gs: xp.det_form(a, _with_direction(xp, g, gs)), _pull_directions),
-    jvp=(lambda xp, t, y, a, gs: xp.det_form(a, _with_direction(xp, t, gs)), _push_directions),
+    vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
+    jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
     complex=True,
     public=False,
     samples=(

@@ -45,7 +45,7 @@ def _band_part_kernel(x: Array, *, lower: int, upper: int) -> Array:
     return np.where(_band(x.shape[-2], x.shape[-1], lower, upper), x, x.dtype.type(0))
 
 
-_diag_part = linear(
+diag_part_op = linear(
     "diag_part",
     _diag_part_kernel,
     lambda xp, g, x, *, k: xp.diag_embed(g, k=k, shape=tuple(x.shape)[-2:]),
@@ -64,7 +64,7 @@ _diag_part = linear(
     ),
 )
 
-_diag_embed = linear(
+diag_embed_op = linear(
     "diag_embed",
     _diag_embed_kernel,
     lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
@@ -170,7 +170,7 @@ def diag_part(
     if _packed(k):
         return taken(x, places(low, high, rows, columns, align, "diag_part"), 2, padding_value)
     _check_offset(low, rows, columns, "diag_part")
-    return _diag_part(x, k=low)  # type: ignore[no-any-return]
+    return diag_part_op(x, k=low)  # type: ignore[no-any-return]
 
 
 def diag(
@@ -231,7 +231,7 @@ def diag(
         )
     if not _packed(k):
         if not padding_value:
-            return _diag_embed(d, k=low, shape=(rows, columns))  # type: ignore[no-any-return]
+            return diag_embed_op(d, k=low, shape=(rows, columns))  # type: ignore[no-any-return]
         d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
     elif d._aval.shape[-2:] != (high - low + 1, n):
         raise errors.InvalidArgumentError(
@@ -286,7 +286,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
         )
     if not _packed(k):
         mask = np.broadcast_to(np.eye(rows, columns, low, dtype=bool), x._aval.shape)
-        return where(mask, _diag_embed(d, k=low, shape=(rows, columns)), x)  # type: ignore[no-any-return]
+        return where(mask, diag_embed_op(d, k=low, shape=(rows, columns)), x)  # type: ignore[no-any-return]
     at = inverse(table, rows, columns)
     mask = np.broadcast_to(at >= 0, x._aval.shape)
     return where(mask, taken(d, at, 2, 0), x)  # type: ignore[no-any-return]
@@ -353,4 +353,4 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """
-    return sum_op(_diag_part(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return sum_op(diag_part_op(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ import numpy as np
 from gtape import errors
 from gtape.domains import ANY_REAL, Domain
 from gtape.ops.axes import shape_of
-from gtape.ops.spectral import _columns, _diagonal, _rows
+from gtape.ops.spectral import as_column, as_row, diagonal_matrix
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
@@ -25,7 +25,8 @@ Array = Any
 # ---------------------------------------------------------------------------------------------- kernels
 
 
-def _eig_kernel(a: Array) -> tuple[Array, Array]:
+def eig_kernel(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of real and imaginary parts, in NumPy's order."""
     if a.ndim < 3 or a.shape[-3] != 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"real and imaginary parts [..., 2, n, n] are needed, not the shape {a.shape}")
     wide = a.astype(np.float64, copy=False)
@@ -54,7 +55,7 @@ def _pivot_kernel(v: Array) -> Array:
 
 def _apart(a: Array) -> bool:
     """Whether all eigenvalues are different, so that they have derivatives."""
-    w, _ = _eig_kernel(a.astype(np.float64))
+    w, _ = eig_kernel(a.astype(np.float64))
     w = w[..., 0, :] + 1j * w[..., 1, :]
     gaps = np.where(np.eye(w.shape[-1], dtype=bool), np.inf, np.abs(w[..., :, None] - w[..., None, :]))
     scale = np.abs(a).max(axis=(-3, -2, -1), initial=0.0)[..., None, None]
@@ -117,8 +118,8 @@ def _solve(xp: Any, a: Any, b: Any) -> Any:
 
 def _over_gaps(xp: Any, x: Any, w: Any, sign: int) -> Any:
     """x_ij / (w_j - w_i), or by the conjugate for sign -1; 0 on the diagonal."""
-    real, imag = [_columns(xp, p) - _rows(xp, p) for p in w]
-    real = real + _diagonal(xp, xp.ones_like(w[0]))
+    real, imag = [as_row(xp, p) - as_column(xp, p) for p in w]
+    real = real + diagonal_matrix(xp, xp.ones_like(w[0]))
     size = real * real + imag * imag
     xr, xi = [xp.off_diagonal(p) for p in x]
     if sign < 0:
@@ -150,13 +151,13 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     moved = gv[0] - pivot * real, gv[1] - pivot * imag
     back = _conjugate(xp, v)
     turned = _over_gaps(xp, _product(xp, back, moved), w, -1)
-    turned = turned[0] + _diagonal(xp, gw[0]), turned[1] + _diagonal(xp, gw[1])
+    turned = turned[0] + diagonal_matrix(xp, gw[0]), turned[1] + diagonal_matrix(xp, gw[1])
     return _together(xp, *_product(xp, _solve(xp, back, turned), back))
 
 
 _eig = implicit(
     "eig",
-    _eig_kernel,
+    eig_kernel,
     vjp=(_eig_pull,),
     jvp=(_eig_push,),
     domain=Domain(ANY_REAL, where=_apart),

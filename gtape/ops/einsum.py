@@ -14,8 +14,8 @@ import numpy as np
 from gtape import errors
 from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
-from gtape.ops.diagonal import _diag_part
-from gtape.ops.matmul import _matmul_primitive
+from gtape.ops.diagonal import diag_part_op
+from gtape.ops.matmul import matmul_op
 from gtape.ops.order import transpose_op
 from gtape.ops.shape import reshape_op
 from gtape.ops.sums import sum_op
@@ -112,7 +112,7 @@ def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[La
         i = labels.index(a)
         j = labels.index(a, i + 1)
         rest = [k for k in range(len(labels)) if k not in (i, j)]
-        x = _diag_part(transpose_op(x, perm=(*rest, i, j)), k=0)
+        x = diag_part_op(transpose_op(x, perm=(*rest, i, j)), k=0)
         labels = (*[labels[k] for k in rest], a)
     gone = tuple([i for i, a in enumerate(labels) if a not in keep])
     if gone:
@@ -142,7 +142,7 @@ def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int
     n = _product(shape["sum"])
     a = _shaped(_ordered(la, a, [*batch, *left, *summed]), (*shape["batch"], _product(shape["left"]), n))
     b = _shaped(_ordered(lb, b, [*batch, *summed, *right]), (*shape["batch"], n, _product(shape["right"])))
-    return labels, _shaped(_matmul_primitive(a, b), shape["batch"] + shape["left"] + shape["right"])
+    return labels, _shaped(matmul_op(a, b), shape["batch"] + shape["left"] + shape["right"])
 
 
 def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None = None) -> Tensor:
@@ -282,4 +282,4 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     a = a if pa == tuple(range(len(pa))) else transpose_op(a, perm=pa)
     b = b if pb == tuple(range(len(pb))) else transpose_op(b, perm=pb)
     la, rb = tuple([sa[i] for i in left]), tuple([sb[i] for i in right])
-    return _shaped(_matmul_primitive(_shaped(a, (_product(la), n)), _shaped(b, (n, _product(rb)))), la + rb)
+    return _shaped(matmul_op(_shaped(a, (_product(la), n)), _shaped(b, (n, _product(rb)))), la + rb)

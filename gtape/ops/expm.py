@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.ops.determinant import _as_direction, _replaced, _with_direction
+from gtape.ops.determinant import as_direction, replaced_directions, with_direction
 from gtape.ops.lapack import check_square
 from gtape.primitive import primitive
 from gtape.tensor import Tensor, convert_to_tensor
@@ -109,7 +109,7 @@ def _form_kernel(x: Array, gs: Array) -> Array:
 
 def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
     turned = xp.swap_last(a)
-    forms = [_as_direction(xp, xp.expm_form(turned, s)) for s in _replaced(xp, g, xp.swap_last(gs))]
+    forms = [as_direction(xp, xp.expm_form(turned, s)) for s in replaced_directions(xp, g, xp.swap_last(gs))]
     return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
 
 
@@ -127,8 +127,8 @@ def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
 _expm = primitive(
     "expm",
     _expm_kernel,
-    vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), _as_direction(xp, g)),),
-    jvp=(lambda xp, t, y, a: xp.expm_form(a, _as_direction(xp, t)),),
+    vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
+    jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
@@ -137,10 +137,10 @@ _expm_form = primitive(
     "expm_form",
     _form_kernel,
     vjp=(
-        lambda xp, g, y, a, gs: xp.expm_form(xp.swap_last(a), _with_direction(xp, g, xp.swap_last(gs))),
+        lambda xp, g, y, a, gs: xp.expm_form(xp.swap_last(a), with_direction(xp, g, xp.swap_last(gs))),
         _pull_directions,
     ),
-    jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, _with_direction(xp, t, gs)), _push_directions),
+    jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )

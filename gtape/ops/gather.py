@@ -38,7 +38,8 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
     return out.reshape(out_shape)
 
 
-def _scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
+def scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
+    """Add rows up at the places that `indices` name in a tensor of `size` rows."""
     return _scatter_kernel(g, indices, axis=-1 - (g.ndim - np.ndim(indices)), size=size)
 
 
@@ -83,7 +84,7 @@ _gather_rows = primitive(
 )
 _scatter_rows = primitive(
     "scatter_rows",
-    _scatter_rows_kernel,
+    scatter_rows_kernel,
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
     params=("size",),

@@ -15,7 +15,7 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.operands import operands
 from gtape.ops import determinant, lapack
 from gtape.ops.broadcasting import broadcast_to_op
-from gtape.ops.diagonal import _diag_part
+from gtape.ops.diagonal import diag_part_op
 from gtape.ops.matmul import adjoint_of, matrix_transpose
 from gtape.ops.shape import reshape_op
 from gtape.primitive import implicit, linear, primitive
@@ -187,7 +187,8 @@ _cross = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def _floats(x: Any, op: str) -> Tensor:
+def float_operand(x: Any, op: str) -> Tensor:
+    """The operand of the op named `op`, which must be of floats or complex numbers."""
     t = convert_to_tensor(x)
     if not t._aval.inexact:
         raise errors.InvalidArgumentError(
@@ -197,7 +198,7 @@ def _floats(x: Any, op: str) -> Tensor:
 
 
 def _square(x: Any, op: str) -> Tensor:
-    t = _floats(x, op)
+    t = float_operand(x, op)
     shape = t._aval.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise errors.InvalidArgumentError(
@@ -206,7 +207,7 @@ def _square(x: Any, op: str) -> Tensor:
     return t
 
 
-def _invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
+def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
     """Raise if a result is NaN though the inputs are finite: what the kernels give for a singular matrix."""
     if np.isnan(result._value).any() and all(np.isfinite(x._value).all() for x in inputs):
         raise errors.InvalidArgumentError(
@@ -219,7 +220,7 @@ def _invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
 def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
     """A square matrix and a right-hand side with the same batch axes."""
     matrix, rhs = operands(matrix, rhs)
-    matrix, rhs = _square(matrix, op), _floats(rhs, op)
+    matrix, rhs = _square(matrix, op), float_operand(rhs, op)
     sa, sb = matrix._aval.shape, rhs._aval.shape
     if len(sb) < 2 or sb[-2] != sa[-1]:
         raise errors.InvalidArgumentError(
@@ -293,7 +294,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
            [0.  , 0.25]], dtype=float32)
     """
     x = _square(input, "inv")
-    return _invertible(_inverse(adjoint_of(x) if adjoint else x), "inv", x)
+    return require_invertible(_inverse(adjoint_of(x) if adjoint else x), "inv", x)
 
 
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
@@ -326,7 +327,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
            [0.25]], dtype=float32)
     """
     a, b = _pair(matrix, rhs, "solve")
-    return _invertible(_solve(adjoint_of(a) if adjoint else a, b), "solve", a, b)
+    return require_invertible(_solve(adjoint_of(a) if adjoint else a, b), "solve", a, b)
 
 
 def triangular_solve(
@@ -366,7 +367,7 @@ def triangular_solve(
     made = (
         _triangular_solve(adjoint_of(a), b, lower=not lower) if adjoint else _triangular_solve(a, b, lower=bool(lower))
     )
-    return _invertible(made, "triangular_solve", a, b)
+    return require_invertible(made, "triangular_solve", a, b)
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
@@ -525,7 +526,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     from gtape.ops.exponential import log
     from gtape.ops.sums import sum_op
 
-    return 2.0 * sum_op(log(_diag_part(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return 2.0 * sum_op(log(diag_part_op(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:

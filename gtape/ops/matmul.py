@@ -101,7 +101,7 @@ def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     return _fit(xp, c, b, len(g.shape) - max(n, m))
 
 
-_matmul_primitive = primitive(
+matmul_op = primitive(
     "matmul",
     _matmul,
     vjp=(_pull_left, _pull_right),
@@ -122,7 +122,7 @@ _matmul_primitive = primitive(
     ),
 )
 # Each rule reads the values of the other argument only; of its own argument it needs the shape, which a stand-in has.
-_matmul_primitive.reads = (frozenset((1,)), frozenset((0,)))
+matmul_op.reads = (frozenset((1,)), frozenset((0,)))
 
 
 def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
@@ -133,7 +133,7 @@ def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
     return (matrix * d)[:, :, None] if i else np.multiply(matrix, d).T[:, None, :]
 
 
-_matmul_primitive.diagonal = _diagonal
+matmul_op.diagonal = _diagonal
 
 
 # ---------------------------------------------------------------------------------------------- public functions
@@ -221,7 +221,7 @@ def matmul(
         if transpose_b and adjoint_b:
             raise ValueError("matmul: only one of transpose_b and adjoint_b can be True")
         b = adjoint_of(b) if adjoint_b else swap_last(b)
-    product: Tensor = (_matmul_primitive._function or _matmul_primitive.function)(a, b)
+    product: Tensor = (matmul_op._function or matmul_op.function)(a, b)
     return product
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
 from gtape.ops.axes import scalar_int
-from gtape.ops.gather import _scatter_rows_kernel, index_values
+from gtape.ops.gather import index_values, scatter_rows_kernel
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -47,7 +47,7 @@ def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
 def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
     # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole segment NaN, as the value is.
     chosen = np.equal(x, extreme[ids]).astype(x.dtype)
-    total = _scatter_rows_kernel(chosen, ids, size=size)
+    total = scatter_rows_kernel(chosen, ids, size=size)
     return chosen / total[ids]
 
 

@@ -189,7 +189,7 @@ _ONE = (
 )
 _TWO = tuple(((shapes[0], shapes[0]), params) for shapes, params in _ONE)
 
-_softmax_primitive = primitive(
+softmax_op = primitive(
     "softmax",
     _softmax,
     vjp=(lambda xp, g, y, x, *, axis: y * xp.softmax_center(x, g, axis=axis),),
@@ -201,7 +201,7 @@ _softmax_primitive = primitive(
     samples=_ONE,
 )
 
-_log_softmax_primitive = primitive(
+log_softmax_op = primitive(
     "log_softmax",
     _log_softmax,
     vjp=(lambda xp, g, y, x, *, axis: xp.softmax_spread(x, g, axis=axis),),
@@ -251,7 +251,7 @@ _softmax_spread = primitive(
     samples=_TWO,
 )
 
-_cross_entropy_primitive = primitive(
+cross_entropy_op = primitive(
     "cross_entropy",
     _cross_entropy,
     vjp=(

@@ -59,28 +59,30 @@ _safe_quotient = primitive(
 )
 
 
-def _columns(xp: Any, w: Any) -> Any:
+def as_row(xp: Any, w: Any) -> Any:
     """A vector for each matrix as a row, which meets columns."""
     shape = shape_of(w)
     return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
 
 
-def _rows(xp: Any, w: Any) -> Any:
+def as_column(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a column, which meets rows."""
     return xp.reshape(w, shape=(*shape_of(w), 1))
 
 
-def _diagonal(xp: Any, w: Any) -> Any:
+def diagonal_matrix(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a diagonal one."""
     n = shape_of(w)[-1]
     return xp.diag_embed(w, k=0, shape=(n, n))
 
 
 def _gaps(xp: Any, w: Any) -> Any:
     """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
-    return _columns(xp, w) - _rows(xp, w) + _diagonal(xp, xp.ones_like(w))
+    return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
 
 def _sums(xp: Any, w: Any) -> Any:
-    return _columns(xp, w) + _rows(xp, w) + _diagonal(xp, xp.ones_like(w))
+    return as_row(xp, w) + as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
@@ -96,7 +98,7 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     gw, gv = g
     w, v = y
-    inner = xp.safe_quotient(_swirl(xp, v, gv), _gaps(xp, w)) + 2 * _diagonal(xp, gw)
+    inner = xp.safe_quotient(_swirl(xp, v, gv), _gaps(xp, w)) + 2 * diagonal_matrix(xp, gw)
     # Only the lower triangle is read: an element there stands for two.
     return xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v)))
 
@@ -126,7 +128,7 @@ _eigh = implicit(
 def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
     """The part of `x` outside the span of the columns of `u`, each column divided by its singular value."""
     rest = x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
-    return xp.safe_quotient(rest, xp.broadcast_to(_columns(xp, s), shape=shape_of(rest)))
+    return xp.safe_quotient(rest, xp.broadcast_to(as_row(xp, s), shape=shape_of(rest)))
 
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -134,7 +136,7 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     s, u, v = y
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
     even, odd = xp.safe_quotient(left + right, _gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
-    inner = _diagonal(xp, gs) + (even + odd) / 2
+    inner = diagonal_matrix(xp, gs) + (even + odd) / 2
     made = xp.matmul(xp.matmul(u, inner), xp.swap_last(v))
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
@@ -213,7 +215,8 @@ _complement = implicit(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def _matrices(x: Any, op: str, *, square: bool = False) -> Tensor:
+def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
+    """The operand of the op named `op`: matrices of floats or complex numbers."""
     t = convert_to_tensor(x)
     aval = t._aval
     if not aval.inexact:
@@ -260,7 +263,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     >>> e.numpy()
     array([1., 2.], dtype=float32)
     """
-    return _eigh(_matrices(tensor, "eigh", square=True))  # type: ignore[no-any-return]
+    return _eigh(matrix_operand(tensor, "eigh", square=True))  # type: ignore[no-any-return]
 
 
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
@@ -289,7 +292,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
     array([1., 3.], dtype=float32)
     """
-    return _eigh(_matrices(tensor, "eigvalsh", square=True))[0]  # type: ignore[no-any-return]
+    return _eigh(matrix_operand(tensor, "eigvalsh", square=True))[0]  # type: ignore[no-any-return]
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
@@ -329,14 +332,15 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     array([[0., 2.],
            [1., 0.]], dtype=float32)
     """
-    x = _matrices(tensor, "svd")
+    x = matrix_operand(tensor, "svd")
     s, u, v = _svd(x)
     if not compute_uv:
         return s
-    return (s, _completed(u), _completed(v)) if full_matrices else (s, u, v)
+    return (s, completed(u), completed(v)) if full_matrices else (s, u, v)
 
 
-def _completed(u: Tensor) -> Tensor:
+def completed(u: Tensor) -> Tensor:
+    """Orthonormal columns, and those of the complement beside them."""
     from gtape.ops.join import concat
 
     m, n = u._aval.shape[-2:]

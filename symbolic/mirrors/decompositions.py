@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.mirrors.determinant import each, objects
-from gtape.symbolic.mirrors.linalg import _solve
+from gtape.symbolic.mirrors.linalg import solve_matrices
 from gtape.symbolic.mirrors.registry import array, parametrised
 
 
@@ -21,19 +21,19 @@ def _pinv_of_one(W: Any, a: Any, rcond: float) -> Any:
 
     if not isinstance(W, SymPyWorld):
         from gtape.symbolic.balls import to_float
-        from gtape.symbolic.mirrors.spectral import _svd_of_one, _value
+        from gtape.symbolic.mirrors.spectral import svd_of_one, values_of
 
-        rough = to_float(_value(W, a))
+        rough = to_float(values_of(W, a))
         s = np.linalg.svd(rough, compute_uv=False)
         rank = int((s > rcond * s.max(initial=0.0)).sum())
         if rank < min(m, n):
-            values, u, v = _svd_of_one(W, a, None, None, None)
+            values, u, v = svd_of_one(W, a, None, None, None)
             if not rank:
                 return np.full((n, m), W.exact(0), dtype=object)
             return objects(W.matmul(v[:, :rank] / values[:rank], u[:, :rank].T))
     if m >= n:
-        return objects(_solve(W, objects(W.matmul(a.T, a)), a.T))
-    return objects(_solve(W, objects(W.matmul(a, a.T)), a)).T
+        return objects(solve_matrices(W, objects(W.matmul(a.T, a)), a.T))
+    return objects(solve_matrices(W, objects(W.matmul(a, a.T)), a)).T
 
 
 def _tridiagonal(d: Any) -> Any:
@@ -56,7 +56,7 @@ def _tridiagonal_solve(W: Any, d: Any, b: Any) -> Any:
     matrices = np.empty((*batch, d.shape[-1], d.shape[-1]), dtype=object)
     for i in np.ndindex(*batch):
         matrices[i] = _tridiagonal(d[i])
-    return _solve(W, matrices, b)
+    return solve_matrices(W, matrices, b)
 
 
 def _from_solution(W: Any, y: Any, d: Any, b: Any) -> Any:

@@ -12,25 +12,33 @@ from gtape.symbolic.implicit import note_degenerate, solve_equations
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors.determinant import objects
 from gtape.symbolic.mirrors.registry import array, parametrised
-from gtape.symbolic.mirrors.spectral import TOGETHER, _each, _exponent, _stack, _starts, _times, _value
+from gtape.symbolic.mirrors.spectral import (
+    TOGETHER,
+    exponent_of,
+    for_each_matrix,
+    recorded_starts,
+    stack_matrices,
+    times_power_of_two,
+    values_of,
+)
 
 
 def _eig(W: Any, a: Any) -> tuple[Any, Any]:
     a = objects(a)
     batch, n = a.shape[:-3], a.shape[-1]
-    starts = _starts(batch, 2)
+    starts = recorded_starts(batch, 2)
     made = [_eig_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
-    return _stack([w for w, _ in made], batch, (2, n)), _stack([v for _, v in made], batch, (2, n, n))
+    return stack_matrices([w for w, _ in made], batch, (2, n)), stack_matrices([v for _, v in made], batch, (2, n, n))
 
 
 def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
-    from gtape.ops.eig import _eig_kernel, pivots
+    from gtape.ops.eig import eig_kernel, pivots
 
     n = a.shape[-1]
-    power = _exponent(_value(W, a))
-    a = _times(a, -power)
-    rough = to_float(_value(W, a))
-    w, v = _eig_kernel(rough)
+    power = exponent_of(values_of(W, a))
+    a = times_power_of_two(a, -power)
+    rough = to_float(values_of(W, a))
+    w, v = eig_kernel(rough)
     if n and _least_gap(w) < _CLOSE:
         w, v = _beyond_floats(W, a)
     if like_v is not None:  # the recorded order, signs and phases
@@ -43,7 +51,7 @@ def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     out_w, out_v = np.empty((2, n), dtype=object), np.empty((2, n, n), dtype=object)
     for j in range(n):
         out_w[:, j], out_v[:, :, j] = _pair(W, a, rough, w[:, j], v[:, :, j], int(rows[j]))
-    return _times(out_w, power), out_v
+    return times_power_of_two(out_w, power), out_v
 
 
 _CLOSE = 2.0**-16  # eigenvalues closer than this, and their vectors, are first found with more digits than floats have
@@ -58,7 +66,7 @@ def _least_gap(w: Any) -> float:
 def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
     """Eigenvalues and vectors, rounded from some at the precision in force."""
     n = a.shape[-1]
-    real, imag = (_value(W, p).ravel().tolist() for p in a)
+    real, imag = (values_of(W, p).ravel().tolist() for p in a)
     w, v = acb_mat(n, n, [acb(p, q) for p, q in zip(real, imag, strict=True)]).eig(right=True, algorithm="approx")
     vectors = np.empty((2, n, n))
     for j in range(n):
@@ -132,7 +140,7 @@ def _eig_pivot(W: Any, v: Any) -> Any:
 
 def _from_pairs(W: Any, y: Any, a: Any) -> Any:
     """Vectors whose first element is 1, and A = V diag(w) V^-1."""
-    from gtape.symbolic.mirrors.linalg import _inverse
+    from gtape.symbolic.mirrors.linalg import inverse_matrix
 
     def one(w: Any, v: Any) -> Any:
         n = w.shape[1]
@@ -146,12 +154,12 @@ def _from_pairs(W: Any, y: Any, a: Any) -> Any:
             size = dr * dr + di * di
             br, bi = (ar * dr + ai * di) / size, (ai * dr - ar * di) / size
         else:
-            whole = _inverse(W, np.block([[real, -imag], [imag, real]]))
+            whole = inverse_matrix(W, np.block([[real, -imag], [imag, real]]))
             br, bi = whole[:n, :n], whole[n:, :n]
         made = np.dot(left, br) - np.dot(right, bi), np.dot(left, bi) + np.dot(right, br)
         return w, np.stack([real, imag]), np.stack(made)
 
-    w, v, made = _each(one, (y[0], 2), (y[1], 3))
+    w, v, made = for_each_matrix(one, (y[0], 2), (y[1], 3))
     return (w, v), made
 
 

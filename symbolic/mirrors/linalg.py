@@ -50,7 +50,8 @@ def _back_substitute(a: Any, b: Any) -> Any:
     return x
 
 
-def _inverse(W: Any, a: Any) -> Any:
+def inverse_matrix(W: Any, a: Any) -> Any:
+    """The inverse of one matrix."""
     n = len(a)
     if n > SMALL:
         unit = np.zeros((n, n), dtype=object)
@@ -63,8 +64,9 @@ def _inverse(W: Any, a: Any) -> Any:
     return c.T / whole
 
 
-def _solve(W: Any, a: Any, b: Any) -> Any:
-    return each(lambda m, r: _eliminate(m, r) if len(m) > SMALL else np.dot(_inverse(W, m), r), 2, a, b)
+def solve_matrices(W: Any, a: Any, b: Any) -> Any:
+    """Solutions of systems, matrix by matrix."""
+    return each(lambda m, r: _eliminate(m, r) if len(m) > SMALL else np.dot(inverse_matrix(W, m), r), 2, a, b)
 
 
 def _triangular_solve(W: Any, a: Any, b: Any, *, lower: bool) -> Any:
@@ -115,8 +117,8 @@ def _cross(W: Any, a: Any, b: Any) -> Any:
 
 
 array("half_tril", _half_tril)
-array("inverse", lambda W, a: each(lambda m: _inverse(W, m), 2, a))
-array("solve", _solve)
+array("inverse", lambda W, a: each(lambda m: inverse_matrix(W, m), 2, a))
+array("solve", solve_matrices)
 array("triangular_solve", _triangular_solve)
 array("cholesky", _cholesky)
 array("cross", _cross)

@@ -33,18 +33,18 @@ EQUAL = (
 # ---------------------------------------------------------------------------------------------- parts
 
 
-def _value(W: Any, x: Any) -> Any:
+def values_of(W: Any, x: Any) -> Any:
     """The values of jets."""
     return W.component(x, 0) if getattr(W, "k", 0) else objects(x)
 
 
-def _times(x: Any, power: int) -> Any:
+def times_power_of_two(x: Any, power: int) -> Any:
     """Times a power of two, exactly."""
     factor = arb(2) ** power
     return objects(np.frompyfunc(lambda e: e * factor, 1, 1)(objects(x)))
 
 
-def _exponent(values: Any) -> int:
+def exponent_of(values: Any) -> int:
     """The power of two that brings the largest of some balls to between 1/2 and 1."""
     largest = max((arb(e).mid() for e in np.abs(values).ravel().tolist()), default=arb(0))
     if not largest.is_finite():
@@ -113,7 +113,7 @@ def _facing(q: Any, W: Any, like: np.ndarray | None) -> Any:
     """A unit vector with the sign of `like`."""
     if like is None:
         return q
-    turned = float(np.dot(to_float(_value(W, q)), like)) < 0
+    turned = float(np.dot(to_float(values_of(W, q)), like)) < 0
     return -q if turned else q
 
 
@@ -124,7 +124,7 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
     left out (None).
     """
     n = len(a)
-    rough = to_float(_value(W, a))
+    rough = to_float(values_of(W, a))
     w = np.einsum("ji,jk,ki->i", basis, rough, basis)
     values: list[Any] = [None] * n
     vectors: list[Any] = [None] * n
@@ -146,7 +146,7 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
         mean = np.trace(small) / len(group)
         rest = small.copy()
         rest[np.arange(len(group)), np.arange(len(group))] = np.diagonal(small) - mean
-        if _all_equal(_value(W, rest)):
+        if _all_equal(values_of(W, rest)):
             note_degenerate(EQUAL)
             turn = another_basis(len(group))
             alike = [mean] * len(group)
@@ -159,12 +159,12 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
             continue
         if depth > DEEPEST:
             raise ArithmeticError("eigenvalues are too close")
-        power = _exponent(_value(W, rest))
-        rest = _times(rest, -power)
-        inner = np.linalg.eigh(to_float(_value(W, rest)))[1]
+        power = exponent_of(values_of(W, rest))
+        rest = times_power_of_two(rest, -power)
+        inner = np.linalg.eigh(to_float(values_of(W, rest)))[1]
         below, turned = _eigen(W, rest, inner, None, [True] * len(group), depth + 1)
         for j, i in enumerate(group):
-            values[i] = mean + _times(below[j], power)[()]
+            values[i] = mean + times_power_of_two(below[j], power)[()]
             vectors[i] = _facing(_product(W, q, turned[j]), W, None if like is None else like[:, i])
     return values, vectors
 
@@ -188,7 +188,7 @@ def _symmetric(a: Any) -> Any:
     return np.where(lower, a, np.swapaxes(a, -1, -2))
 
 
-def _starts(batch: tuple[int, ...], count: int) -> Any:
+def recorded_starts(batch: tuple[int, ...], count: int) -> Any:
     """The recorded outputs for each matrix of a batch, or None."""
     given = start()
     if given is None:
@@ -199,7 +199,8 @@ def _starts(batch: tuple[int, ...], count: int) -> Any:
     return lambda i: [p[i] for p in parts]
 
 
-def _stack(made: list[Any], batch: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def stack_matrices(made: list[Any], batch: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """What was made for each matrix of a batch, as one array."""
     out = np.empty((*batch, *shape), dtype=object)
     for i, v in zip(np.ndindex(*batch), made, strict=True):
         out[i] = v
@@ -209,25 +210,25 @@ def _stack(made: list[Any], batch: tuple[int, ...], shape: tuple[int, ...]) -> A
 def _eigh(W: Any, a: Any) -> tuple[Any, Any]:
     a = _symmetric(a)
     batch, n = a.shape[:-2], a.shape[-1]
-    starts = _starts(batch, 2)
+    starts = recorded_starts(batch, 2)
     values, vectors = [], []
     for i in np.ndindex(*batch):
         w, v = _eigh_of_one(W, a[i], starts(i)[1])
         values.append(w)
         vectors.append(v)
-    return _stack(values, batch, (n,)), _stack(vectors, batch, (n, n))
+    return stack_matrices(values, batch, (n,)), stack_matrices(vectors, batch, (n, n))
 
 
 def _eigh_of_one(W: Any, a: Any, like: Any) -> tuple[Any, Any]:
     n = len(a)
-    power = _exponent(_value(W, a))
-    a = _times(a, -power)
-    basis = np.linalg.eigh(to_float(_value(W, a)))[1]
+    power = exponent_of(values_of(W, a))
+    a = times_power_of_two(a, -power)
+    basis = np.linalg.eigh(to_float(values_of(W, a)))[1]
     like = basis if like is None else like
     w, v = _eigen(W, a, basis, like, [True] * n)
     out_w, out_v = np.empty(n, dtype=object), np.empty((n, n), dtype=object)
     for j in range(n):
-        out_w[j], out_v[:, j] = _times(w[j], power)[()], v[j]
+        out_w[j], out_v[:, j] = times_power_of_two(w[j], power)[()], v[j]
     return out_w, out_v
 
 
@@ -238,21 +239,22 @@ def _svd(W: Any, a: Any) -> tuple[Any, Any, Any]:
     a = objects(a)
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    starts = _starts(batch, 3)
-    made = [_svd_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
+    starts = recorded_starts(batch, 3)
+    made = [svd_of_one(W, a[i], *starts(i)) for i in np.ndindex(*batch)]
     parts = list(zip(*made, strict=True)) or [(), (), ()]
     shapes = ((k,), (m, k), (n, k))
-    return tuple(_stack(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))
+    return tuple(stack_matrices(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))
 
 
-def _svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
+def svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
+    """The factors of one matrix, by Newton's method from recorded ones."""
     m, n = a.shape
     k = min(m, n)
-    power = _exponent(_value(W, a))
-    a = _times(a, -power)
+    power = exponent_of(values_of(W, a))
+    a = times_power_of_two(a, -power)
     whole = np.zeros((m + n, m + n), dtype=object)
     whole[:m, m:], whole[m:, :m] = a, a.T
-    left, _, right = np.linalg.svd(to_float(_value(W, a)))
+    left, _, right = np.linalg.svd(to_float(values_of(W, a)))
     right = right.T
     if u is None:
         u, v = left[:, :k], right[:, :k]
@@ -277,7 +279,7 @@ def _svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
     stretch = W.sqrt2[()]
     for j in range(k):
         vector = x[-1 - j]
-        out_s[j] = _times(w[-1 - j], power)[()]
+        out_s[j] = times_power_of_two(w[-1 - j], power)[()]
         out_u[:, j], out_v[:, j] = vector[:m] * stretch, vector[m:] * stretch
     return out_s, out_u, out_v
 
@@ -289,22 +291,22 @@ def _qr(W: Any, a: Any) -> tuple[Any, Any]:
     a = objects(a)
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    starts = _starts(batch, 2)
+    starts = recorded_starts(batch, 2)
     made = []
     for i in np.ndindex(*batch):
         r = starts(i)[1]
         if r is None:
-            r = np.linalg.qr(to_float(_value(W, a[i])))[1]
+            r = np.linalg.qr(to_float(values_of(W, a[i])))[1]
         made.append(_qr_of_one(W, a[i], np.where(np.diagonal(r) < 0, -1, 1)))
-    return _stack([q for q, _ in made], batch, (m, k)), _stack([r for _, r in made], batch, (k, n))
+    return stack_matrices([q for q, _ in made], batch, (m, k)), stack_matrices([r for _, r in made], batch, (k, n))
 
 
 def _qr_of_one(W: Any, a: Any, signs: Any) -> tuple[Any, Any]:
     """Gram and Schmidt."""
     m, n = a.shape
     k = min(m, n)
-    power = _exponent(_value(W, a))
-    a = _times(a, -power)
+    power = exponent_of(values_of(W, a))
+    a = times_power_of_two(a, -power)
     q, r = np.empty((m, k), dtype=object), np.full((k, n), 0, dtype=object)
     for j in range(k):
         column = a[:, j]
@@ -312,14 +314,14 @@ def _qr_of_one(W: Any, a: Any, signs: Any) -> tuple[Any, Any]:
             r[i, j] = (q[:, i] * a[:, j]).sum()
             column = column - q[:, i] * r[i, j]
         square = (column * column).sum()
-        if arb(_value(W, square).item()).contains(0):
+        if arb(values_of(W, square).item()).contains(0):
             note_degenerate("the columns are linearly dependent: the orthogonal factor is not differentiable")
         r[j, j] = W.sqrt(square)[()] * int(signs[j])
         q[:, j] = column / r[j, j]
     for j in range(k, n):
         for i in range(k):
             r[i, j] = (q[:, i] * a[:, j]).sum()
-    return q, _times(r, power)
+    return q, times_power_of_two(r, power)
 
 
 array("eigh", _eigh)
@@ -330,20 +332,20 @@ array("qr", _qr)
 # ---------------------------------------------------------------------------------------------- for proofs
 
 
-def _each(f: Any, *arrays: Any) -> list[list[Any]]:
+def for_each_matrix(f: Any, *arrays: Any) -> list[list[Any]]:
     """Apply `f` to each matrix of a batch; every argument has its own number of axes (first element of the pair)."""
     first, axes = arrays[0]
     batch = first.shape[: first.ndim - axes]
     made = [f(*[x[i] for x, _ in arrays]) for i in np.ndindex(*batch)]
     outs = []
     for parts in zip(*made, strict=True):
-        outs.append(_stack(list(parts), batch, np.shape(parts[0])))
+        outs.append(stack_matrices(list(parts), batch, np.shape(parts[0])))
     return outs
 
 
 def _rotation(entries: Any) -> Any:
     """A rotation from the entries below the diagonal, by Cayley: (1 + S)(1 - S)^-1 with antisymmetric S, rational."""
-    from gtape.symbolic.mirrors.linalg import _inverse
+    from gtape.symbolic.mirrors.linalg import inverse_matrix
 
     n = len(entries)
     s = np.full((n, n), 0, dtype=object)
@@ -352,7 +354,7 @@ def _rotation(entries: Any) -> Any:
             s[i, j], s[j, i] = entries[i, j], -entries[i, j]
     unit = np.full((n, n), 0, dtype=object)
     unit[np.arange(n), np.arange(n)] = 1
-    return np.dot(unit + s, _inverse(None, unit - s)) if n > 1 else unit
+    return np.dot(unit + s, inverse_matrix(None, unit - s)) if n > 1 else unit
 
 
 def _from_eigenvalues(W: Any, y: Any, a: Any) -> Any:
@@ -363,7 +365,7 @@ def _from_eigenvalues(W: Any, y: Any, a: Any) -> Any:
             made[i, i + 1 :] = v[i, i + 1 :]
         return w, q, made
 
-    w, q, made = _each(one, (y[0], 1), (y[1], 2))
+    w, q, made = for_each_matrix(one, (y[0], 1), (y[1], 2))
     return (w, q), made
 
 
@@ -380,7 +382,7 @@ def _from_singular_values(W: Any, y: Any, a: Any) -> Any:
         u, v = _frame(u, len(s)), _frame(v, len(s))
         return s, u, v, np.dot(u * s, v.T)
 
-    s, u, v, made = _each(one, (y[0], 1), (y[1], 2), (y[2], 2))
+    s, u, v, made = for_each_matrix(one, (y[0], 1), (y[1], 2), (y[2], 2))
     return (s, u, v), made
 
 
@@ -390,7 +392,7 @@ def _from_qr(W: Any, y: Any, a: Any) -> Any:
         r = np.where(np.triu(np.ones(r.shape, dtype=bool)), r, 0)
         return q, r, np.dot(q, r)
 
-    q, r, made = _each(one, (y[0], 2), (y[1], 2))
+    q, r, made = for_each_matrix(one, (y[0], 2), (y[1], 2))
     return (q, r), made
 
 
@@ -445,13 +447,13 @@ def _complement(W: Any, u: Any) -> Any:
     made = []
     for i in np.ndindex(*batch):
         if given is None:
-            rough = np.linalg.qr(to_float(_value(W, u[i])), mode="complete")[0][:, k:]
+            rough = np.linalg.qr(to_float(values_of(W, u[i])), mode="complete")[0][:, k:]
         else:
             rough = np.asarray(given, dtype=np.float64)[i]
         c = objects(W.lift(np.ascontiguousarray(rough)))
         rest = c - _product(W, u[i], objects(W.solve(_product(W, u[i].T, u[i]), _product(W, u[i].T, c)))) if k else c
         made.append(_orthonormal(W, rest))
-    return _stack(made, batch, (m, m - k))
+    return stack_matrices(made, batch, (m, m - k))
 
 
 def _from_complement(W: Any, y: Any, u: Any) -> Any:
@@ -459,7 +461,7 @@ def _from_complement(W: Any, y: Any, u: Any) -> Any:
         c = _frame(c, c.shape[1])
         return c, u - np.dot(c, np.dot(c.T, u))
 
-    c, u = _each(one, (y, 2), (u, 2))
+    c, u = for_each_matrix(one, (y, 2), (u, 2))
     return c, u
 
 
