@@ -7,6 +7,7 @@ number, so that it equals itself, however wide.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -76,6 +77,8 @@ def _is_nan(x: Any) -> bool:
     return isinstance(x, arb) and x.is_nan()
 
 
+# The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
+_one_thread = threading.RLock()
 _ties: list[tuple[Any, Any]] | None = None
 
 
@@ -86,11 +89,12 @@ def ties_assumed() -> Iterator[list[tuple[Any, Any]]]:
     Equal numbers that were computed in different ways overlap at every precision; no enclosure can prove them equal.
     """
     global _ties
-    before, _ties = _ties, []
-    try:
-        yield _ties
-    finally:
-        _ties = before
+    with _one_thread:
+        before, _ties = _ties, []
+        try:
+            yield _ties
+        finally:
+            _ties = before
 
 
 def _tie(a: Any, b: Any) -> bool:
@@ -201,12 +205,13 @@ def precision(bits: int) -> Iterator[None]:
     """
     if bits < 2:
         raise ValueError(f"precision needs at least 2 bits, got {bits}")
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
+    with _one_thread:
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            yield
+        finally:
+            ctx.prec = before
 
 
 _to_arb = np.frompyfunc(arb, 1, 1)
@@ -214,8 +219,38 @@ _to_arb = np.frompyfunc(arb, 1, 1)
 
 def lift_balls(x: np.ndarray) -> np.ndarray:
     """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
-    out = _to_arb(x if x.dtype == np.float64 else x.astype(np.float64))
+    x = x if x.dtype == np.float64 else x.astype(np.float64)
+    out = _to_arb(x) if not _limits or np.isfinite(x).all() else np.frompyfunc(_limit, 1, 1)(x)
     return out if isinstance(out, np.ndarray) else box(out)
+
+
+_limits = False
+
+
+@contextmanager
+def infinities_as_limits() -> Iterator[None]:
+    """Inside, an infinity is lifted as a number beyond all floats: what a function tends to, where it does.
+
+    An infinite ball makes NaN of most that it meets; a mask of -inf in a softmax tends to something all the same.
+
+    Examples
+    --------
+    >>> with infinities_as_limits():
+    ...     x = lift_balls(np.array([-np.inf]))
+    >>> to_float(np.frompyfunc(arb.exp, 1, 1)(x)).tolist()
+    [0.0]
+    """
+    global _limits
+    with _one_thread:
+        before, _limits = _limits, True
+        try:
+            yield
+        finally:
+            _limits = before
+
+
+def _limit(x: float) -> arb:
+    return arb(x) if np.isfinite(x) or x != x else arb(2) ** 1100 * (1 if x > 0 else -1)
 
 
 _sides = False
@@ -228,11 +263,12 @@ def sides_of_zeros() -> Iterator[None]:
     Balls have no signed zero, by which floats say on which side of a branch cut they lie.
     """
     global _sides
-    before, _sides = _sides, True
-    try:
-        yield
-    finally:
-        _sides = before
+    with _one_thread:
+        before, _sides = _sides, True
+        try:
+            yield
+        finally:
+            _sides = before
 
 
 def sided(sign: float) -> arb:

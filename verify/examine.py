@@ -15,7 +15,7 @@ from flint import acb, arb
 
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
-from gtape.symbolic.balls import Undecided, objects, precision, sides_of_zeros, ties_assumed
+from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
@@ -28,7 +28,7 @@ from gtape.verify.customs import only_rounded
 from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
-from gtape.verify.outside import not_differentiable, outside
+from gtape.verify.outside import masked_by_infinities, not_differentiable, outside
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 
@@ -128,6 +128,12 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
     if got and all(g is not None and np.size(g) == 0 for g in got):
         return report  # no number to compare, whatever the value of an empty maximum is
     bad = outside(program, got)
+    if bad is not None and masked_by_infinities(program, got):
+        with infinities_as_limits():
+            limit = _compared(program, seeds, got, order, locally, Report(coverage=dict(report.coverage)))
+        if limit.ok:
+            limit.coverage["limits"] = 1
+            return limit
     if bad is not None:
         reasons = _degenerate_along(program, seeds)
         if reasons:

@@ -11,7 +11,7 @@ from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX
 
-__all__ = ["not_differentiable", "outside"]
+__all__ = ["masked_by_infinities", "not_differentiable", "outside"]
 
 
 def not_differentiable(program: Program, order: int) -> Finding | None:
@@ -51,10 +51,10 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
             if v.dtype.kind not in "fc" or np.isfinite(v).all() or _asked_for(node):
                 continue
             if node.kind in ("leaf", "const"):
-                return (
-                    Finding("domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False)
-                    if _matters(program, node, got)
-                    else None
+                if not _matters(program, node, got):
+                    continue
+                return Finding(
+                    "domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False
                 )
             if _matters(program, node, got):
                 inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
@@ -75,6 +75,22 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
                     reason=f"{where}: there the function is not defined or not differentiable",
                 )
     return None
+
+
+def masked_by_infinities(program: Program, got: list[Any]) -> bool:
+    """Whether constants are infinite and all that came out is finite, as behind a softmax with a mask of -inf.
+
+    At an infinite point itself there is no derivative.
+    """
+    infinite = [
+        n.index
+        for n in program.nodes
+        if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f" and np.isinf(n.output).any()
+    ]
+    if not infinite or any(i in nodes for i in infinite for nodes in program.sources):
+        return False
+    known = [np.asarray(g) for g in got if g is not None]
+    return bool(known) and all(np.isfinite(g).all() for g in known)
 
 
 def _asked_for(node: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record
-from gtape.symbolic.balls import Undecided, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
 from gtape.verify.blame import culprits
@@ -21,7 +21,7 @@ from gtape.verify.examine import PRECISIONS, TIES, differ, no_derivative, order_
 from gtape.verify.forward import ForwardOracle, check_tangents_locally, noisy_tangent
 from gtape.verify.noise import spreads
 from gtape.verify.oracle import Oracle, TooDeep
-from gtape.verify.outside import not_differentiable, outside
+from gtape.verify.outside import masked_by_infinities, not_differentiable, outside
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 
@@ -79,6 +79,13 @@ class _Tangent:
         if report.findings or (self.got is not None and not np.size(self.got)):
             return report
         bad = outside(self.program, [self.got])
+        if bad is not None and masked_by_infinities(self.program, [self.got]):
+            with infinities_as_limits():
+                limit = self.compared()
+            if all(f.ok for f in limit):
+                report.findings += limit
+                report.coverage["limits"] = 1
+                return report
         if bad is None or bad.verdict == "range":
             report.findings += self.compared()
         # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
