@@ -62,6 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.spectral": ("linalg",),
     "gtape.ops.expm": ("linalg",),
     "gtape.ops.eig": ("linalg",),
+    "gtape.ops.complex_factors": (),
     "gtape.ops.decompositions": ("linalg",),
     "gtape.ops.banded": ("linalg",),
     "gtape.ops.nn": ("nn",),

@@ -118,7 +118,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     forward, backward = forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
     # The parts of a factorisation are accurate against their largest element.
     committed: Any = (
-        tuple([forward * spacing(_largest(v, 2 + (prim.name in _IN_PARTS and i == 1)), dtype) for i, v in enumerate(y)])
+        tuple([forward * spacing(_largest(v, 2 + (prim.name in _IN_PARTS and i > 0)), dtype) for i, v in enumerate(y)])
         if isinstance(y, tuple)
         else forward * spacing(_largest(y) if prim.name in _BY_NORM else y, dtype)
     )
@@ -155,19 +155,18 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
         flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
         cuts = np.cumsum([v.size for v in y])[:-1]
         parts = [e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)]
-        return tuple([_bent(e, v, 1 + (prim.name in _IN_PARTS)) for e, v in zip(parts, y, strict=True)])
+        axes = 3 if prim.name in _IN_PARTS else 2
+        matrices = [v.ndim >= axes and (i > 0 or prim.name == "qr") for i, v in enumerate(y)]
+        return tuple([_bent(e, v, axes) if m else e for e, v, m in zip(parts, y, matrices, strict=True)])
     return _carried_to(prim, moves, values, y, params, np.shape(y))
 
 
 def _bent(e: Any, v: Any, axes: int) -> Any:
     """What a column moves in truth where the first order says `e`: its square counts, too, and a column that would go
     as far as its own size is not determined at all, as the vectors of eigenvalues that are so close are not."""
-    if v.ndim < 2:
-        return e
-    over = tuple(range(max(v.ndim - axes - 1, 0), v.ndim - 1))
-    size = np.abs(v).max(axis=over, keepdims=True, initial=0.0)
+    size = _largest(v, axes)
     with np.errstate(all="ignore"):
-        part = np.max(e, axis=over, keepdims=True, initial=0.0) / size
+        part = np.max(e / size, axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True, initial=0.0)
     return np.where(part <= _FAR, e + 4 * size * part * part, 2 * size)
 
 
@@ -246,12 +245,14 @@ _STABLE: dict[str, tuple[float, float]] = {
     "cholesky": (0.5, 1.5),
     "eig": (4.0, 60.0),
     "eigh": (4.0, 8.0),
+    "eigh_parts": (4.0, 8.0),
     "complement": (4.0, 4.0),
     "expm": (4.0, 4.0),
     "expm_form": (4.0, 4.0),
     "pinv": (4.0, 12.0),
     "tridiagonal_solve": (0.5, 4.0),
     "svd": (6.0, 16.0),
+    "svd_parts": (6.0, 16.0),
     "qr": (3.0, 3.0),
     "safe_quotient": (0.51, 0.0),
     "max": (0.0, 0.0),
@@ -284,6 +285,7 @@ _WIDE = frozenset(
         "det_form",
         "eig",
         "eigh",
+        "eigh_parts",
         "expm",
         "expm_form",
         "inverse",
@@ -299,19 +301,21 @@ _WIDE = frozenset(
         "softmax_spread",
         "solve",
         "svd",
+        "svd_parts",
         "unit_vector",
     }
 )
 # fmt: off
 _BY_ELIMINATION = frozenset(
     {
-        "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eig", "eigh", "expm", "expm_form",
-        "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "triangular_solve", "tridiagonal_solve",
+        "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eig", "eigh", "eigh_parts", "expm",
+        "expm_form", "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "svd_parts", "triangular_solve",
+        "tridiagonal_solve",
     }
 )
 # fmt: on
 # Matrices as real and imaginary parts, along the axis before them.
-_IN_PARTS = frozenset({"eig"})
+_IN_PARTS = frozenset({"eig", "eigh_parts", "svd_parts"})
 # Accurate against the largest element of the result.
 _BY_NORM = frozenset({"complement", "expm", "expm_form", "pinv"})
 _COFACTORS = frozenset({"cofactors", "det_form"})

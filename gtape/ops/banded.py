@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
-from gtape.operands import operands
+from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
-from gtape.ops.linalg import float_operand, require_invertible, triangular_solve
+from gtape.ops.linalg import require_invertible, triangular_solve
 from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op
-from gtape.ops.spectral import matrix_operand
 from gtape.primitive import implicit
 from gtape.tensor import Tensor
 

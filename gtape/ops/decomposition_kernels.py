@@ -99,12 +99,13 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     if diagonals.shape[-2] != 3 or rhs.ndim < 2 or rhs.shape[-2] != m:
         raise ValueError(f"diagonals [..., 3, m] and a right-hand side [..., m, k] are needed, not {rhs.shape}")
     batch = np.broadcast_shapes(diagonals.shape[:-2], rhs.shape[:-2])
-    bands = np.broadcast_to(diagonals, (*batch, 3, m)).astype(np.float64)
-    b = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:])).astype(np.float64)
+    wide = np.result_type(np.float64, diagonals, rhs)
+    bands = np.broadcast_to(diagonals, (*batch, 3, m)).astype(wide)
+    b = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:])).astype(wide)
     # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
     bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
     bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
-    out = np.full(b.shape, np.nan)
+    out = np.full(b.shape, np.nan, wide)
     for i in np.ndindex(*batch):
         if not (np.isfinite(bands[i]).all() and np.isfinite(b[i]).all()):
             continue

@@ -8,14 +8,14 @@ import numpy as np
 
 from gtape import errors
 from gtape.domains import ANY_REAL, Domain
-from gtape.operands import operands
+from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
-from gtape.ops.linalg import float_operand, triangular_solve
+from gtape.ops.linalg import triangular_solve
 from gtape.ops.matmul import matmul_op, swap_last
 from gtape.ops.shape import reshape_op
-from gtape.ops.spectral import completed, matrix_operand
+from gtape.ops.spectral import completed
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape import errors
 from gtape.domains import ANY_REAL, Domain
+from gtape.operands import matrix_operand
 from gtape.ops.axes import shape_of
 from gtape.ops.spectral import as_column, as_row, diagonal_matrix
 from gtape.primitive import implicit, primitive
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor
 
 __all__ = ["eig", "eigvals"]
 
@@ -205,16 +205,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     from gtape.ops.join import stack
     from gtape.ops.norms import reduce_euclidean_norm
 
-    x = convert_to_tensor(tensor)
-    if not x._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"eig needs a floating-point tensor, not {x.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
-    shape = x._aval.shape
-    if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise errors.InvalidArgumentError(
-            f"eig: square matrices are needed (shape [..., n, n]), not the shape {x._aval.tensor_shape}"
-        )
+    x = matrix_operand(tensor, "eig", square=True)
     parts = [real(x), imag(x)] if x._aval.complex else [x, zeros_like(x)]
     values, vectors = _eig(stack(parts, axis=-3))
     norm = reduce_euclidean_norm(vectors, axis=[-3, -2], keepdims=True)

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape import errors
+from gtape.operands import matrix_operand
 from gtape.ops.determinant import as_direction, replaced_directions, with_direction
 from gtape.ops.lapack import check_square
 from gtape.primitive import primitive
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor
 
 __all__ = ["expm"]
 
@@ -174,13 +174,5 @@ def expm(input: Any, name: str | None = None) -> Tensor:
     array([[1., 1.],
            [0., 1.]], dtype=float32)
     """
-    t = convert_to_tensor(input)
-    if not t._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"expm needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
-    if len(t._aval.shape) < 2 or t._aval.shape[-1] != t._aval.shape[-2]:
-        raise errors.InvalidArgumentError(
-            f"expm: square matrices are needed (shape [..., n, n]), not the shape {t._aval.tensor_shape}"
-        )
+    t = matrix_operand(input, "expm", square=True)
     return _expm(t)  # type: ignore[no-any-return]

@@ -12,14 +12,14 @@ import numpy as np
 
 from gtape import errors
 from gtape.domains import ANY_REAL, Domain
-from gtape.operands import operands
+from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import determinant, lapack
 from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.diagonal import diag_part_op
 from gtape.ops.matmul import adjoint_of, matrix_transpose
 from gtape.ops.shape import reshape_op
 from gtape.primitive import implicit, linear, primitive
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor
 
 __all__ = [
     "adjoint",
@@ -187,26 +187,6 @@ _cross = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
-def float_operand(x: Any, op: str) -> Tensor:
-    """The operand of the op named `op`, which must be of floats or complex numbers."""
-    t = convert_to_tensor(x)
-    if not t._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
-    return t
-
-
-def _square(x: Any, op: str) -> Tensor:
-    t = float_operand(x, op)
-    shape = t._aval.shape
-    if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise errors.InvalidArgumentError(
-            f"{op}: square matrices are needed (shape [..., n, n]), not the shape {t._aval.tensor_shape}"
-        )
-    return t
-
-
 def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
     """Raise if a result is NaN though the inputs are finite: what the kernels give for a singular matrix."""
     if np.isnan(result._value).any() and all(np.isfinite(x._value).all() for x in inputs):
@@ -220,7 +200,7 @@ def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
 def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
     """A square matrix and a right-hand side with the same batch axes."""
     matrix, rhs = operands(matrix, rhs)
-    matrix, rhs = _square(matrix, op), float_operand(rhs, op)
+    matrix, rhs = matrix_operand(matrix, op, square=True), float_operand(rhs, op)
     sa, sb = matrix._aval.shape, rhs._aval.shape
     if len(sb) < 2 or sb[-2] != sa[-1]:
         raise errors.InvalidArgumentError(
@@ -293,7 +273,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
-    x = _square(input, "inv")
+    x = matrix_operand(input, "inv", square=True)
     return require_invertible(_inverse(adjoint_of(x) if adjoint else x), "inv", x)
 
 
@@ -398,7 +378,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     array([[2., 0.],
            [1., 1.]], dtype=float32)
     """
-    return _cholesky(_square(input, "cholesky"))  # type: ignore[no-any-return]
+    return _cholesky(matrix_operand(input, "cholesky", square=True))  # type: ignore[no-any-return]
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
@@ -456,7 +436,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(-2.0)
     """
-    return determinant.det(_square(input, "det"))  # type: ignore[no-any-return]
+    return determinant.det(matrix_operand(input, "det", square=True))  # type: ignore[no-any-return]
 
 
 class LogDet(NamedTuple):
@@ -494,7 +474,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     >>> sign.numpy(), log.numpy()
     (np.float32(-1.0), np.float32(0.0))
     """
-    x = _square(input, "slogdet")
+    x = matrix_operand(input, "slogdet", square=True)
     return LogDet(_det_sign(x), _log_abs_det(x))
 
 

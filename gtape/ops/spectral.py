@@ -12,10 +12,11 @@ import numpy as np
 
 from gtape import errors
 from gtape.domains import ANY_REAL, Domain
+from gtape.operands import matrix_operand
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.primitive import implicit, linear, primitive
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor
 
 __all__ = ["eigh", "eigvalsh", "svd"]
 
@@ -213,25 +214,6 @@ _complement = implicit(
 
 
 # ---------------------------------------------------------------------------------------------- public functions
-
-
-def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
-    """The operand of the op named `op`: matrices of floats or complex numbers."""
-    t = convert_to_tensor(x)
-    aval = t._aval
-    if not aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
-    if len(aval.shape) < 2:
-        raise errors.InvalidArgumentError(
-            f"{op}: matrices are needed (shape [..., m, n]), not the shape {aval.tensor_shape}"
-        )
-    if square and aval.shape[-1] != aval.shape[-2]:
-        raise errors.InvalidArgumentError(
-            f"{op}: square matrices are needed (shape [..., n, n]), not the shape {aval.tensor_shape}"
-        )
-    return t
 
 
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:

@@ -135,7 +135,7 @@ def _eig_pivot(W: Any, v: Any) -> Any:
     known = np.frompyfunc(lambda e: float(e) if not isinstance(e, Jet) and e in (0, 1) else 0.5, 1, 1)
     v = objects(v)
     rows = pivots(np.asarray(known(v), dtype=np.float64))
-    return np.where(np.arange(v.shape[-1])[:, None] == rows[..., None, :], W.exact(1), W.exact(0))
+    return np.where(np.arange(v.shape[-2])[:, None] == rows[..., None, :], W.exact(1), W.exact(0))
 
 
 def _from_pairs(W: Any, y: Any, a: Any) -> Any:

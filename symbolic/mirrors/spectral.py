@@ -117,11 +117,14 @@ def _facing(q: Any, W: Any, like: np.ndarray | None) -> Any:
     return -q if turned else q
 
 
-def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int = 0) -> tuple[list[Any], list[Any]]:
+def eigenpairs(
+    W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int = 0, fold: int = 1
+) -> tuple[list[Any], list[Any]]:
     """Eigenvalues in ascending order and eigenvectors of one symmetric matrix whose largest element is about 1.
 
     `basis` has the float eigenvectors, `like` the recorded ones, `wanted` says which are asked for; the others are
-    left out (None).
+    left out (None). A Hermitian matrix in real numbers has each eigenvalue twice (`fold`), with neighbouring columns
+    of `basis` that are i times each other; so are the vectors then.
     """
     n = len(a)
     rough = to_float(values_of(W, a))
@@ -136,10 +139,10 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
             u, _, vt = np.linalg.svd(start_basis.T @ like[:, group])
             start_basis = start_basis @ u @ vt
         q = _subspace(W, a, rough, start_basis)
-        if len(group) == 1:
-            i = group[0]
-            vectors[i] = _facing(q[:, 0], W, None if like is None else like[:, i])
-            values[i] = (vectors[i] * _product(W, a, vectors[i])).sum()
+        if len(group) == fold:
+            for j, i in enumerate(group):
+                vectors[i] = _facing(q[:, j], W, None if like is None else like[:, i])
+                values[i] = (vectors[i] * _product(W, a, vectors[i])).sum()
             continue
         small = _product(W, q.T, a, q)
         small = (small + small.T) / 2
@@ -148,9 +151,10 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
         rest[np.arange(len(group)), np.arange(len(group))] = np.diagonal(small) - mean
         if _all_equal(values_of(W, rest)):
             note_degenerate(EQUAL)
-            turn = another_basis(len(group))
+            turn = another_basis(len(group) // fold)
             alike = [mean] * len(group)
             if turn is not None:  # then what moves each of its vectors, whose sum alone is determined
+                turn = np.kron(turn, np.eye(fold, dtype=int).astype(object))
                 q = _product(W, q, turn)
                 if getattr(W, "k", 0):
                     alike = list(np.diagonal(_product(W, turn.T, small, turn)))
@@ -161,12 +165,24 @@ def _eigen(W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, depth: int
             raise ArithmeticError("eigenvalues are too close")
         power = exponent_of(values_of(W, rest))
         rest = times_power_of_two(rest, -power)
-        inner = np.linalg.eigh(to_float(values_of(W, rest)))[1]
-        below, turned = _eigen(W, rest, inner, None, [True] * len(group), depth + 1)
+        inner = _float_vectors(to_float(values_of(W, rest)), fold)
+        below, turned = eigenpairs(W, rest, inner, None, [True] * len(group), depth + 1, fold)
         for j, i in enumerate(group):
             values[i] = mean + times_power_of_two(below[j], power)[()]
             vectors[i] = _facing(_product(W, q, turned[j]), W, None if like is None else like[:, i])
     return values, vectors
+
+
+def _float_vectors(a: np.ndarray, fold: int) -> np.ndarray:
+    """Eigenvectors of a symmetric matrix; of a Hermitian one in real numbers (`fold` 2), in pairs."""
+    if fold == 1:
+        return np.asarray(np.linalg.eigh(a)[1])
+    return paired(np.linalg.eigh(a[0::2, 0::2] + 1j * a[1::2, 0::2])[1])
+
+
+def paired(z: np.ndarray) -> np.ndarray:
+    """A complex matrix in real numbers, with the block [a -b; b a] in place of a + ib."""
+    return np.kron(z.real, np.eye(2)) + np.kron(z.imag, np.array([[0.0, -1.0], [1.0, 0.0]]))
 
 
 def _all_equal(rest: Any) -> bool:
@@ -225,7 +241,7 @@ def _eigh_of_one(W: Any, a: Any, like: Any) -> tuple[Any, Any]:
     a = times_power_of_two(a, -power)
     basis = np.linalg.eigh(to_float(values_of(W, a)))[1]
     like = basis if like is None else like
-    w, v = _eigen(W, a, basis, like, [True] * n)
+    w, v = eigenpairs(W, a, basis, like, [True] * n)
     out_w, out_v = np.empty(n, dtype=object), np.empty((n, n), dtype=object)
     for j in range(n):
         out_w[j], out_v[:, j] = times_power_of_two(w[j], power)[()], v[j]
@@ -274,7 +290,7 @@ def svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
     basis = np.concatenate([minus, none, plus * signs], axis=1)
     like = np.concatenate([minus, none, recorded], axis=1)
     wanted = [False] * (m + n - k) + [True] * k
-    w, x = _eigen(W, whole, basis, like, wanted)
+    w, x = eigenpairs(W, whole, basis, like, wanted)
     out_s, out_u, out_v = (np.empty(shape, dtype=object) for shape in ((k,), (m, k), (n, k)))
     stretch = W.sqrt2[()]
     for j in range(k):
