@@ -238,6 +238,11 @@ class Variable(ChangesInPart, Operators):
         return f"{self._name}:0"
 
     @property
+    def path(self) -> str:
+        """The name without TensorFlow's output number, such as "dense/kernel": what Keras calls the path."""
+        return self._name
+
+    @property
     def synchronization(self) -> Any:
         """When copies on several devices would be brought together; AUTO unless said otherwise."""
         from gtape.distribution import VariableSynchronization

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gtape.keras import (
         activations,
         backend,
+        callbacks,
         constraints,
         initializers,
         layers,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from gtape.variable import Variable
 
 __all__ = [
-    "Input", "KerasTensor", "Layer", "Model", "Sequential", "Variable", "activations", "backend", "config",
+    "Input", "KerasTensor", "Layer", "Model", "Sequential", "Variable", "activations", "backend", "callbacks", "config",
     "constraints", "initializers", "layers", "losses", "metrics", "models", "optimizers", "regularizers", "utils",
 ]  # fmt: skip
 

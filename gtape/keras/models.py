@@ -1,7 +1,8 @@
-"""Models: layers made of layers. Training loops are written with a tape; there is no `compile` and no `fit`."""
+"""Models: layers made of layers."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from gtape import nest
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
+from gtape.keras.training import Trainer
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
@@ -18,10 +20,9 @@ def __dir__() -> list[str]:
 
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
-_LOOPS = frozenset({"compile", "evaluate", "fit", "test_step", "train_on_batch", "train_step"})
 
 
-class Model(Layer):
+class Model(Trainer, Layer):
     """A layer made of layers: a subclass with `call`, or everything between given inputs and outputs.
 
     Parameters
@@ -128,12 +129,45 @@ class Model(Layer):
         """The shape of the output, None standing for an open size."""
         return _structure_of_shapes(self.output)
 
+    def summary(self, line_length: int | None = None, positions: Any = None, print_fn: Any = None, **more: Any) -> None:
+        """Print the layers, the shapes of their outputs and how many numbers they hold.
+
+        Parameters
+        ----------
+        line_length : int, optional
+            80 by default.
+        print_fn : callable, optional
+            Called with each line instead of `print`.
+        positions, **more
+            Keras has them; they change nothing.
+
+        Raises
+        ------
+        ValueError
+            Before the variables are made.
+        """
+        if not self.built:
+            raise ValueError("This model has not yet been built. Build the model first by calling it on a batch")
+        say, width = print_fn or print, line_length or 80
+        shapes: dict[int, Any] = {}
+        with contextlib.suppress(AttributeError):  # of a subclass: what its layers give is not known
+            shapes = {id(x.made[0]): x.shape for x in self._need_graph().steps}
+        rows = [("Layer (type)", "Output Shape", "Param #")]
+        for layer in self.layers:
+            count = f"{layer.count_params():,}"
+            rows.append((f"{layer.name} ({type(layer).__name__})", str(shapes.get(id(layer), "?")), count))
+        first, second = int(width * 0.45), int(width * 0.75)
+        say(f'Model: "{self.name}"')
+        for i, (name, shape, count) in enumerate(rows):
+            say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
+            if i == 0:
+                say("=" * width)
+        own = sum(v._aval.size for v in self.trainable_variables)
+        total = self.count_params()
+        for what, n in (("Total", total), ("Trainable", own), ("Non-trainable", total - own)):
+            say(f" {what} params: {n:,}")
+
     def __getattr__(self, name: str) -> Any:
-        if name in _LOOPS:
-            raise AttributeError(
-                f"gtape's models have no `{name}`: write the loop with a GradientTape, an optimizer's apply_gradients "
-                "and gtape.keras.metrics"
-            )
         if name in _OF_GRAPHS:  # a property that failed ends here
             raise AttributeError(f"{self.name} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -147,11 +181,6 @@ class Model(Layer):
         if self._graph is None:
             raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
         return self._graph.run(inputs)
-
-    def predict(self, x: Any, batch_size: Any = None, verbose: Any = "auto", steps: Any = None) -> Any:
-        """The output as an array, computed outside training; the other arguments change nothing."""
-        y = self(x, training=False)
-        return nest.map_structure(lambda t: t.numpy(), y) if nest.is_nested(y) else y.numpy()
 
 
 Functional = Model

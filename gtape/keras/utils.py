@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 
-__all__ = ["normalize", "set_random_seed", "to_categorical"]
+__all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
 
 def __dir__() -> list[str]:
@@ -108,3 +108,59 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     length = np.linalg.norm(values, order, axis, keepdims=True)
     length = np.where(length == 0, np.ones_like(length), length)
     return wrap(values / length) if isinstance(x, Tensor) else values / length
+
+
+def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """A batch as `train_step` gets it: the inputs alone, or a tuple with labels and weights.
+
+    Parameters
+    ----------
+    x : tensor or structure of tensors
+    y, sample_weight : tensor or structure of tensors, optional
+
+    Returns
+    -------
+    tensor or tuple
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.utils.pack_x_y_sample_weight("x"), tf.keras.utils.pack_x_y_sample_weight("x", "y")
+    ('x', ('x', 'y'))
+    """
+    if sample_weight is not None:
+        return (x, y, sample_weight)
+    if y is not None:
+        return (x, y)
+    return (x,) if isinstance(x, (list, tuple)) else x
+
+
+def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
+    """Inputs, labels and weights of a batch; None for what is not there.
+
+    Parameters
+    ----------
+    data : tensor, or tuple of one to three
+
+    Returns
+    -------
+    tuple of three
+
+    Raises
+    ------
+    ValueError
+        For a longer tuple.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.utils.unpack_x_y_sample_weight(("x", "y"))
+    ('x', 'y', None)
+    """
+    if isinstance(data, list):
+        data = tuple(data)
+    if not isinstance(data, tuple):
+        return data, None, None
+    if not 1 <= len(data) <= 3:
+        raise ValueError(f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {data}")
+    return (*data, None, None)[:3]  # type: ignore[return-value]

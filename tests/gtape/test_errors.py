@@ -15,7 +15,10 @@ def test_invalid_argument_is_no_value_error() -> None:
     assert not issubclass(errors.InvalidArgumentError, ValueError)
 
 
-@pytest.mark.parametrize("name", [n for n in errors.__all__ if n.endswith("Error") and issubclass(getattr(errors, n), errors.OpError)])
+OP_ERRORS = [n for n in errors.__all__ if n.endswith("Error") and issubclass(getattr(errors, n), errors.OpError)]
+
+
+@pytest.mark.parametrize("name", OP_ERRORS)
 def test_every_op_error_carries_its_message(name: str) -> None:
     cls = getattr(errors, name)
     assert cls("what was wrong").message == "what was wrong"
@@ -33,6 +36,12 @@ def test_every_op_error_carries_its_message(name: str) -> None:
 def test_error_codes_are_those_of_tensorflow() -> None:
     assert errors.InvalidArgumentError("").error_code == 3
     assert errors.OpError(None, None, "", 7).error_code == 7
+    numbers = {n: getattr(errors, n) for n in errors.__all__ if n.isupper()}
+    assert sorted(numbers.values()) == list(range(17)) and numbers["INVALID_ARGUMENT"] == 3
+    for constant, number in numbers.items():
+        name = constant.title().replace("_", "") + "Error"
+        assert constant == "OK" or getattr(errors, name)("").error_code == number
+    assert errors.InvalidArgumentError("").experimental_payloads == {}
 
 
 def test_verification_error_keeps_its_report() -> None:

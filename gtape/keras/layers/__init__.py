@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gtape.keras.layers.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
 from gtape.keras.layers.convolution import (
     Conv1D,
     Conv1DTranspose,
@@ -10,27 +11,20 @@ from gtape.keras.layers.convolution import (
     Conv3D,
     DepthwiseConv2D,
     SeparableConv2D,
-    UpSampling2D,
-    ZeroPadding2D,
 )
 from gtape.keras.layers.core import (
-    ELU,
-    Activation,
     Dense,
     Embedding,
     Flatten,
     Identity,
     InputLayer,
     Lambda,
-    LeakyReLU,
     Permute,
-    PReLU,
-    ReLU,
     RepeatVector,
     Rescaling,
     Reshape,
-    Softmax,
 )
+from gtape.keras.layers.framing import Cropping2D, UpSampling2D, ZeroPadding2D
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.merging import (
     Add,
@@ -65,7 +59,8 @@ from gtape.keras.layers.symbolic import Input
 __all__ = [
     "ELU", "Activation", "Add", "Average", "AveragePooling1D", "AveragePooling2D", "AvgPool1D", "AvgPool2D",
     "BatchNormalization", "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
-    "Convolution2D", "Dense", "DepthwiseConv2D", "Dropout", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise",
+    "Convolution2D", "Cropping2D", "Dense", "DepthwiseConv2D", "Dropout", "Embedding", "Flatten", "GaussianDropout",
+    "GaussianNoise",
     "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAvgPool2D", "GlobalMaxPool2D", "GlobalMaxPooling1D",
     "GlobalMaxPooling2D", "Identity", "Input", "InputLayer", "Lambda", "Layer", "LayerNormalization", "LeakyReLU",
     "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum", "Multiply", "PReLU", "Permute",

@@ -1,4 +1,4 @@
-"""Layers that slide a kernel over their input, and those that make images larger."""
+"""Layers that slide a kernel over their input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from gtape.keras.layers.layer import Layer
 
 __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "DepthwiseConv2D", "SeparableConv2D",
-    "UpSampling2D", "ZeroPadding2D",
 ]  # fmt: skip
 
 _FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -42,10 +41,14 @@ class _Conv(Layer):
         "valid", "same", and "causal" with one axis.
     data_format : str, optional
         "channels_last" or "channels_first".
+    groups : int
+        In how many groups of channels the kernel works, each on its own.
     activation : str or callable, optional
     use_bias : bool
     kernel_initializer, bias_initializer : str or callable
     kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
+    activity_regularizer : str or callable, optional
+        As for `Layer`.
     **common
         As for `Layer`.
     """
@@ -61,19 +64,27 @@ class _Conv(Layer):
         padding: str = "valid",
         data_format: str | None = None,
         dilation_rate: Any = 1,
+        groups: int = 1,
         activation: Any = None,
         use_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         kernel_regularizer: Any = None,
         bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
         **common: Any,
     ) -> None:
-        super().__init__(**common)
+        super().__init__(activity_regularizer=activity_regularizer, **common)
         if not isinstance(filters, (int, np.integer)) or filters < 1:
             raise ValueError(f"Invalid value for argument `filters`. Expected a positive integer, got {filters}")
+        if not isinstance(groups, (int, np.integer)) or groups < 1 or filters % groups:
+            raise ValueError(
+                f"The number of filters must be evenly divisible by the number of groups. Received: groups={groups}, "
+                f"filters={filters}"
+            )
+        self.groups = int(groups)
         self.filters = int(filters)
         self.kernel_size = sizes(kernel_size, self.rank, "kernel_size")
         self.strides = sizes(strides, self.rank, "strides")
@@ -99,7 +110,12 @@ class _Conv(Layer):
         return int(input_shape[1 if self.data_format == "channels_first" else -1])
 
     def _kernel_shape(self, channels: int) -> tuple[int, ...]:
-        return (*self.kernel_size, channels, self.filters)
+        if channels % self.groups:
+            raise ValueError(
+                f"The number of input channels must be evenly divisible by the number of groups. Received groups="
+                f"{self.groups}, but the input has {channels} channels"
+            )
+        return (*self.kernel_size, channels // self.groups, self.filters)
 
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != self.rank + 2:
@@ -131,7 +147,7 @@ class Conv1D(_Conv):
 
     Parameters
     ----------
-    filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **common
+    filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation, use_bias, **common
         As for `Conv2D`; "causal" padding looks only back.
 
     Examples
@@ -168,10 +184,14 @@ class Conv2D(_Conv):
         "valid" or "same".
     data_format : str, optional
         "channels_last" or "channels_first".
+    groups : int
+        In how many groups of channels the kernel works, each on its own.
     activation : str or callable, optional
     use_bias : bool
     kernel_initializer, bias_initializer : str or callable
     kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
+    activity_regularizer : str or callable, optional
+        As for `Layer`.
     **common
         As for `Layer`.
 
@@ -368,61 +388,3 @@ class Conv2DTranspose(_Transposed):
             x, self.kernel, output_shape=self._output_shape(x), strides=list(self.strides),
             padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),
         )  # fmt: skip
-
-
-class UpSampling2D(Layer):
-    """Each row and column several times.
-
-    Parameters
-    ----------
-    size : int or pair of int
-        How many times rows and columns are repeated.
-    data_format : {"channels_last", "channels_first"}, optional
-    **common
-        As for `Layer`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.UpSampling2D((2, 3))(tf.zeros([1, 2, 2, 1])).shape
-    TensorShape([1, 4, 6, 1])
-    """
-
-    def __init__(self, size: Any = (2, 2), data_format: str | None = None, **common: Any) -> None:
-        super().__init__(**common)
-        self.size = sizes(size, 2, "size")
-        self.data_format = data_format or "channels_last"
-
-    def call(self, inputs: Any) -> Any:
-        first = 2 if self.data_format == "channels_first" else 1
-        y = gtape.repeat(inputs, self.size[0], axis=first)
-        return gtape.repeat(y, self.size[1], axis=first + 1)
-
-
-class ZeroPadding2D(Layer):
-    """Zeros around images.
-
-    Parameters
-    ----------
-    padding : int, (rows, columns), or ((top, bottom), (left, right))
-    data_format : str, optional
-    **common
-        As for `Layer`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.ZeroPadding2D(1)(tf.zeros([1, 2, 2, 1])).shape
-    TensorShape([1, 4, 4, 1])
-    """
-
-    def __init__(self, padding: Any = (1, 1), data_format: str | None = None, **common: Any) -> None:
-        super().__init__(**common)
-        pairs = padding if isinstance(padding, (tuple, list)) else (padding, padding)
-        self.padding = tuple(tuple(p) if isinstance(p, (tuple, list)) else (p, p) for p in pairs)
-        self.data_format = data_format or "channels_last"
-
-    def call(self, inputs: Any) -> Any:
-        pads = [list(p) for p in self.padding]
-        first = self.data_format == "channels_first"
-        return gtape.pad(inputs, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])

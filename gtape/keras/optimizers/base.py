@@ -171,7 +171,7 @@ class Optimizer(Settings):
         """
         pairs = list(grads_and_vars)
         if not pairs:
-            raise ValueError("No gradients provided for any variable: the list of gradients and variables is empty.")
+            raise ValueError("No gradients provided for any variable. The list of gradients and variables is empty.")
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self.iterations
 

@@ -152,9 +152,7 @@ def test_a_subclass_holds_its_layers_in_the_order_of_its_attributes() -> None:
         keras.Model()(ROWS)
 
 
-def test_loops_are_to_be_written_with_a_tape() -> None:
-    with pytest.raises(AttributeError, match="no `fit`: write the loop with a GradientTape"):
-        keras.Sequential().fit(ROWS, ROWS)
+def test_an_unknown_attribute_of_a_model_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'speed'"):
         Classifier().speed  # noqa: B018
 

@@ -1,0 +1,368 @@
+"""``gtape.data``: the part of ``tf.data`` that training loops use; elements are made one by one, in this thread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from gtape.tensor_spec import TensorSpec
+
+__all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
+
+# Arguments that TensorFlow tunes by itself; they change nothing here.
+AUTOTUNE = -1
+INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def _element(x: Any) -> Any:
+    """Tuples and dicts are structures, everything else becomes a tensor: a list, too."""
+    if isinstance(x, tuple):
+        parts = [_element(y) for y in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    if isinstance(x, dict):
+        return {k: _element(v) for k, v in x.items()}
+    return x if isinstance(x, Tensor) else convert_to_tensor(x)
+
+
+def _mapped(f: Callable[..., Any], *xs: Any) -> Any:
+    return nest.map_structure(f, *xs) if isinstance(xs[0], (tuple, dict)) else f(*xs)
+
+
+def _called(f: Callable[..., Any], x: Any) -> Any:
+    return f(*x) if isinstance(x, tuple) and not hasattr(x, "_fields") else f(x)
+
+
+def _stacked(parts: list[Any]) -> Any:
+    def one(*tensors: Tensor) -> Tensor:
+        shapes = {t._aval.shape for t in tensors}
+        if len(shapes) > 1:
+            raise ValueError(f"batch: elements of shapes {sorted(shapes)} cannot be stacked; use padded data")
+        return wrap(np.stack([np.asarray(t._value) for t in tensors]))
+
+    return _mapped(one, *parts)
+
+
+class Dataset:
+    """A sequence of elements, each a tensor or a tuple or dict of tensors, that can be gone through again and again.
+
+    Made by `from_tensor_slices`, `from_tensors`, `from_generator`, `range` or `zip`; every other method gives another
+    dataset.
+
+    Attributes
+    ----------
+    element_spec : TensorSpec or structure of these
+        What the elements are, as the first one shows it.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> points = tf.data.Dataset.from_tensor_slices(([[1.0], [2.0], [3.0]], [0, 1, 0]))
+    >>> for x, y in points.map(lambda x, y: (10.0 * x, y)).batch(2):
+    ...     print(x.numpy().tolist(), y.numpy().tolist())
+    [[10.0], [20.0]] [0, 1]
+    [[30.0]] [0]
+    """
+
+    def __init__(self, make: Callable[[], Iterator[Any]], size: int, open_batch: bool = False) -> None:
+        self._make = make
+        self._size = size  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
+        self._open_batch = open_batch  # whether the last batch may be shorter
+
+    # -------------------------------------------------------------------------------------- sources
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
+        """One element for each row of tensors.
+
+        Parameters
+        ----------
+        tensors : tensor or structure of tensors with the same number of rows
+        name : str, optional
+            Ignored; TensorFlow has it.
+
+        Raises
+        ------
+        ValueError
+            For scalars, or different numbers of rows.
+        """
+        whole = _element(tensors)
+        flat = nest.flatten(whole) if isinstance(whole, (tuple, dict)) else [whole]
+        rows = {t._aval.shape[0] if t._aval.shape else None for t in flat}
+        if None in rows or len(rows) != 1:
+            raise ValueError(
+                f"from_tensor_slices needs tensors with the same number of rows, got shapes {[t.shape for t in flat]}"
+            )
+        (n,) = rows
+        values = _mapped(lambda t: np.asarray(t._value), whole)
+        return Dataset(lambda: (_mapped(lambda v, i=i: wrap(v[i]), values) for i in range(n)), n)
+
+    @staticmethod
+    def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
+        """A single element."""
+        whole = _element(tensors)
+        return Dataset(lambda: iter([whole]), 1)
+
+    @staticmethod
+    def from_generator(
+        generator: Callable[..., Iterable[Any]],
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Any = None,
+        output_signature: Any = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """What a generator function yields.
+
+        Parameters
+        ----------
+        generator : callable
+            Called with `args` each time the dataset is gone through.
+        output_types, output_signature : dtype or TensorSpec, or structure of these, optional
+            What numbers and arrays are made of it.
+        output_shapes, name
+            TensorFlow has them; they change nothing.
+        args : tuple, optional
+        """
+        kinds = output_types if output_signature is None else _mapped(lambda s: s.dtype, output_signature)
+
+        def make() -> Iterator[Any]:
+            for x in generator(*(args or ())):
+                yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
+
+        return Dataset(make, UNKNOWN_CARDINALITY)
+
+    @staticmethod
+    def range(*args: int, output_type: Any = "int64", name: str | None = None) -> Dataset:
+        """The numbers of Python's `range`, as tensors of int64 or another type."""
+        numbers = range(*args)
+        return Dataset(lambda: (convert_to_tensor(i, output_type) for i in numbers), len(numbers))
+
+    @staticmethod
+    def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+        """The elements of several datasets side by side, until one of them ends."""
+        parts = datasets if datasets is not None else args[0] if len(args) == 1 else args
+        sizes = [d._size for d in nest.flatten(parts)]
+        ends = [n for n in sizes if n != INFINITE_CARDINALITY]
+        size = UNKNOWN_CARDINALITY if UNKNOWN_CARDINALITY in sizes else min(ends, default=INFINITE_CARDINALITY)
+
+        def make() -> Iterator[Any]:
+            for flat in zip(*nest.flatten(parts), strict=False):
+                yield nest.pack_sequence_as(parts, list(flat)) if nest.is_nested(parts) else flat[0]
+
+        return Dataset(make, size)
+
+    # -------------------------------------------------------------------------------------- what becomes of them
+
+    def _like(self, make: Callable[[], Iterator[Any]], size: int | None = None) -> Dataset:
+        return Dataset(make, self._size if size is None else size, self._open_batch)
+
+    def map(
+        self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None, **more: Any
+    ) -> Dataset:
+        """A function of each element; a tuple is passed as several arguments."""
+        return self._like(lambda: (_element(_called(map_func, x)) for x in self))
+
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+        """The elements for which a function is true."""
+        return self._like(lambda: (x for x in self if bool(_called(predicate, x))), UNKNOWN_CARDINALITY)
+
+    def batch(
+        self, batch_size: Any, drop_remainder: bool = False, num_parallel_calls: Any = None, **more: Any
+    ) -> Dataset:
+        """Several elements stacked; the last batch may be shorter unless it is dropped.
+
+        Raises
+        ------
+        ValueError
+            For a size below 1, and later, for elements of different shapes.
+        """
+        n = int(batch_size)
+        if n < 1:
+            raise ValueError(f"batch_size must be at least 1, got {n}")
+
+        def make() -> Iterator[Any]:
+            elements = iter(self)
+            while parts := list(itertools.islice(elements, n)):
+                if len(parts) == n or not drop_remainder:
+                    yield _stacked(parts)
+
+        size = self._size if self._size < 0 else self._size // n if drop_remainder else -(-self._size // n)
+        return Dataset(make, size, not drop_remainder)
+
+    def unbatch(self, name: str | None = None) -> Dataset:
+        """The rows of each element."""
+
+        def make() -> Iterator[Any]:
+            for x in self:
+                yield from Dataset.from_tensor_slices(x)
+
+        return Dataset(make, UNKNOWN_CARDINALITY)
+
+    def shuffle(
+        self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool = True, name: str | None = None
+    ) -> Dataset:
+        """Random order: each element is drawn from the next `buffer_size` ones.
+
+        Parameters
+        ----------
+        buffer_size : int
+            As many as there are elements for a complete shuffle.
+        seed : int, optional
+            As for `gtape.random`; `gtape.random.set_seed` makes orders repeat.
+        reshuffle_each_iteration : bool
+            Whether the order differs each time.
+        name : str, optional
+            Ignored; TensorFlow has it.
+        """
+        n = int(buffer_size)
+        if n < 1:
+            raise ValueError(f"buffer_size must be at least 1, got {n}")
+        fixed = None if reshuffle_each_iteration else drawn(seed)
+
+        def make() -> Iterator[Any]:
+            rng = np.random.default_rng(drawn(seed) if fixed is None else fixed)
+            elements = iter(self)
+            waiting = list(itertools.islice(elements, n))
+            for x in elements:
+                i = int(rng.integers(len(waiting)))
+                waiting[i], chosen = x, waiting[i]
+                yield chosen
+            yield from (waiting[i] for i in rng.permutation(len(waiting)))
+
+        return self._like(make)
+
+    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
+        """The elements several times over; without a number, without end."""
+        n = None if count is None or int(count) < 0 else int(count)
+
+        def make() -> Iterator[Any]:
+            for _ in itertools.count() if n is None else range(n):
+                empty = True
+                for x in self:
+                    empty = False
+                    yield x
+                if empty:
+                    return
+
+        endless = INFINITE_CARDINALITY if self._size else 0
+        return self._like(make, endless if n is None else self._size * n if self._size >= 0 else self._size)
+
+    def take(self, count: Any, name: str | None = None) -> Dataset:
+        """The first elements; all of them for -1."""
+        n = int(count)
+        if n < 0:
+            return self
+        size = n if self._size == INFINITE_CARDINALITY else self._size if self._size < 0 else min(n, self._size)
+        return self._like(lambda: itertools.islice(iter(self), n), size)
+
+    def skip(self, count: Any, name: str | None = None) -> Dataset:
+        """What comes after the first elements."""
+        n = int(count)
+        size = self._size if self._size < 0 else max(self._size - n, 0)
+        return self._like(lambda: itertools.islice(iter(self), n, None), size)
+
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
+        """The elements of this dataset, then those of another."""
+        sizes = (self._size, dataset._size)
+        size = INFINITE_CARDINALITY if INFINITE_CARDINALITY in sizes else sum(sizes) if min(sizes) >= 0 else -2
+        return Dataset(lambda: itertools.chain(self, dataset), size, self._open_batch or dataset._open_batch)
+
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
+        """Each element after its number, an int64."""
+        return Dataset(lambda: ((wrap(np.int64(i)), x) for i, x in enumerate(self, start)), self._size)
+
+    def cache(self, filename: str = "", name: str | None = None) -> Dataset:
+        """The same elements, kept in memory once all have been seen."""
+        kept: list[list[Any]] = []
+
+        def make() -> Iterator[Any]:
+            if kept:
+                yield from kept[0]
+                return
+            seen = []
+            for x in self:
+                seen.append(x)
+                yield x
+            kept[:] = [seen]
+
+        return self._like(make)
+
+    def prefetch(self, buffer_size: Any = AUTOTUNE, name: str | None = None) -> Dataset:
+        """The dataset itself: there is no other thread to prepare elements in."""
+        return self
+
+    def with_options(self, options: Any, name: str | None = None) -> Dataset:
+        """The dataset itself: there is nothing to tune."""
+        return self
+
+    # -------------------------------------------------------------------------------------- going through
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._make()
+
+    def as_numpy_iterator(self) -> Iterator[Any]:
+        """The elements as arrays and NumPy scalars."""
+        return (_mapped(lambda t: t.numpy(), x) for x in self)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
+        """One value of all elements: ``state = reduce_func(state, element)`` for each."""
+        state = _element(initial_state)
+        for x in self:
+            state = _element(reduce_func(state, x))
+        return state
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """The element of a dataset that has one."""
+        found = list(itertools.islice(iter(self), 2))
+        if len(found) != 1:
+            raise ValueError(f"the dataset has {'no element' if not found else 'more than one'}, not a single one")
+        return found[0]
+
+    @property
+    def element_spec(self) -> Any:
+        first = next(iter(self), None)
+        if first is None:
+            raise ValueError("the dataset is empty, so it is not known what its elements are")
+
+        def spec(t: Tensor) -> TensorSpec:
+            shape = t.shape.as_list()
+            return TensorSpec([None, *shape[1:]] if self._open_batch and shape else shape, t.dtype)
+
+        return _mapped(spec, first)
+
+    def cardinality(self) -> Tensor:
+        """The number of elements, an int64; -1 without end, -2 where it is not known."""
+        return wrap(np.int64(self._size))
+
+    def __len__(self) -> int:
+        if self._size < 0:
+            raise TypeError(f"The dataset is {'infinite' if self._size == -1 else 'of unknown length'}.")
+        return self._size
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<gtape.data.Dataset of {self._size if self._size >= 0 else 'an unknown number of'} elements>"
+
+
+def drawn(seed: Any) -> int:
+    """A seed for an order, from the program's seeds."""
+    from gtape.ops.random import uniform
+
+    return int(uniform([], 0, 2**31 - 1, "int32", seed=seed))
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether elements are to be taken from it one by one."""
+    return isinstance(x, Dataset) or (isinstance(x, Iterator) and not is_tensor(x))

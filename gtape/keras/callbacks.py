@@ -1,0 +1,151 @@
+"""What `fit` tells of its progress, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["Callback", "History", "LambdaCallback"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class Callback:
+    """Base class: write the methods that you want to be called.
+
+    Attributes
+    ----------
+    model : Model
+        Which is trained.
+    params : dict
+        "epochs", "steps" and "verbose".
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Stop(tf.keras.callbacks.Callback):
+    ...     def on_epoch_end(self, epoch, logs=None):
+    ...         self.model.stop_training = epoch >= 1
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> len(model.fit(tf.ones([4, 2]), tf.ones([4, 1]), epochs=9, verbose=0, callbacks=[Stop()]).epoch)
+    2
+    """
+
+    model: Any = None
+    params: dict[str, Any]
+
+    def set_model(self, model: Any) -> None:
+        """Called once, with the model."""
+        self.model = model
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Called once, with the settings."""
+        self.params = params
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Before the first epoch."""
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """After the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Before each epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """After each epoch, with its figures."""
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Before each batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """After each batch, with the figures so far."""
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Before an evaluation."""
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """After an evaluation, with its figures."""
+
+
+class History(Callback):
+    """The figures of all epochs; what `fit` returns.
+
+    Attributes
+    ----------
+    epoch : list of int
+    history : dict of list
+        By name, one figure for each epoch.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> seen = model.fit(tf.ones([4, 2]), tf.ones([4, 1]), epochs=3, verbose=0)
+    >>> seen.epoch, list(seen.history), seen.history["loss"][2] < seen.history["loss"][0]
+    ([0, 1, 2], ['loss'], True)
+    """
+
+    def __init__(self) -> None:
+        self.epoch: list[int] = []
+        self.history: dict[str, list[Any]] = {}
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epoch.append(epoch)
+        for name, figure in (logs or {}).items():
+            self.history.setdefault(name, []).append(figure)
+
+
+class LambdaCallback(Callback):
+    """Functions in the place of methods.
+
+    Parameters
+    ----------
+    on_epoch_begin, on_epoch_end : callable, optional
+        Of the epoch and its figures.
+    on_train_begin, on_train_end : callable, optional
+        Of the figures.
+    on_train_batch_begin, on_train_batch_end : callable, optional
+        Of the batch and the figures so far.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> told = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: print("epoch", epoch))
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> _ = model.fit(tf.ones([4, 2]), tf.ones([4, 1]), epochs=2, verbose=0, callbacks=[told])
+    epoch 0
+    epoch 1
+    """
+
+    def __init__(
+        self,
+        on_epoch_begin: Callable[..., Any] | None = None,
+        on_epoch_end: Callable[..., Any] | None = None,
+        on_train_begin: Callable[..., Any] | None = None,
+        on_train_end: Callable[..., Any] | None = None,
+        on_train_batch_begin: Callable[..., Any] | None = None,
+        on_train_batch_end: Callable[..., Any] | None = None,
+    ) -> None:
+        given = {k: f for k, f in locals().items() if k.startswith("on_") and f is not None}
+        for name, f in given.items():
+            setattr(self, name, f)
+
+
+class Callbacks:
+    """Several callbacks that are told the same."""
+
+    def __init__(self, callbacks: Iterable[Any] | None, model: Any, **params: Any) -> None:
+        self.each = list(callbacks or ())
+        for c in self.each:
+            c.set_params(params)
+            c.set_model(model)
+
+    def tell(self, event: str, *args: Any) -> None:
+        """Call the method of this name on each."""
+        for c in self.each:
+            getattr(c, event)(*args)

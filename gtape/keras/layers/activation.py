@@ -1,0 +1,180 @@
+"""Activation functions as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gtape
+from gtape.keras import activations
+from gtape.keras.layers.layer import Layer
+
+__all__ = ["ELU", "Activation", "LeakyReLU", "PReLU", "ReLU", "Softmax"]
+
+
+class Activation(Layer):
+    """An activation function as a layer.
+
+    Parameters
+    ----------
+    activation : str or callable
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Activation("relu")(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 2.], dtype=float32)
+    """
+
+    def __init__(self, activation: Any, **common: Any) -> None:
+        super().__init__(**common)
+        self.activation = activations.get(activation)
+
+    def call(self, inputs: Any) -> Any:
+        return self.activation(inputs)
+
+
+class ReLU(Layer):
+    """`gtape.keras.activations.relu` as a layer.
+
+    Parameters
+    ----------
+    max_value, negative_slope, threshold
+        As for the function.
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.ReLU(max_value=1.0)(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0, **common: Any
+    ) -> None:
+        super().__init__(**common)
+        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
+
+    def call(self, inputs: Any) -> Any:
+        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
+
+
+class LeakyReLU(Layer):
+    """x above 0, ``negative_slope * x`` below; the slope is 0.3 unless given (`alpha` is its older name).
+
+    Parameters
+    ----------
+    negative_slope : float
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.LeakyReLU(0.5)(tf.constant([-1.0, 2.0])).numpy()
+    array([-0.5,  2. ], dtype=float32)
+    """
+
+    def __init__(self, negative_slope: float = 0.3, **common: Any) -> None:
+        negative_slope = common.pop("alpha", negative_slope)
+        super().__init__(**common)
+        self.negative_slope = negative_slope
+
+    def call(self, inputs: Any) -> Any:
+        return activations.leaky_relu(inputs, self.negative_slope)
+
+
+class ELU(Layer):
+    """x above 0, ``alpha * (exp(x) - 1)`` below.
+
+    Parameters
+    ----------
+    alpha : float
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.ELU()([0.0, 2.0]).numpy()
+    array([0., 2.], dtype=float32)
+    """
+
+    def __init__(self, alpha: float = 1.0, **common: Any) -> None:
+        super().__init__(**common)
+        self.alpha = alpha
+
+    def call(self, inputs: Any) -> Any:
+        return activations.elu(inputs, self.alpha)
+
+
+class PReLU(Layer):
+    """x above 0, ``alpha * x`` below, alpha being learned for each entry.
+
+    Parameters
+    ----------
+    alpha_initializer, alpha_regularizer, alpha_constraint : str or callable
+    shared_axes : sequence of int, optional
+        Axes, counted from 1, along which entries share their alpha.
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.PReLU(alpha_initializer="ones")(tf.constant([[-2.0, 3.0]])).numpy()
+    array([[-2.,  3.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        alpha_initializer: Any = "zeros",
+        alpha_regularizer: Any = None,
+        alpha_constraint: Any = None,
+        shared_axes: Any = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.alpha_initializer, self.alpha_regularizer = alpha_initializer, alpha_regularizer
+        self.alpha_constraint = alpha_constraint
+        self.shared_axes = () if shared_axes is None else tuple(np.atleast_1d(shared_axes).tolist())
+
+    def build(self, input_shape: Any) -> None:
+        shape = [1 if i in self.shared_axes else d for i, d in enumerate(input_shape)][1:]
+        self.alpha = self.add_weight(
+            shape=shape, initializer=self.alpha_initializer, regularizer=self.alpha_regularizer,
+            constraint=self.alpha_constraint, name="alpha",
+        )  # fmt: skip
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.nn.relu(inputs) - self.alpha * gtape.nn.relu(-inputs)
+
+
+class Softmax(Layer):
+    """`gtape.nn.softmax` as a layer.
+
+    Parameters
+    ----------
+    axis : int
+    **common
+        As for `Layer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.layers.Softmax()(tf.constant([[0.0, 0.0]])).numpy()
+    array([[0.5, 0.5]], dtype=float32)
+    """
+
+    def __init__(self, axis: int = -1, **common: Any) -> None:
+        super().__init__(**common)
+        self.axis = axis
+
+    def call(self, inputs: Any) -> Any:
+        return gtape.nn.softmax(inputs, axis=self.axis)

@@ -1,0 +1,481 @@
+"""`compile`, `fit` and what they call: the loop with a tape that every training script would write otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.data import Dataset, drawn, is_dataset
+from gtape.keras import losses, metrics, optimizers
+from gtape.keras.callbacks import Callbacks, History
+from gtape.keras.loss import Loss, reduced
+from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
+from gtape.keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
+from gtape.tape import GradientTape
+from gtape.tensor import Tensor, convert_to_tensor
+from gtape.variable import Variable
+
+__all__ = ["Trainer"]
+
+
+def _rows(x: Any) -> int:
+    return int(nest.flatten(x)[0].shape[0])
+
+
+def _arrays(x: Any) -> Any:
+    """Arrays and tensors, and lists of numbers as arrays; structures stay."""
+
+    def one(v: Any) -> Any:
+        return v if isinstance(v, (Tensor, Variable, np.ndarray)) else np.asarray(v)
+
+    if isinstance(x, list) and not any(hasattr(v, "shape") for v in x):
+        return np.asarray(x)
+    return nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
+
+
+def _taken(x: Any, rows: Any) -> Any:
+    def one(v: Any) -> Any:
+        return convert_to_tensor(np.asarray(v)[rows])
+
+    return None if x is None else nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
+
+
+def _joined(parts: list[Any]) -> Any:
+    def one(*arrays: Any) -> Any:
+        return np.concatenate(arrays)
+
+    return nest.map_structure(one, *parts) if nest.is_nested(parts[0]) else one(*parts)
+
+
+class Trainer:
+    """The part of a model that trains it.
+
+    A subclass may write `train_step` and `test_step`, which take a batch and return figures by name, or
+    `compute_loss`; everything else stays.
+    """
+
+    name: str
+    losses: list[Any]
+    trainable_variables: list[Variable]
+    optimizer: Any = None
+    stop_training = False
+    _loss: Any = None
+    _loss_weights: Any = None
+    _chosen: tuple[Metric, ...] = ()
+    _tracker: Metric | None = None
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: Any = "auto",
+        auto_scale_loss: bool = True,
+    ) -> None:
+        """Say how the model is to be trained.
+
+        Parameters
+        ----------
+        optimizer : str or Optimizer
+        loss : str, callable, Loss, or one for each output
+        loss_weights : list or dict of float, optional
+            A factor for the loss of each output.
+        metrics : list of str, callable or Metric, optional
+        weighted_metrics : list, optional
+            More of these.
+        run_eagerly, steps_per_execution, jit_compile, auto_scale_loss
+            Keras has them; they change nothing.
+
+        Raises
+        ------
+        ValueError
+            For a name that is not known.
+        """
+        self.optimizer = optimizers.get(optimizer)
+        known = loss is None or isinstance(loss, Loss) or (callable(loss) and not isinstance(loss, str))
+        if isinstance(loss, (list, tuple, dict)):
+            self._loss = nest.map_structure(losses.get, loss)
+        else:
+            self._loss = loss if known else losses.get(loss)
+        self._loss_weights = loss_weights
+        self._chosen = tuple([_metric(m) for m in nest.flatten([metrics or [], weighted_metrics or []])])
+        self._tracker = Mean(name="loss")
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The mean loss, what `compile` was given, and the metrics that are attributes."""
+        own = [m for k, m in vars(self).items() if isinstance(m, Metric) and k != "_tracker"]
+        return [*([self._tracker] if self._tracker and self._loss is not None else []), *self._chosen, *own]
+
+    @property
+    def metrics_names(self) -> list[str]:
+        """Their names."""
+        return [m.name for m in self.metrics]
+
+    def reset_metrics(self) -> None:
+        """Let all metrics start again."""
+        for m in self.metrics:
+            m.reset_state()
+
+    # -------------------------------------------------------------------------------------- one step
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        """The loss of a batch: that of `compile`, and the penalties of the layers.
+
+        Parameters
+        ----------
+        x, y, y_pred : tensor or structure of tensors
+            The batch, its labels, and what the model made of it.
+        sample_weight : tensor, optional
+        training : bool
+
+        Returns
+        -------
+        Tensor
+
+        Raises
+        ------
+        ValueError
+            Without a loss in `compile` and without penalties.
+        """
+        parts = []
+        if self._loss is not None and y is not None:
+            if isinstance(self._loss, (list, tuple, dict)):
+                nest.assert_same_structure(self._loss, y_pred, check_types=False)
+                weights = nest.flatten(self._loss_weights) if self._loss_weights else [1.0] * len(self._loss)
+                each = zip(nest.flatten(self._loss), nest.flatten(y), nest.flatten(y_pred), weights, strict=True)
+                parts = [w * _loss_of(f, t, p, sample_weight) for f, t, p, w in each]
+            else:
+                parts = [_loss_of(self._loss, y, y_pred, sample_weight)]
+        parts += list(self.losses)
+        if not parts:
+            raise ValueError("No loss to compute. Provide a `loss` argument in `compile()`.")
+        return sum(parts[1:], parts[0])
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        """Update the metrics of `compile` with a batch, and give all figures by name."""
+        for m in self._chosen:
+            if y is not None:
+                m.update_state(y, y_pred)
+        return self.get_metrics_result()
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """The figures so far, by name."""
+        return {m.name: m.result() for m in self.metrics}
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """One step on a batch; returns figures by name."""
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        with GradientTape() as tape:
+            y_pred = self(x, training=True)  # type: ignore[operator]
+            loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True)
+            scaled = self.optimizer.scale_loss(loss)
+        if self._tracker is not None:
+            self._tracker.update_state(loss, sample_weight=_rows(x))
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Look at a batch without learning; returns figures by name."""
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        y_pred = self(x, training=False)  # type: ignore[operator]
+        loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=False)
+        if self._tracker is not None:
+            self._tracker.update_state(loss, sample_weight=_rows(x))
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    # -------------------------------------------------------------------------------------- the loop
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int = 1,
+    ) -> History:
+        """Train the model.
+
+        Parameters
+        ----------
+        x : array, tensor, structure of these, Dataset or iterator
+            A dataset gives batches: of x, of (x, y), or of (x, y, weights).
+        y : array, tensor or structure of these, optional
+        batch_size : int, optional
+            32 by default.
+        epochs, initial_epoch : int
+            The last epoch, and the first.
+        verbose : "auto", 0, 1 or 2
+            Whether a line is printed for each epoch.
+        callbacks : list of Callback, optional
+        validation_split : float
+            The share of the last rows to evaluate on, not to train on.
+        validation_data : (x, y), (x, y, weights) or Dataset, optional
+        shuffle : bool
+            Whether arrays are shuffled in each epoch.
+        class_weight : dict, optional
+            A factor for the loss of each class number.
+        sample_weight : array, optional
+        steps_per_epoch, validation_steps : int, optional
+            How many batches make an epoch or an evaluation.
+        validation_batch_size, validation_freq : int
+
+        Returns
+        -------
+        History
+
+        Raises
+        ------
+        ValueError
+            Before `compile`.
+        """
+        self._need_compiled()
+        if not is_dataset(x):
+            x, y, sample_weight = _arrays(x), *[None if v is None else _arrays(v) for v in (y, sample_weight)]
+            if validation_split:
+                cut = int(_rows(x) * (1.0 - validation_split))
+                validation_data = tuple(_taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
+                x, y, sample_weight = [_taken(v, slice(0, cut)) for v in (x, y, sample_weight)]
+        history = History()
+        told = Callbacks([*(callbacks or ()), history], self, epochs=epochs, steps=steps_per_epoch, verbose=verbose)
+        self.stop_training = False
+        told.tell("on_train_begin", {})
+        if isinstance(x, Dataset) and steps_per_epoch is not None:
+            x = _Endless(x)  # an epoch goes on where the last one ended
+        logs: dict[str, Any] = {}
+        for epoch in range(initial_epoch, epochs):
+            self.reset_metrics()
+            told.tell("on_epoch_begin", epoch, {})
+            logs = {}
+            batches = _batches(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, class_weight)
+            for step, data in enumerate(batches):
+                told.tell("on_train_batch_begin", step, {})
+                logs = _numbers(self.train_step(data))
+                told.tell("on_train_batch_end", step, logs)
+            if validation_data is not None and (epoch + 1) % validation_freq == 0:
+                parts = (validation_data,) if is_dataset(validation_data) else tuple(validation_data)
+                seen = self._evaluated(parts, validation_batch_size or batch_size, validation_steps, told)
+                logs = {**logs, **{f"val_{k}": v for k, v in seen.items()}}
+            if verbose:
+                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{k}: {v:.4f}" for k, v in logs.items()))
+            told.tell("on_epoch_end", epoch, logs)
+            if self.stop_training:
+                break
+        told.tell("on_train_end", logs)
+        return history
+
+    def _need_compiled(self) -> None:
+        if self.optimizer is None:
+            raise ValueError("You must call `compile()` before using the model: it says which optimizer and loss")
+
+    def _evaluated(self, parts: tuple[Any, ...], batch_size: Any, steps: Any, told: Callbacks) -> dict[str, Any]:
+        self.reset_metrics()
+        told.tell("on_test_begin", {})
+        logs: dict[str, Any] = {}
+        x, y, weights = (*[p if is_dataset(p) else _arrays(p) for p in parts], None, None)[:3]
+        for data in _batches(x, y, weights, batch_size, False, steps, None):
+            logs = _numbers(self.test_step(data))
+        told.tell("on_test_end", logs)
+        return logs
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """The loss and the metrics on given data.
+
+        Parameters
+        ----------
+        x, y, batch_size, sample_weight
+            As for `fit`.
+        verbose : "auto", 0, 1 or 2
+            Whether a line is printed.
+        steps : int, optional
+            How many batches to look at.
+        callbacks : list of Callback, optional
+        return_dict : bool
+            Whether to return a dict.
+
+        Returns
+        -------
+        float, list of float, or dict
+        """
+        self._need_compiled()
+        parts = tuple(v for v in (x, y, sample_weight) if v is not None)
+        logs = self._evaluated(parts, batch_size, steps, Callbacks(callbacks, self, steps=steps, verbose=verbose))
+        if verbose:
+            print(" - ".join(f"{k}: {v:.4f}" for k, v in logs.items()))
+        found = list(logs.values())
+        return logs if return_dict else found[0] if len(found) == 1 else found
+
+    def predict(
+        self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:  # fmt: skip
+        """The outputs as arrays, computed outside training, batch by batch.
+
+        Parameters
+        ----------
+        x, batch_size, steps
+            As for `evaluate`.
+        verbose, callbacks
+            Keras has them; they change nothing.
+
+        Returns
+        -------
+        ndarray or structure of ndarrays
+        """
+        x = x if is_dataset(x) else _arrays(x)
+        parts = []
+        for data in _batches(x, None, None, batch_size, False, steps, None):
+            y = self(unpack_x_y_sample_weight(data)[0], training=False)  # type: ignore[operator]
+            parts.append(nest.map_structure(lambda t: t.numpy(), y) if nest.is_nested(y) else y.numpy())
+        if not parts:
+            raise ValueError("predict() got no rows")
+        return _joined(parts)
+
+    def train_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """One step on one batch."""
+        self._need_compiled()
+        self.reset_metrics()
+        return _listed(self.train_step(_packed(x, y, sample_weight, class_weight)), return_dict)
+
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
+        """The loss and the metrics of one batch."""
+        self._need_compiled()
+        self.reset_metrics()
+        return _listed(self.test_step(_packed(x, y, sample_weight, None)), return_dict)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """The outputs of one batch, as arrays."""
+        return self.predict(x, batch_size=_rows(_arrays(x)))
+
+
+def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
+    if isinstance(f, Loss):
+        return f(y, y_pred, weight)
+    return reduced(convert_to_tensor(f(y, y_pred)), weight, "sum_over_batch_size")
+
+
+class _Accuracy(MeanMetricWrapper):
+    """The accuracy that fits the first labels and predictions: of yes and no, of one-hot labels, or of numbers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(self._figure, name)
+        self._kind: Callable[..., Any] | None = None
+
+    def _figure(self, y: Any, y_pred: Any) -> Any:
+        if self._kind is None:
+            alike = tuple(y.shape) == tuple(y_pred.shape)
+            several = metrics.categorical_accuracy if alike else metrics.sparse_categorical_accuracy
+            self._kind = metrics.binary_accuracy if y_pred.shape[-1] == 1 else several
+        return self._kind(y, y_pred)
+
+
+def _metric(asked: Any) -> Metric:
+    """A metric from what `compile` was given."""
+    if isinstance(asked, Metric):
+        return asked
+    if asked in ("accuracy", "acc"):
+        return _Accuracy(asked)
+    if not isinstance(asked, str):
+        return MeanMetricWrapper(asked)
+    try:
+        found = metrics.get(asked)
+    except ValueError:
+        found = losses.get(asked)
+    if isinstance(found, Metric):
+        found.name = asked
+        return found
+    return MeanMetricWrapper(found, name=asked)
+
+
+class _Endless:
+    """The batches of a dataset, again and again, from wherever the last reader stopped."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._batches = iter(dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._batches)
+        except StopIteration:
+            self._batches = iter(self._dataset)
+            return next(self._batches)
+
+
+def _weights(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
+    if not class_weight:
+        return given
+    labels = np.asarray(y)
+    classes = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.reshape(len(labels))
+    own = np.array([class_weight.get(int(c), 1.0) for c in classes], np.float32)
+    return convert_to_tensor(own if given is None else own * np.asarray(given))
+
+
+def _packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
+    every = slice(None)
+    x, y, weight = [None if v is None else _taken(_arrays(v), every) for v in (x, y, weight)]
+    return pack_x_y_sample_weight(x, y, _weights(y, weight, class_weight))
+
+
+def _batches(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, steps: Any, class_weight: Any) -> Iterator[Any]:
+    if is_dataset(x):
+        for i, data in enumerate(x):
+            if steps is not None and i >= steps:
+                return
+            yield data
+            if steps is not None and i + 1 >= steps:
+                return
+        return
+    n, size = _rows(x), size or 32
+    order = np.random.default_rng(drawn(None)).permutation(n) if shuffle else np.arange(n)
+    starts = range(0, n, size) if steps is None else range(0, min(n, steps * size), size)
+    for start in starts:
+        rows = order[start : start + size]
+        labels, given = _taken(y, rows), _taken(weight, rows)
+        yield pack_x_y_sample_weight(_taken(x, rows), labels, _weights(labels, given, class_weight))
+
+
+def _numbers(logs: dict[str, Any]) -> dict[str, Any]:
+    return {k: float(np.mean(np.asarray(v))) for k, v in logs.items()}
+
+
+def _listed(logs: dict[str, Any], as_dict: bool) -> Any:
+    found = _numbers(logs)
+    figures = list(found.values())
+    return found if as_dict else figures[0] if len(figures) == 1 else figures
