@@ -11,7 +11,10 @@ from gtape.domains import BOOLEAN
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tensor import Tensor, as_operand
 
-__all__ = ["check_dtypes", "check_same", "failure", "operands", "promoted"]
+__all__ = [
+    "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
+    "require_floats",
+]  # fmt: skip
 
 _ON_BOOLS = frozenset({"equal", "not_equal"})
 _ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
@@ -96,6 +99,30 @@ def operands(*args: Any) -> list[Tensor]:
             for t, a in zip(numbers, args, strict=True)
         ]
     return [as_operand(a, None if isinstance(a, (bool, np.bool_)) and len(args) > 2 else like) for a in args]
+
+
+def require_floats(t: Tensor, op: str) -> Tensor:
+    """The tensor, which the op named `op` takes if it is of floats or complex numbers."""
+    if not t._aval.inexact:
+        raise errors.InvalidArgumentError(
+            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
+        )
+    return t
+
+
+def float_operand(x: Any, op: str) -> Tensor:
+    """One operand as a tensor of floats or complex numbers."""
+    return require_floats(as_operand(x), op)
+
+
+def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
+    """One operand as a tensor of matrices of floats or complex numbers."""
+    t = float_operand(x, op)
+    shape = t._aval.shape
+    if len(shape) < 2 or (square and shape[-1] != shape[-2]):
+        kind = "square matrices are needed (shape [..., n, n])" if square else "matrices are needed (shape [..., m, n])"
+        raise errors.InvalidArgumentError(f"{op}: {kind}, not the shape {t._aval.tensor_shape}")
+    return t
 
 
 def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:

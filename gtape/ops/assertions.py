@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
+from gtape.operands import float_operand
 from gtape.primitive import linear
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
@@ -64,9 +65,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     Traceback (most recent call last):
     gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
     """
-    t = convert_to_tensor(tensor)
-    if not t._aval.inexact:
-        raise InvalidArgumentError(f"check_numerics needs a floating-point tensor, not {t.dtype.name}")
+    t = float_operand(tensor, "check_numerics")
     return _check(t, message=str(message))  # type: ignore[no-any-return]
 
 

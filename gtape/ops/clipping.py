@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import IndexedSlices
+from gtape.operands import float_operand
 from gtape.ops.norms import reduce_euclidean_norm
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
@@ -88,9 +89,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     """
     if isinstance(t, IndexedSlices):
         return IndexedSlices(clip_by_norm(t.values, clip_norm, axes), t.indices, t.dense_shape)
-    x = as_operand(t)
-    if not x._aval.inexact:
-        raise InvalidArgumentError(f"clip_by_norm needs a floating-point tensor, not {x.dtype.name}: use gtape.cast")
+    x = float_operand(t, "clip_by_norm")
     limit = as_operand(clip_norm, x)
     if np.less(limit._value, 0).any():
         limit = REGISTRY["maximum"](limit, 0)

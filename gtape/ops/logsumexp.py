@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.operands import float_operand
 from gtape.ops.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
 from gtape.ops.extrema import max_kernel
 from gtape.ops.reduction import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.primitive import REGISTRY, primitive
-from gtape.tensor import Tensor, as_operand
+from gtape.tensor import Tensor
 
 __all__ = ["reduce_logsumexp"]
 
@@ -86,15 +86,6 @@ _logsumexp = primitive(
 )
 
 
-def _floating(x: Any, op: str) -> Tensor:
-    t = as_operand(x)
-    if not t._aval.inexact:
-        raise InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
-        )
-    return t
-
-
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow and without losing small terms.
 
@@ -120,7 +111,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
     4.248354255291589e-18
     """
-    t = _floating(input_tensor, "reduce_logsumexp")
+    t = float_operand(input_tensor, "reduce_logsumexp")
     axes = axes_of(axis, t.ndim)
     if len(axes) < 2:
         return _logsumexp(t, axis=axes, keepdims=bool(keepdims))  # type: ignore[no-any-return]

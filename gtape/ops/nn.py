@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.operands import operands
+from gtape.operands import float_operand, operands
 from gtape.ops.axes import axes_of
 from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
@@ -94,11 +94,7 @@ _sigmoid_cross_entropy_primitive = elementwise(
 
 def _logits(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
     """A float tensor and an axis of it, counted from the end."""
-    x = convert_to_tensor(x)
-    if not x._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {x.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
+    x = float_operand(x, op)
     return x, _axis(-1 if axis is None else axis, len(x._aval.shape), op)
 
 

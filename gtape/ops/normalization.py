@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.operands import operands
+from gtape.operands import float_operand, operands
 from gtape.ops.axes import axes_of, count_of, kept_shape
 from gtape.ops.correlation import correlate
 from gtape.ops.spatial import rank, reshaped
@@ -19,15 +19,6 @@ __all__ = [
     "batch_normalization", "local_response_normalization", "lrn", "normalize_moments", "sufficient_statistics",
     "weighted_moments",
 ]  # fmt: skip
-
-
-def _floats(x: Any, op: str) -> Tensor:
-    t = as_operand(x)
-    if not t._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
-    return t
 
 
 def batch_normalization(
@@ -62,7 +53,7 @@ def batch_normalization(
     >>> tf.nn.batch_normalization([1.0, 3.0], 2.0, 4.0, None, 10.0, 0.0).numpy()
     array([-5.,  5.], dtype=float32)
     """
-    x, mean, variance = operands(_floats(x, "batch_normalization"), mean, variance)
+    x, mean, variance = operands(float_operand(x, "batch_normalization"), mean, variance)
     factor = REGISTRY["rsqrt"](variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale
@@ -106,7 +97,7 @@ def local_response_normalization(
     array([[[[0.6, 0.8]]]], dtype=float32)
     """
     op = "local_response_normalization"
-    x = _floats(input, op)
+    x = float_operand(input, op)
     rank(x, 4, "input", op)
     radius = int(depth_radius)
     if radius < 0:
@@ -186,7 +177,7 @@ def weighted_moments(
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(2.0))
     """
-    x = _floats(x, "weighted_moments")
+    x = float_operand(x, "weighted_moments")
     w = as_operand(frequency_weights, x)
     if w._aval.dtype != x._aval.dtype:
         w = REGISTRY["cast"](w, dtype=x._aval.dtype)
@@ -237,7 +228,7 @@ def sufficient_statistics(
     >>> count.numpy(), total.numpy(), squares.numpy()
     (np.float32(2.0), np.float32(4.0), np.float32(10.0))
     """
-    x = _floats(x, "sufficient_statistics")
+    x = float_operand(x, "sufficient_statistics")
     axis = axes_of(axes, len(x._aval.shape))
     count = wrap(np.asarray(count_of(x._aval.shape, axis), dtype=x._aval.dtype))
     if shift is not None:

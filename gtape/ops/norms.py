@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.operands import float_operand
 from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -101,11 +101,7 @@ _norm = primitive(
 
 
 def _real(x: Any, op: str) -> Tensor:
-    t = as_operand(x)
-    if not t._aval.inexact:
-        raise InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
-        )
+    t = float_operand(x, op)
     return REGISTRY["abs"](t) if t._aval.complex else t
 
 

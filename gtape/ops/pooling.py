@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.operands import require_floats
 from gtape.ops.correlation import correlate
 from gtape.ops.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
 from gtape.ops.spatial import move_channels, reshaped
@@ -69,10 +70,7 @@ def _mean(
             f"use gtape.pad first. Received: {padding!r}"
         )
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, dilations, n, op)
-    if not x._aval.inexact:
-        raise errors.InvalidArgumentError(
-            f"{op} needs a floating-point tensor, not {x.dtype.name}; use gtape.cast(x, gtape.float32) first"
-        )
+    require_floats(x, op)
     if (windows.depth, windows.depth_stride) != (1, 1):
         raise errors.UnimplementedError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
     x = move_channels(x, n, back=True) if first else x

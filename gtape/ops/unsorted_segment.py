@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.errors import InvalidArgumentError
+from gtape.operands import require_floats
 from gtape.ops.segment_rows import divided, filled, products, segment_max_op, segment_min_op, sums, unsorted_rows
 from gtape.tensor import Tensor
 
@@ -102,11 +102,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     array([2., 4.], dtype=float32)
     """
     t, ids, n = unsorted_rows(data, segment_ids, num_segments, "unsorted_segment_sqrt_n")
-    if not t._aval.inexact:
-        raise InvalidArgumentError(
-            f"unsorted_segment_sqrt_n needs a floating-point tensor, not {t.dtype.name}: use gtape.cast first"
-        )
-    return divided(t, ids, n, root=True)
+    return divided(require_floats(t, "unsorted_segment_sqrt_n"), ids, n, root=True)
 
 
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
