@@ -13,7 +13,7 @@ from gtape.ops.linalg import require_invertible, triangular_solve
 from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op
-from gtape.primitive import implicit
+from gtape.primitive import REGISTRY, implicit
 from gtape.tensor import Tensor
 
 __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
@@ -63,6 +63,7 @@ _tridiagonal = implicit(
         lambda xp, t, y, d, b: -xp.tridiagonal_solve(d, _times_diagonals(xp, t, y)),
         lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t),
     ),
+    complex=True,
     public=False,
     samples=(
         (((3, 1), (1, 1)), {}),
@@ -100,7 +101,7 @@ def tridiagonal_solve(
     transpose_rhs : bool
         Whether a matrix `rhs` is given as [..., k, m].
     conjugate_rhs : bool
-        Nothing for real numbers.
+        Solve for the conjugate of `rhs`.
     name : str, optional
         Ignored; TensorFlow has it.
     partial_pivoting, perturb_singular : bool
@@ -135,6 +136,8 @@ def tridiagonal_solve(
         b = reshape_op(b, shape=(*sb, 1))
     elif transpose_rhs:
         b = swap_last(b)
+    if conjugate_rhs and b._aval.complex:
+        b = REGISTRY["conj"](b)
     sb = b._aval.shape
     if len(sb) < 2 or sb[-2] != sd[-1] or sb[:-2] != sd[:-2]:
         raise errors.InvalidArgumentError(

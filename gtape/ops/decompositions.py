@@ -13,7 +13,7 @@ from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.linalg import triangular_solve
-from gtape.ops.matmul import matmul_op, swap_last
+from gtape.ops.matmul import adjoint_of, matmul_op
 from gtape.ops.shape import reshape_op
 from gtape.ops.spectral import completed
 from gtape.primitive import implicit, primitive
@@ -159,14 +159,22 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     x = matrix_operand(input, "qr")
     m, n = x._aval.shape[-2:]
     if m >= n:
-        q, r = _qr(x)
+        q, r = _orthogonal(x)
     else:  # the first columns make q, the others are seen from it
-        q, r = _qr(x[..., :m])
-        r = concat([r, matmul_op(swap_last(q), x[..., m:])], axis=-1)
+        q, r = _orthogonal(x[..., :m])
+        r = concat([r, matmul_op(adjoint_of(q), x[..., m:])], axis=-1)
     if full_matrices and m > n:
         q = completed(q)
         r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
     return Qr(q, r)
+
+
+def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
+    if x._aval.complex:
+        from gtape.ops import complex_factors
+
+        return complex_factors.qr(x)
+    return _qr(x)  # type: ignore[no-any-return]
 
 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
@@ -206,7 +214,12 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     limit = np.asarray(getattr(rcond, "_value", rcond))
     if limit.size != 1:
         raise ValueError(f"pinv: rcond must be one number, not an array of shape {limit.shape}")
-    return _pinv(x, rcond=float(limit.reshape(())))  # type: ignore[no-any-return]
+    rcond = float(limit.reshape(()))
+    if x._aval.complex:
+        from gtape.ops.complex_factors import gathered, spread
+
+        return gathered(_pinv(spread(x), rcond=rcond))
+    return _pinv(x, rcond=rcond)  # type: ignore[no-any-return]
 
 
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
@@ -262,9 +275,9 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
     try:
         if m >= n or weight > 0:
-            q, r = _qr(a)
-            return triangular_solve(r, matmul_op(swap_last(q), b), lower=False)
-        q, r = _qr(swap_last(a))
+            q, r = _orthogonal(a)
+            return triangular_solve(r, matmul_op(adjoint_of(q), b), lower=False)
+        q, r = _orthogonal(adjoint_of(a))
         return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))  # type: ignore[no-any-return]
     except errors.InvalidArgumentError as e:
         raise errors.InvalidArgumentError(
@@ -303,10 +316,13 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     >>> unit.numpy(), norm.numpy()
     (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
     """
+    from gtape.ops.casting import cast
     from gtape.ops.norms import norm
 
     x = convert_to_tensor(tensor)
     size = norm(x, ord=ord, axis=axis, keepdims=True)
+    if x._aval.complex:  # TensorFlow's norm of complex numbers is complex, too
+        size = cast(size, x.dtype)
     return x / size, size
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops.axes import shape_of
+from gtape.ops.part_arithmetic import PARTS, conjugate, parts, product, together, total
 from gtape.ops.spectral import as_column, as_row, diagonal_matrix
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor
@@ -76,33 +77,10 @@ _eig_pivot = primitive(
 # ---------------------------------------------------------------------------------------------- rules
 
 
-_RE, _IM = (((0, 1, 1), (None, None, 1), (None, None, 1)), ((1, 2, 1), (None, None, 1), (None, None, 1)))
-
-
-def _parts(xp: Any, x: Any) -> tuple[Any, Any]:
-    shape = shape_of(x)
-    flat = (*shape[:-3], *shape[-2:])
-    return tuple([xp.reshape(xp.strided_slice(x, key=key), shape=flat) for key in (_RE, _IM)])
-
-
 def _value_parts(xp: Any, w: Any) -> tuple[Any, Any]:
     shape = shape_of(w)
     flat = (*shape[:-2], shape[-1])
-    return tuple([xp.reshape(xp.strided_slice(w, key=key[:2]), shape=flat) for key in (_RE, _IM)])
-
-
-def _together(xp: Any, real: Any, imag: Any) -> Any:
-    return xp.stack(real, imag, axis=-3)
-
-
-def _product(xp: Any, a: Any, b: Any) -> Any:
-    (ar, ai), (br, bi) = a, b
-    return xp.matmul(ar, br) - xp.matmul(ai, bi), xp.matmul(ar, bi) + xp.matmul(ai, br)
-
-
-def _conjugate(xp: Any, a: Any) -> Any:
-    """The conjugate transpose."""
-    return xp.swap_last(a[0]), -xp.swap_last(a[1])
+    return tuple([xp.reshape(xp.strided_slice(w, key=key[:2]), shape=flat) for key in PARTS])
 
 
 def _solve(xp: Any, a: Any, b: Any) -> Any:
@@ -127,32 +105,27 @@ def _over_gaps(xp: Any, x: Any, w: Any, sign: int) -> Any:
     return xp.safe_quotient(xr * real + xi * imag, size), xp.safe_quotient(xi * real - xr * imag, size)
 
 
-def _total(xp: Any, x: Any) -> Any:
-    """Sums of the columns, as a row."""
-    return xp.sum(x, axis=(-2,), keepdims=True)
-
-
 def _eig_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    v, w = _parts(xp, y[1]), _value_parts(xp, y[0])
+    v, w = parts(xp, y[1]), _value_parts(xp, y[0])
     pivot = xp.eig_pivot(y[1])
-    turned = _solve(xp, v, _product(xp, _parts(xp, t), v))
-    moved = _product(xp, v, _over_gaps(xp, turned, w, 1))
-    cr, ci = [_total(xp, pivot * p) for p in moved]
+    turned = _solve(xp, v, product(xp, parts(xp, t), v))
+    moved = product(xp, v, _over_gaps(xp, turned, w, 1))
+    cr, ci = [total(xp, pivot * p) for p in moved]
     real, imag = moved[0] - v[0] * cr + v[1] * ci, moved[1] - v[0] * ci - v[1] * cr
     values = xp.stack(*[xp.diag_part(p, k=0) for p in turned], axis=-2)
-    return values, _together(xp, real, imag)
+    return values, together(xp, (real, imag))
 
 
 def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    gw, gv = _value_parts(xp, g[0]), _parts(xp, g[1])
-    v, w = _parts(xp, y[1]), _value_parts(xp, y[0])
+    gw, gv = _value_parts(xp, g[0]), parts(xp, g[1])
+    v, w = parts(xp, y[1]), _value_parts(xp, y[0])
     pivot = xp.eig_pivot(y[1])
-    real, imag = _total(xp, v[0] * gv[0] + v[1] * gv[1]), _total(xp, v[0] * gv[1] - v[1] * gv[0])
+    real, imag = total(xp, v[0] * gv[0] + v[1] * gv[1]), total(xp, v[0] * gv[1] - v[1] * gv[0])
     moved = gv[0] - pivot * real, gv[1] - pivot * imag
-    back = _conjugate(xp, v)
-    turned = _over_gaps(xp, _product(xp, back, moved), w, -1)
+    back = conjugate(xp, v)
+    turned = _over_gaps(xp, product(xp, back, moved), w, -1)
     turned = turned[0] + diagonal_matrix(xp, gw[0]), turned[1] + diagonal_matrix(xp, gw[1])
-    return _together(xp, *_product(xp, _solve(xp, back, turned), back))
+    return together(xp, product(xp, _solve(xp, back, turned), back))
 
 
 _eig = implicit(
@@ -206,8 +179,8 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     from gtape.ops.norms import reduce_euclidean_norm
 
     x = matrix_operand(tensor, "eig", square=True)
-    parts = [real(x), imag(x)] if x._aval.complex else [x, zeros_like(x)]
-    values, vectors = _eig(stack(parts, axis=-3))
+    both = [real(x), imag(x)] if x._aval.complex else [x, zeros_like(x)]
+    values, vectors = _eig(stack(both, axis=-3))
     norm = reduce_euclidean_norm(vectors, axis=[-3, -2], keepdims=True)
     vectors = vectors / norm
     e = complex(values[..., 0, :], values[..., 1, :])

@@ -175,4 +175,8 @@ def expm(input: Any, name: str | None = None) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     t = matrix_operand(input, "expm", square=True)
+    if t._aval.complex:
+        from gtape.ops.complex_factors import gathered, spread
+
+        return gathered(_expm(spread(t)))
     return _expm(t)  # type: ignore[no-any-return]

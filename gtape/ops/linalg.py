@@ -378,7 +378,12 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     array([[2., 0.],
            [1., 1.]], dtype=float32)
     """
-    return _cholesky(matrix_operand(input, "cholesky", square=True))  # type: ignore[no-any-return]
+    x = matrix_operand(input, "cholesky", square=True)
+    if x._aval.complex:
+        from gtape.ops import complex_factors
+
+        return complex_factors.cholesky(x)
+    return _cholesky(x)  # type: ignore[no-any-return]
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
@@ -475,6 +480,10 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     (np.float32(-1.0), np.float32(0.0))
     """
     x = matrix_operand(input, "slogdet", square=True)
+    if x._aval.complex:
+        from gtape.ops import complex_factors
+
+        return LogDet(*complex_factors.slogdet(x))
     return LogDet(_det_sign(x), _log_abs_det(x))
 
 
@@ -503,10 +512,12 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
     np.float32(0.0)
     """
+    from gtape.ops.complex_parts import real
     from gtape.ops.exponential import log
     from gtape.ops.sums import sum_op
 
-    return 2.0 * sum_op(log(diag_part_op(cholesky(matrix), k=0)), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    diagonal = real(diag_part_op(cholesky(matrix), k=0))
+    return 2.0 * sum_op(log(diagonal), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:

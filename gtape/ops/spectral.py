@@ -77,7 +77,7 @@ def diagonal_matrix(xp: Any, w: Any) -> Any:
     return xp.diag_embed(w, k=0, shape=(n, n))
 
 
-def _gaps(xp: Any, w: Any) -> Any:
+def gaps(xp: Any, w: Any) -> Any:
     """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
     return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
@@ -99,7 +99,7 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     gw, gv = g
     w, v = y
-    inner = xp.safe_quotient(_swirl(xp, v, gv), _gaps(xp, w)) + 2 * diagonal_matrix(xp, gw)
+    inner = xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w)) + 2 * diagonal_matrix(xp, gw)
     # Only the lower triangle is read: an element there stands for two.
     return xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v)))
 
@@ -108,7 +108,7 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     w, v = y
     half = xp.half_tril(t)
     turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
-    return xp.diag_part(turned, k=0), xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), _gaps(xp, w)))
+    return xp.diag_part(turned, k=0), xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
 
 
 _eigh = implicit(
@@ -136,7 +136,7 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     gs, gu, gv = g
     s, u, v = y
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
-    even, odd = xp.safe_quotient(left + right, _gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
+    even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
     inner = diagonal_matrix(xp, gs) + (even + odd) / 2
     made = xp.matmul(xp.matmul(u, inner), xp.swap_last(v))
     m, n = shape_of(u)[-2], shape_of(v)[-2]
@@ -151,7 +151,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     s, u, v = y
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
-    even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, _gaps(xp, s))
+    even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
     odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, _sums(xp, s))
     du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
@@ -245,7 +245,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     >>> e.numpy()
     array([1., 2.], dtype=float32)
     """
-    return _eigh(matrix_operand(tensor, "eigh", square=True))  # type: ignore[no-any-return]
+    return _decomposed(matrix_operand(tensor, "eigh", square=True))
 
 
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
@@ -274,7 +274,15 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
     array([1., 3.], dtype=float32)
     """
-    return _eigh(matrix_operand(tensor, "eigvalsh", square=True))[0]  # type: ignore[no-any-return]
+    return _decomposed(matrix_operand(tensor, "eigvalsh", square=True))[0]
+
+
+def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
+    if x._aval.complex:
+        from gtape.ops import complex_factors
+
+        return complex_factors.eigh(x)
+    return _eigh(x)  # type: ignore[no-any-return]
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
@@ -315,7 +323,12 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
            [1., 0.]], dtype=float32)
     """
     x = matrix_operand(tensor, "svd")
-    s, u, v = _svd(x)
+    if x._aval.complex:
+        from gtape.ops import complex_factors
+
+        s, u, v = complex_factors.svd(x)
+    else:
+        s, u, v = _svd(x)
     if not compute_uv:
         return s
     return (s, completed(u), completed(v)) if full_matrices else (s, u, v)
