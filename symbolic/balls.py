@@ -22,6 +22,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "has_complex",
+    "infinities_as_limits",
     "less",
     "less_equal",
     "lift_balls",

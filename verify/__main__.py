@@ -6,7 +6,7 @@ import sys
 
 from gtape.verify.cli import main
 
-_COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "-h", "--help"}
+_COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "-h", "--help", "--version"}
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, as_completed
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from gtape.verify.partials import (
     root_allowance,
 )
 from gtape.verify.points import climb, points_for
+from gtape.verify.pools import workers
 from gtape.verify.subjects import Subject, subjects
 
 __all__ = ["LIMIT", "Row", "census", "survey"]
@@ -293,7 +294,7 @@ def census(
     elif executor is not None:
         collect(_spread(executor, tasks))
     else:
-        with ProcessPoolExecutor(processes) as pool:
+        with workers(processes) as pool:
             collect(_spread(pool, tasks))
     return [row for rows in results for row in rows]
 

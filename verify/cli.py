@@ -1,32 +1,40 @@
 """The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``.
 
-Exit status: 0 fine, 1 findings, 2 wrong usage.
+Exit status: 0 fine, 1 findings, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import platform
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from gtape.verify.output import (
+    Usage,
+    check_path,
+    progress_bar,
+    show_table,
+    ulp_text,
+    versions,
+    write_json,
+    write_text,
+)
 
 __all__ = ["main"]
 
-_FINE, _FOUND, _USAGE = 0, 1, 2
+_FINE, _FOUND, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gtape",
         description="Checks gtape's derivatives against the exact ones.",
-        epilog="Exit status: 0 fine, 1 findings, 2 wrong usage.",
+        epilog="Exit status: 0 fine, 1 findings, 2 wrong usage, 130 interrupted.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
@@ -105,6 +113,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Version(argparse.Action):
+    """Shows what is installed, looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(", ".join(f"{k} {v}" for k, v in versions().items()))
+        parser.exit()
+
+
 def _positive(text: str) -> int:
     try:
         n = int(text)
@@ -142,101 +158,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(e.code or 0)
     try:
         return int(options.run(options))
-    except _Usage as e:
+    except Usage as e:
         print(f"gtape {options.command}: {e}", file=sys.stderr)
         return _USAGE
+    except KeyboardInterrupt:
+        print(f"gtape {options.command}: interrupted; nothing was written", file=sys.stderr)
+        return _INTERRUPTED
     except BrokenPipeError:
         # whoever read the output has gone; what is still buffered goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FOUND
-
-
-class _Usage(Exception):
-    """The command cannot be run as it was given."""
-
-
-# ---------------------------------------------------------------------------------------------- output
-
-
-@contextmanager
-def _progress(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    if options.no_progress or not sys.stderr.isatty():
-        yield lambda done, total, what: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-
-
-def _write(path: str, data: Any) -> None:
-    """Write JSON whole or not at all."""
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise _Usage(f"{path}: there is no folder {folder}; make it first")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".gtape-")
-    except OSError as e:
-        raise _Usage(f"{path} cannot be written: {e.strerror}") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as f:
-            f.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _check_path(path: str | None) -> None:
-    """Find out before the work, not after it, that a report has nowhere to go."""
-    if path is None or path == "-":
-        return
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise _Usage(f"{path} cannot be written: name a file in a folder that exists and is yours to write")
-
-
-def _table(
-    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], styles: Sequence[str | None]
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for name, justify in columns:
-        table.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
-    for row, style in zip(rows, styles, strict=True):
-        table.add_row(*row, style=style)
-    # piped output gets the width it needs, not that of a terminal that is not there
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    console.print(table)
-
-
-def _ulp(x: float | None) -> str:
-    if x is None:
-        return ""
-    return f"{x:.2f}" if x < 1000 else f"{x:.1e}"
-
-
-def versions() -> dict[str, str]:
-    """What the figures were measured with."""
-    from importlib import metadata
-
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for name in ("gtape", "numpy", "scipy", "sympy", "python-flint", "hypothesis"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed" if name != "gtape" else "checkout"
-    return found
 
 
 # ---------------------------------------------------------------------------------------------- commands
@@ -245,17 +176,17 @@ def versions() -> dict[str, str]:
 def _verify(options: argparse.Namespace) -> int:
     from gtape.verify import runs
 
-    _check_path(options.json)
+    check_path(options.json)
     points = options.points or (500 if options.quick else 10_000)
     dtypes = ("float64",) if options.quick else ("float64", "float32")
     try:
         lines, jobs = runs.jobs_of(options.names, points=points, dtypes=dtypes)
     except ValueError as e:
-        raise _Usage(str(e)) from None
-    with _progress(options) as progress:
+        raise Usage(str(e)) from None
+    with progress_bar(options) as progress:
         outcome = runs.run(lines, jobs, processes=options.processes, progress=progress)
     if options.json:
-        _write(
+        write_json(
             options.json,
             {
                 "versions": versions(),
@@ -268,7 +199,15 @@ def _verify(options: argparse.Namespace) -> int:
         )
     if options.json != "-":
         rows = [
-            (x.name, x.kind, x.proof, _ulp(x.worst.get(1)), _ulp(x.worst.get(2)), str(x.at_roots or ""), x.verdict)
+            (
+                x.name,
+                x.kind,
+                x.proof,
+                ulp_text(x.worst.get(1)),
+                ulp_text(x.worst.get(2)),
+                str(x.at_roots or ""),
+                x.verdict,
+            )
             for x in outcome.lines
         ]
         columns = (
@@ -280,7 +219,7 @@ def _verify(options: argparse.Namespace) -> int:
             ("at roots", "right"),
             ("verdict", "left"),
         )
-        _table("gtape verify", columns, rows, [None if x.ok else "bold red" for x in outcome.lines])
+        show_table("gtape verify", columns, rows, [None if x.ok else "bold red" for x in outcome.lines])
         _closing(outcome, points, dtypes)
     return _FINE if outcome.ok else _FOUND
 
@@ -310,23 +249,23 @@ def _prove(options: argparse.Namespace) -> int:
     from gtape.primitive import REGISTRY
     from gtape.verify import runs
 
-    _check_path(options.json)
+    check_path(options.json)
     catalogue.load()
     for name in options.names:
         if name not in REGISTRY:
-            raise _Usage(f"there is no primitive named {name!r}; `gtape prove` without names lists all")
+            raise Usage(f"there is no primitive named {name!r}; `gtape prove` without names lists all")
         if not REGISTRY[name].differentiable:
-            raise _Usage(f"{name!r} is not differentiable, so there is no rule to prove")
+            raise Usage(f"{name!r} is not differentiable, so there is no rule to prove")
     wanted = [p for p in REGISTRY.values() if p.differentiable and (not options.names or p.name in options.names)]
     lines = [runs.Line(p.name, p.kind) for p in wanted]
     jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
-    with _progress(options) as progress:
+    with progress_bar(options) as progress:
         outcome = runs.run(lines, jobs, processes=min(options.processes, len(jobs)), progress=progress)
     if options.json:
-        _write(options.json, {"versions": versions(), "ok": outcome.ok, "proofs": [x.as_dict() for x in lines]})
+        write_json(options.json, {"versions": versions(), "ok": outcome.ok, "proofs": [x.as_dict() for x in lines]})
     if options.json != "-":
         rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
-        _table(
+        show_table(
             "gtape prove",
             (("op", "left"), ("kind", "left"), ("proof", "left"), ("seconds", "right")),
             rows,
@@ -342,21 +281,21 @@ def _prove(options: argparse.Namespace) -> int:
 def _census(options: argparse.Namespace) -> int:
     from gtape.verify.census import census
 
-    _check_path(options.json)
+    check_path(options.json)
     try:
-        with _progress(options) as progress:
+        with progress_bar(options) as progress:
             rows = census(
                 options.names or None, tuple(dict.fromkeys(options.orders)), tuple(dict.fromkeys(options.dtypes)),
                 options.points, progress,
                 processes=options.processes, seed=options.seed,
             )  # fmt: skip
     except ValueError as e:
-        raise _Usage(str(e)) from None
+        raise Usage(str(e)) from None
     ok = all(r.ok for r in rows)
     if options.json:
         from gtape.verify.runs import plain_value
 
-        _write(
+        write_json(
             options.json,
             {
                 "versions": versions(),
@@ -379,25 +318,25 @@ def _census(options: argparse.Namespace) -> int:
         )
         texts = [
             (
-                r.op, r.argument, str(r.order), r.dtype, str(r.points), _ulp(r.worst_ulp),
+                r.op, r.argument, str(r.order), r.dtype, str(r.points), ulp_text(r.worst_ulp),
                 ", ".join(f"{v:.17g}" for v in r.where) if r.worst_ulp else "", str(r.at_roots or ""),
                 str(r.at_kinks or ""), r.verdict,
             )
             for r in rows
         ]  # fmt: skip
-        _table("gtape census", columns, texts, [None if r.ok else "bold red" for r in rows])
+        show_table("gtape census", columns, texts, [None if r.ok else "bold red" for r in rows])
     return _FINE if ok else _FOUND
 
 
 def _doctor(options: argparse.Namespace) -> int:
     from gtape.verify.doctor import examine_kernels
 
-    _check_path(options.json)
-    with _progress(options) as progress:
+    check_path(options.json)
+    with progress_bar(options) as progress:
         found = examine_kernels(points=options.points, processes=options.processes, progress=progress)
     bad = [k for k in found if not k.ok]
     if options.json:
-        _write(options.json, {"versions": versions(), "ok": not bad, "kernels": [k.as_dict() for k in found]})
+        write_json(options.json, {"versions": versions(), "ok": not bad, "kernels": [k.as_dict() for k in found]})
     if options.json != "-":
         print(", ".join(f"{k} {v}" for k, v in versions().items()))
         columns = (
@@ -412,12 +351,12 @@ def _doctor(options: argparse.Namespace) -> int:
                 k.op,
                 k.dtype,
                 f"{k.declared:g}",
-                _ulp(k.measured),
+                ulp_text(k.measured),
                 ", ".join(f"{v:.17g}" for v in k.where) if k.measured else "",
             )
             for k in found
         ]
-        _table("gtape doctor", columns, rows, [None if k.ok else "bold red" for k in found])
+        show_table("gtape doctor", columns, rows, [None if k.ok else "bold red" for k in found])
         print(
             f"{len(bad)} of {len(found)} kernels are less accurate here than declared"
             if bad
@@ -429,16 +368,15 @@ def _doctor(options: argparse.Namespace) -> int:
 def _conventions(options: argparse.Namespace) -> int:
     from gtape.verify import reference
 
-    _check_path(options.json)
-    _check_path(options.page)
+    check_path(options.json)
+    check_path(options.page)
     if options.json:
         rows = [{"kind": "kink", **c._asdict(), "inside": c.inside} for c in reference.conventions()]
         rows += [{"kind": "end", **e._asdict()} for e in reference.ends()]
-        _write(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
+        write_json(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
     text = reference.page()
     if options.page:
-        with open(options.page, "w", encoding="utf-8") as f:
-            f.write(text)
+        write_text(options.page, text)
         print(f"{options.page}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
     elif options.json != "-":
         sys.stdout.write(text)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gtape.verify.partials import distance, exact_partials, kink_allowance, root_allowance
 from gtape.verify.points import points_for
+from gtape.verify.pools import workers
 from gtape.verify.subjects import Subject, subjects
 
 __all__ = ["Kernel", "examine_kernels"]
@@ -104,6 +104,6 @@ def examine_kernels(
     if processes <= 1:
         collect(_task(*t) for t in tasks)
     else:
-        with ProcessPoolExecutor(processes) as pool:
+        with workers(processes) as pool:
             collect(pool.map(_task, *zip(*tasks, strict=True), chunksize=8))
     return found

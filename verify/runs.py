@@ -8,11 +8,12 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from typing import Any
 
 import numpy as np
 
+from gtape.verify.pools import workers
 from gtape.verify.verdict import GRAVITY, Report
 
 __all__ = ["Line", "Outcome", "jobs_of", "run"]
@@ -279,7 +280,7 @@ def run(
     if processes <= 1:
         collect((job, work(job)) for job in jobs)
     else:
-        with ProcessPoolExecutor(processes) as pool:
+        with workers(processes) as pool:
             futures = {pool.submit(work, job): job for job in jobs}
             collect((futures[f], f.result()) for f in as_completed(futures))
     return Outcome(lines, time.perf_counter() - began)

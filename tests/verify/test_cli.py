@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gtape.primitive import REGISTRY
-from gtape.verify import cli, runs
+from gtape.verify import cli, output, runs
 from gtape.verify.runs import Line
 
 
@@ -126,7 +126,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "report.json"
     target.write_text("old")
     with pytest.raises(TypeError):
-        cli._write(str(target), {"no JSON": object()})
+        output.write_json(str(target), {"no JSON": object()})
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
