@@ -143,7 +143,7 @@ def find(name: str, namespace: str | None = None) -> Any:
     return None if found is None else found.function
 
 
-def resolve(name: str, namespace: str | None = None, known: Callable[[], Iterable[str]] | None = None) -> Any:
+def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iterable[str]] | None = None) -> Any:
     """The function behind a public name.
 
     Parameters

@@ -194,7 +194,7 @@ class ConcreteFunction:
     @property
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional arguments, and those by keyword only."""
-        made = inspect.BoundArguments(self._bound.signature, self._specs)  # type: ignore[arg-type]
+        made = inspect.BoundArguments(self._bound.signature, self._specs)
         return made.args, made.kwargs
 
     @property
@@ -241,7 +241,7 @@ class ConcreteFunction:
         return t
 
     def _run(self, values: dict[str, Any]) -> Any:
-        made = inspect.BoundArguments(self._bound.signature, values)  # type: ignore[arg-type]
+        made = inspect.BoundArguments(self._bound.signature, values)
         return self._owner(*made.args, **made.kwargs)
 
     # -------------------------------------------------------------------------------------- what it reads and gives

@@ -97,8 +97,8 @@ class Dataset:
         """
         whole = _element(tensors)
         flat = nest.flatten(whole) if isinstance(whole, (tuple, dict)) else [whole]
-        rows = {t._aval.shape[0] if t._aval.shape else None for t in flat}
-        if None in rows or len(rows) != 1:
+        rows = {t._aval.shape[0] if t._aval.shape else -1 for t in flat}
+        if -1 in rows or len(rows) != 1:
             raise ValueError(
                 f"from_tensor_slices needs tensors with the same number of rows, got shapes {[t.shape for t in flat]}"
             )

@@ -52,10 +52,10 @@ class _CheckedRun:
                 _check_gradient(made[0])
         else:
             name = _names.get(f) if f.__hash__ is not None else None
-            if name is None or name not in _HARMLESS:
+            if name not in _HARMLESS:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):
-                        raise _found(name or getattr(f, "__name__", "an op"), i, part, args)
+                        raise _found(name or str(getattr(f, "__name__", "an op")), i, part, args)
         return made
 
 
@@ -82,7 +82,7 @@ def _found(name: str, i: int, made: Any, args: tuple[Any, ...]) -> InvalidArgume
 
 def _check_gradient(cotangents: Any) -> None:
     for c in cotangents:
-        values = getattr(c, "values", c)  # of an IndexedSlices, its rows
+        values: Any = getattr(c, "values", c)  # of an IndexedSlices, its rows
         values = values if isinstance(values, (float, np.ndarray, np.generic)) else getattr(values, "_value", None)
         if _bad(values):
             file, line, function = user_line()
@@ -126,7 +126,8 @@ def _look_at_scalars(prim: Primitive) -> None:
     """
     function: Any = prim.function
     space = getattr(function, "__globals__", {})
-    if prim.scalar is None or space.get("scalar_kernel") is not prim.scalar:
+    scalar: Any = prim.scalar
+    if scalar is None or space.get("scalar_kernel") is not scalar:
         return
     if prim.infix:  # written out in the source: that of the function which calls the kernel takes its place
         infix, prim.infix = prim.infix, None
@@ -134,7 +135,7 @@ def _look_at_scalars(prim: Primitive) -> None:
             function.__code__ = make_function(prim).__code__
         finally:
             prim.infix = infix
-    space["scalar_kernel"] = _watched(prim.scalar)
+    space["scalar_kernel"] = _watched(scalar)
 
 
 def _exchange(old: Any, new: Any) -> None:

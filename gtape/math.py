@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
         from gtape import special
 
         return special
-    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math", __dir__)
+    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math", known=__dir__)
     globals()[name] = value
     return value
 

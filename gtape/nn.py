@@ -15,7 +15,7 @@ _SHARED = frozenset({"tanh"})
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
-    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "nn", __dir__)
+    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "nn", known=__dir__)
     globals()[name] = value
     return value
 

@@ -121,7 +121,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_its_neighbour(path: st
 
 @pytest.mark.parametrize("path", ["gtape", "gtape.math", "gtape.keras"])
 def test_a_name_that_is_like_nothing_has_no_neighbour(path: str) -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'qqqqqqqq'$"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'qqqqqqqq'$"):
         NAMESPACES[path].qqqqqqqq  # noqa: B018
     assert not hasattr(NAMESPACES[path], "_private")
 

@@ -57,9 +57,9 @@ class Trainer:
     `compute_loss`; everything else stays.
     """
 
-    name: str
-    losses: list[Any]
-    trainable_variables: list[Variable]
+    name: Any
+    losses: Any
+    trainable_variables: Any
     optimizer: Any = None
     stop_training = False
     _loss: Any = None
@@ -395,11 +395,12 @@ class _Accuracy(MeanMetricWrapper):
         self._kind: Callable[..., Any] | None = None
 
     def _figure(self, y: Any, y_pred: Any) -> Any:
-        if self._kind is None:
+        kind = self._kind
+        if kind is None:
             alike = tuple(y.shape) == tuple(y_pred.shape)
             several = metrics.categorical_accuracy if alike else metrics.sparse_categorical_accuracy
-            self._kind = metrics.binary_accuracy if y_pred.shape[-1] == 1 else several
-        return self._kind(y, y_pred)
+            kind = self._kind = metrics.binary_accuracy if y_pred.shape[-1] == 1 else several
+        return kind(y, y_pred)
 
 
 def _metric(asked: Any) -> Metric:
@@ -410,6 +411,7 @@ def _metric(asked: Any) -> Metric:
         return _Accuracy(asked)
     if not isinstance(asked, str):
         return MeanMetricWrapper(asked)
+    found: Any
     try:
         found = metrics.get(asked)
     except ValueError:

@@ -163,4 +163,5 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
         return data, None, None
     if not 1 <= len(data) <= 3:
         raise ValueError(f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {data}")
-    return (*data, None, None)[:3]  # type: ignore[return-value]
+    x, y, sample_weight = (*data, None, None)[:3]
+    return x, y, sample_weight
