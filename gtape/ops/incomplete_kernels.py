@@ -2,7 +2,8 @@
 
 The densities are exp of a sum whose terms cancel, which is formed as a pair. The derivative of P(a, x) in a is a sum of
 terms of one sign on either side of the place where that of the density changes sign: the power series (DLMF 8.7.1)
-below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution.
+below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution. For
+large parameters such an integral is good on both sides, and for the beta function's, too.
 """
 
 from __future__ import annotations
@@ -315,15 +316,100 @@ def igammac(a: Any, x: Any) -> Any:
 # beta -----------------------------------------------------------------------------------------------------------------
 
 
+def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
+    """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""
+    right = sum_pair(log_exact(rest[0]), (rest[1] / rest[0], 0.0 * x))
+    exponent = sum_pair(
+        multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
+    )
+    both = two_sum(a, b)
+    beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
+    return difference(exponent, beta)
+
+
+def _log_gamma(x: Pair) -> Pair:
+    """log(gamma(x)) of pairs of any size."""
+    tiny = x[0] < 1e-25
+    plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
+    log = log_exact(x[0])
+    return np.where(tiny, -log[0], plain[0]), np.where(tiny, -log[1], plain[1])
+
+
+_ODD = [1.0 / (2 * k + 3) for k in range(11)]
+
+
+def _log1p_bend(w: Any) -> Any:
+    """log(1 + w) - w for w > -1: with r = w/(2 + w), log(1 + w) = 2 artanh(r) and 2 r - w = -r w."""
+    r = w / (2.0 + w)
+    z = r * r
+    series: Any = 0.0
+    for c in _ODD[::-1]:
+        series = series * z + c
+    return np.where(np.abs(w) < 0.4, 2.0 * r * z * series - r * w, np.log1p(w) - w)
+
+
+def _expm1_bend(v: Any) -> Any:
+    """expm1(v) - v."""
+    t = np.where(np.abs(v) < 1.0, v, 0.0)
+    series: Any = 0.0
+    for c in _bend()[::-1]:
+        series = series * t + c
+    return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
+
+
+def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
+    """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
+
+    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out, since
+    what is left nearly cancels. For x beside 1 the logarithm is log(1 + y expm1(s)) - s.
+    """
+    both = a + b
+    near = x <= 0.5
+    small = np.where(near, x, y)
+
+    def fall(s: Any) -> Any:
+        v = np.where(near, -s, np.minimum(s, 700.0))
+        w = small * np.expm1(v)
+        bend = _log1p_bend(w) + small * _expm1_bend(v)
+        # far from 0 the terms do not cancel, and might overflow
+        straight = np.where(near | (s < 700.0), np.log1p(w) + np.where(near, x, -y) * s, np.log(y) + x * s)
+        return slope * s + both * np.where(s < 1.0, bend, straight)
+
+    s = (46.0 - both * np.log(y)) / a
+    for _ in range(60):  # Newton's method from the right
+        steep = a - both * (x * np.exp(-s)) / (y + x * np.exp(-s))
+        s = s - (fall(s) - 46.0) / steep
+    scale = s / 46.0
+    total = np.zeros_like(x)
+    for node, weight in _nodes():
+        total = total + weight * np.exp(-fall(node * scale))
+    return total * scale
+
+
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """I_x(a, b), the regularised incomplete beta function."""
     from scipy.special import betainc as scipy_betainc
 
-    dtype = np.result_type(a, b, x)
+    (a, b, x), shape, dtype = _flat(a, b, x)
     with np.errstate(all="ignore"):
-        wide = [np.asarray(v, np.float64) for v in (a, b, x)]
-        inside = (wide[0] > 0) & (wide[1] > 0) & (wide[2] >= 0) & (wide[2] <= 1)
-        return np.where(inside, scipy_betainc(*wide), np.nan).astype(dtype)[()]
+        inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
+        # two tiny parameters share what there is
+        out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
+        # SciPy's loses digits for large parameters: there the smaller tail comes from its integral
+        least = np.minimum(a, b)
+        poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
+        poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
+        if np.any(poor):
+            p, q, t = a[poor], b[poor], x[poor]
+            rest = two_sum(1.0, -t)
+            slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
+            low = slope >= 0
+            mantissa, k = _exp(_beta_exponent(p, q, t, rest))
+            args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
+            tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
+            out[poor] = np.where(low, tail, 1.0 - tail)
+    return out.astype(dtype).reshape(shape)[()]
 
 
 def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
@@ -333,13 +419,7 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
         rest = two_sum(1.0, -t)
-        left = log_exact(t)
-        right = log_exact(rest[0])
-        right = sum_pair(right, (rest[1] / rest[0], 0.0 * t))
-        exponent = sum_pair(multiply_pairs(two_sum(p, -1.0 - n), left), multiply_pairs(two_sum(q, -1.0), right))
-        both = two_sum(p, q)
-        beta = difference(sum_pair(lgamma_pair((p, 0.0 * p)), lgamma_pair((q, 0.0 * q))), lgamma_pair(both))
-        mantissa, k = _exp(difference(exponent, beta))
+        mantissa, k = _exp(_beta_exponent(p, q, t, rest, n + 1, 1))
         # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
         ratio = over((t, 0.0 * t), rest)
         total: Pair = (0.0 * t, 0.0 * t)
