@@ -17,8 +17,7 @@ _SPECIAL = (0.0, 1.0, 2.0, -1.0, -2.0, -10.0, 16.0, *_ROOTS)
 # poles at 0, -1, -2, ...
 NO_POLES = Domain(Interval(holes=(0.0, -1.0, -2.0)), where=lambda x: x > 0 or x != float(round(x)))
 WHOLE = Interval(0.0, 100.0, whole=True)
-# Between the poles high derivatives of even order have roots, beside which the reflection formula loses its digits.
-NO_POLES_SECOND = Domain(WHOLE, NO_POLES.intervals[0], where=lambda a, x: x > 0 or (a <= 1 and x != float(round(x))))
+NO_POLES_SECOND = Domain(WHOLE, NO_POLES.intervals[0], where=lambda a, x: x > 0 or x != float(round(x)))
 ABOVE_ONE = Interval(1.0, open_lo=True)
 
 lgamma = elementwise(
