@@ -77,8 +77,8 @@ def _where(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return where
 
 
-class NumPyWorld:
-    """Rules on raw NumPy values and Python floats: the first-order backward pass."""
+class _World:
+    """A namespace of constants and primitives; each is looked up once."""
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:
@@ -90,6 +90,14 @@ class NumPyWorld:
             value = self._function(prim)
         setattr(self, name, value)
         return value
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        """What a primitive does in this world."""
+        raise NotImplementedError
+
+
+class NumPyWorld(_World):
+    """Rules on raw NumPy values and Python floats: the first-order backward pass."""
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
         if prim.name == "where":
@@ -121,19 +129,11 @@ class ComplexWorld(NumPyWorld):
         return f
 
 
-class TapeWorld:
+class TapeWorld(_World):
     """Rules on tensors: a backward pass that an outer tape records."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name in CONSTANTS:
-            value: Any = CONSTANTS[name]
-        else:
-            prim = REGISTRY.get(name)
-            if prim is None:
-                raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
-            value = _mask_where(prim.function) if name == "where" else prim.function
-        setattr(self, name, value)
-        return value
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        return _mask_where(prim.function) if prim.name == "where" else prim.function
 
 
 def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:

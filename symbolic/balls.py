@@ -108,69 +108,46 @@ def _tie(a: Any, b: Any) -> bool:
     return True
 
 
+def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
+    """The answer for equal numbers, where the balls leave nothing else; `Undecided` where they may differ."""
+    if (a is b and not _is_nan(a)) or _tie(a, b):
+        return answer
+    raise Undecided(relation, a, b)
+
+
 def less(a: Any, b: Any) -> bool:
     """Whether a < b for all numbers in the balls; `Undecided` where it holds for some only."""
     if a < b:
         return True
-    if a >= b:
-        return False
-    if a is b and not _is_nan(a):
-        return False
-    if _tie(a, b):
-        return False
-    raise Undecided("<", a, b)
+    return not a >= b and _at_a_tie(False, "<", a, b)
 
 
 def less_equal(a: Any, b: Any) -> bool:
     """Whether a <= b, or `Undecided`."""
     if a <= b:
         return True
-    if a > b:
-        return False
-    if a is b and not _is_nan(a):
-        return True
-    if _tie(a, b):
-        return True
-    raise Undecided("<=", a, b)
+    return not a > b and _at_a_tie(True, "<=", a, b)
 
 
 def greater(a: Any, b: Any) -> bool:
     """Whether a > b, or `Undecided`."""
     if a > b:
         return True
-    if a <= b:
-        return False
-    if a is b and not _is_nan(a):
-        return False
-    if _tie(a, b):
-        return False
-    raise Undecided(">", a, b)
+    return not a <= b and _at_a_tie(False, ">", a, b)
 
 
 def greater_equal(a: Any, b: Any) -> bool:
     """Whether a >= b, or `Undecided`."""
     if a >= b:
         return True
-    if a < b:
-        return False
-    if a is b and not _is_nan(a):
-        return True
-    if _tie(a, b):
-        return True
-    raise Undecided(">=", a, b)
+    return not a < b and _at_a_tie(True, ">=", a, b)
 
 
 def equal(a: Any, b: Any) -> bool:
     """Whether a == b: True for equal exact numbers, False for disjoint balls, else `Undecided`."""
     if a == b:
         return True
-    if a != b:
-        return False
-    if a is b and not _is_nan(a):
-        return True
-    if _tie(a, b):
-        return True
-    raise Undecided("==", a, b)
+    return False if a != b else _at_a_tie(True, "==", a, b)
 
 
 def not_equal(a: Any, b: Any) -> bool:

@@ -208,7 +208,7 @@ def with_direction(xp: Any, g: Any, gs: Any) -> Any:
     return xp.concat(gs, as_direction(xp, g), axis=len(gs.shape) - 3)
 
 
-def replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
+def _replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
     """Stacks of directions, each with another one replaced by `g`: shape [k, ..., k, n, n] as a list."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
@@ -217,20 +217,30 @@ def replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
     return [xp.concat(*[new if j == i else parts[j] for j in range(k)], axis=axis) for i in range(k)]
 
 
-def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
-    forms = [as_direction(xp, xp.det_form(a, swapped)) for swapped in replaced_directions(xp, g, gs)]
+def pulled_directions(xp: Any, form: Any, g: Any, gs: Any) -> Any:
+    """The cotangent of the directions `gs` of a symmetric form, which `form` computes for a stack of directions."""
+    forms = [as_direction(xp, form(swapped)) for swapped in _replaced_directions(xp, g, gs)]
     return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
 
 
-def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
+def pushed_directions(xp: Any, form: Any, t: Any, gs: Any) -> Any:
+    """What a tangent `t` of the directions `gs` adds to such a form: one direction after the other is replaced."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
     total = None
     for i in range(k):
         parts = [xp.take_direction(t if j == i else gs, index=j) for j in range(k)]
-        term = xp.det_form(a, parts[0] if k == 1 else xp.concat(*parts, axis=axis))
+        term = form(parts[0] if k == 1 else xp.concat(*parts, axis=axis))
         total = term if total is None else total + term
     return total
+
+
+def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
+    return pulled_directions(xp, lambda s: xp.det_form(a, s), g, gs)
+
+
+def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
+    return pushed_directions(xp, lambda s: xp.det_form(a, s), t, gs)
 
 
 def _column(xp: Any, g: Any) -> Any:

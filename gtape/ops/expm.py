@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.operands import matrix_operand
-from gtape.ops.determinant import as_direction, replaced_directions, with_direction
+from gtape.ops.determinant import as_direction, pulled_directions, pushed_directions, with_direction
 from gtape.ops.lapack import check_square
 from gtape.primitive import primitive
 from gtape.tensor import Tensor
@@ -109,19 +109,11 @@ def _form_kernel(x: Array, gs: Array) -> Array:
 
 def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
     turned = xp.swap_last(a)
-    forms = [as_direction(xp, xp.expm_form(turned, s)) for s in replaced_directions(xp, g, xp.swap_last(gs))]
-    return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
+    return pulled_directions(xp, lambda s: xp.expm_form(turned, s), g, xp.swap_last(gs))
 
 
 def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
-    axis = len(gs.shape) - 3
-    k = gs.shape[axis]
-    total = None
-    for i in range(k):
-        parts = [xp.take_direction(t if j == i else gs, index=j) for j in range(k)]
-        term = xp.expm_form(a, parts[0] if k == 1 else xp.concat(*parts, axis=axis))
-        total = term if total is None else total + term
-    return total
+    return pushed_directions(xp, lambda s: xp.expm_form(a, s), t, gs)
 
 
 _expm = primitive(
