@@ -6,7 +6,7 @@ pairs, exactly enough for any order that is asked for; the first orders, which a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -127,6 +127,12 @@ def _silu(a: Any, n: int) -> Any:
     return rounded(multiply_pairs(mantissa, top), k)
 
 
+def _around_root(x: Any, value: Any, low: float, high: float, exactly_at: Callable[[Any], Any]) -> Any:
+    """The value of a slope, in pairs at -x between two numbers < 0: its terms begin to cancel far from its root."""
+    near = (x > low) & (x < high)
+    return np.where(near, exactly_at(np.where(near, -x, 1.0)), value) if np.any(near) else value
+
+
 _silu_odd = odd_kernel(lambda a, n: -_silu(a, n))
 
 
@@ -134,14 +140,14 @@ _silu_odd = odd_kernel(lambda a, n: -_silu(a, n))
 def silu_derivative(x: Any, n: int) -> Any:
     """n-th derivative of silu, n >= 1: even or odd from the second on, since silu(x) = x + silu(-x)."""
     if n == 1:
-        return silu_slope(x)
+        return _around_root(x, silu_slope(x), -1.6, -0.6, lambda a: _silu(a, 1))
     x = np.clip(x, -1e4, 1e4)
     return _silu_odd(x, n) if n % 2 else _silu(np.abs(x), n)
 
 
 @lru_cache(maxsize=64)
 def _mish_polynomials(n: int) -> tuple[Any, Any]:
-    """B and A, polynomials in e with coefficients linear in a, for the n-th derivative of mish, n >= 2.
+    """B and A, polynomials in e with coefficients linear in a, for the n-th derivative of mish; A for n >= 2 only.
 
     That is e B/(2+2e+e²)^(n+1) at -a, and e² A/(1+2e+2e²)^(n+1) at a.
     """
@@ -158,20 +164,29 @@ def _horner_in_a(coefficients: Sequence[tuple[int, int]], a: Any, e: Pair) -> Pa
     return horner_pair([sum_pair(multiply_pairs(exact(d), (a, 0.0)), exact(c)) for c, d in coefficients], e)
 
 
+def _mish_below(mantissa: Pair, e: Pair, a: Any, n: int) -> Pair:
+    """The n-th derivative at -a, over 2**k; exp(-a) is the mantissa times 2**k."""
+    d = sum_pair(sum_pair((2.0, 0.0), (2.0 * e[0], 2.0 * e[1])), multiply_pairs(e, e))
+    return multiply_pairs(mantissa, over(_horner_in_a(_mish_polynomials(n)[0], a, e), power_pair(d, n + 1)))
+
+
+def _mish_left(a: Any, n: int) -> Any:
+    mantissa, k, e, _ = _decay((a, 0.0 * a))
+    return rounded(_mish_below(mantissa, e, a, n), k)
+
+
 @in_float64
 def mish_derivative(x: Any, n: int) -> Any:
     """n-th derivative of mish, n >= 1."""
     if n == 1:
-        return mish_slope(x)
+        return _around_root(x, mish_slope(x), -1.6, -0.9, lambda a: _mish_left(a, 1))
     a = np.minimum(np.abs(x), 1e4)
     mantissa, k, e, _ = _decay((a, 0.0 * a))
+    left = _mish_below(mantissa, e, a, n)
     square, twice = multiply_pairs(e, e), (2.0 * e[0], 2.0 * e[1])
-    below, above = _mish_polynomials(n)
-    d = sum_pair(sum_pair((2.0, 0.0), twice), square)
-    left = over(_horner_in_a(below, a, e), power_pair(d, n + 1))
     d = sum_pair(sum_pair(ONE, twice), (2.0 * square[0], 2.0 * square[1]))
-    right = over(_horner_in_a(above, a, e), power_pair(d, n + 1))
-    left, right = multiply_pairs(mantissa, left), multiply_pairs(multiply_pairs(mantissa, mantissa), right)
+    right = over(_horner_in_a(_mish_polynomials(n)[1], a, e), power_pair(d, n + 1))
+    right = multiply_pairs(multiply_pairs(mantissa, mantissa), right)
     return np.where(x < 0.0, rounded(left, k), rounded(right, 2 * k))
 
 
