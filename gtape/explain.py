@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.record import PULL, SEQ, TAPES, TRACE, Record, Session, parents_of
+from gtape.record import INS, PULL, SEQ, TAPES, TRACE, Record, Session, parents_of
 from gtape.variable import Variable
 
 __all__ = ["explain"]
@@ -134,7 +134,8 @@ def _not_finite(r: Record) -> bool:
     if trace is not None:
         values.append(trace.output)
     else:
-        values = [t._value for t in (r[4] if isinstance(r[4], tuple) else (r[4],)) if t is not None]
+        kept = r[INS] if isinstance(r[INS], tuple) else (r[INS],)
+        values = [getattr(v, "_value", v) for v in kept if v is not None]
     return any(
         not np.isfinite(np.asarray(v)).all()
         for v in values
