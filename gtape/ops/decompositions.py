@@ -316,7 +316,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     >>> unit.numpy(), norm.numpy()
     (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
     """
-    from gtape.ops.casting import cast
+    from gtape.ops.creation import cast
     from gtape.ops.norms import norm
 
     x = convert_to_tensor(tensor)

@@ -181,7 +181,7 @@ def _from_hermitian(W: Any, y: Any, a: Any) -> Any:
 
 def _unitary(entries: Any) -> Any:
     """(1 + S)(1 - S)^-1 with S = -S*, rational in the entries on and below the diagonal."""
-    from gtape.symbolic.mirrors.linalg import _inverse
+    from gtape.symbolic.mirrors.linalg import inverse_matrix
 
     n = entries.shape[1]
     s = np.full((2 * n, 2 * n), 0, dtype=object)
@@ -192,7 +192,7 @@ def _unitary(entries: Any) -> Any:
             s[2 * j : 2 * j + 2, 2 * i : 2 * i + 2] = [[-a, -b], [b, -a]]
     unit = np.full(s.shape, sp.Integer(0), dtype=object)
     unit[np.arange(2 * n), np.arange(2 * n)] = sp.Integer(1)
-    whole = np.dot(unit + s, _inverse(None, unit - s))
+    whole = np.dot(unit + s, inverse_matrix(None, unit - s))
     return np.stack([whole[0::2, 0::2], whole[1::2, 0::2]])
 
 
