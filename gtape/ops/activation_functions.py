@@ -1,16 +1,18 @@
-"""Activations that take more than a tensor: crelu, gelu, and silu with its factor."""
+"""Activations that take more than a tensor: crelu, gelu, leaky_relu, and silu with its factor."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gtape.operands import operands
 from gtape.ops.join import concat
 from gtape.ops.selection import relu
 from gtape.primitive import REGISTRY
-from gtape.tensor import Tensor, as_operand
+from gtape.tensor import Tensor, as_operand, is_tensor
 
-__all__ = ["crelu", "gelu", "silu"]
+__all__ = ["crelu", "gelu", "leaky_relu", "silu"]
 
 
 def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
@@ -70,6 +72,41 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     array([ 8.41344746e-01, -7.61985302e-23])
     """
     return REGISTRY["gelu_tanh" if approximate else "gelu"].function(features)  # type: ignore[no-any-return]
+
+
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """x where x > 0, otherwise alpha * x; the slope at 0 is alpha.
+
+    Parameters
+    ----------
+    features : tensor of floats or integers
+        Integers become float32, as in TensorFlow.
+    alpha : float
+        The slope of the negative side.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `features`
+
+    Raises
+    ------
+    TypeError
+        When `alpha` is a tensor.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.leaky_relu([-2.0, 0.0, 3.0], alpha=0.5).numpy()
+    array([-1.,  0.,  3.], dtype=float32)
+    """
+    x = as_operand(features)
+    if x._aval.dtype.kind in "iu":
+        x = REGISTRY["cast"](x, dtype=np.dtype(np.float32))
+    if is_tensor(alpha):
+        raise TypeError("alpha must be a Python number; for a slope that is a tensor use where(x > 0, x, alpha * x)")
+    return REGISTRY["leaky_relu"].function(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
 
 def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:

@@ -45,7 +45,8 @@ def _with_channels(xp: Any, f: Any, x: Any, ndim: int, groups: int, rows: bool, 
     if not lead:
         return f(x)
     y = f(_inwards(xp, x, len(lead), groups, rows))
-    return _outwards(xp, y, lead, groups, out_rows)
+    each = shape_of(x)[-2] if rows else shape_of(x)[-1] // groups
+    return _outwards(xp, y, lead, each, groups, out_rows)
 
 
 def _inwards(xp: Any, x: Any, k: int, groups: int, rows: bool) -> Any:
@@ -59,14 +60,14 @@ def _inwards(xp: Any, x: Any, k: int, groups: int, rows: bool) -> Any:
     return xp.reshape(moved, shape=(*shape[k : n - 1], size * shape[-1]))
 
 
-def _outwards(xp: Any, y: Any, lead: tuple[int, ...], groups: int, rows: bool) -> Any:
+def _outwards(xp: Any, y: Any, lead: tuple[int, ...], each: int, groups: int, rows: bool) -> Any:
+    """What `_inwards` put into an axis, out of it again: there are `each` channels a group."""
     shape = shape_of(y)
-    n, k, size = len(shape), len(lead), math.prod(lead)
+    n, k = len(shape), len(lead)
     if rows:
-        parts = xp.reshape(y, shape=(*shape[:-2], *lead, shape[-2] // size, shape[-1]))
+        parts = xp.reshape(y, shape=(*shape[:-2], *lead, each, shape[-1]))
         at = n - 2
         return xp.transpose(parts, perm=(*range(at, at + k), *range(at), at + k, at + k + 1))
-    each = shape[-1] // (groups * size)
     parts = xp.reshape(y, shape=(*shape[:-1], groups, *lead, each))
     moved = xp.transpose(parts, perm=(*range(n, n + k), *range(n), n + k))
     return xp.reshape(moved, shape=(*lead, *shape[:-1], groups * each))

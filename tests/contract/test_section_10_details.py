@@ -131,3 +131,19 @@ def test_a_lookup_beside_a_dense_use_is_differentiated_twice() -> None:
         weighted = first * tf.constant([1.0, 10.0, 100.0], tf.float64)
     assert first.numpy().tolist() == [7.0, 1.0, 1.0]
     assert outer.gradient(weighted, x).numpy().tolist() == [112.0, 1.0, 1.0]
+
+
+def test_leaky_relu_wants_a_number_and_takes_integers() -> None:
+    assert tf.nn.leaky_relu([-1, 2]).dtype == "float32"
+    with pytest.raises(TypeError, match="Python number"):
+        tf.nn.leaky_relu([1.0], alpha=tf.constant(0.3))
+
+
+@pytest.mark.parametrize(("images", "padding"), [((1, 2, 2, 1), "VALID"), ((0, 3, 3, 1), "SAME")])
+def test_convolutions_without_a_result_have_empty_jacobians(images: tuple[int, ...], padding: str) -> None:
+    x, w = tf.ones(images), tf.ones([3, 3, 1, 1])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, w])
+        y = tf.nn.conv2d(x, w, 1, padding)
+    for found, source in zip(tape.jacobian(y, [x, w]), [x, w], strict=True):
+        assert found.shape == (*y.shape, *source.shape)
