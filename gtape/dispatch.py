@@ -140,7 +140,7 @@ def record_op(
                 return _record_anyhow(stack, prim, tensors, params, out)
         i += 1
     if not active or not out._aval.inexact:
-        return out
+        return out if active or prim.differentiable else _record_anyhow(stack, prim, tensors, params, out)
     plan = plan_for(prim, tuple(active), i)
     pull = plan.make(prim, plan.active, params, tuple([t._aval for t in tensors]), out._aval)
     keep = plan.keep
@@ -149,6 +149,8 @@ def record_op(
         next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
         out._value if plan.reads_y else None, recording, None,
     ]  # fmt: skip
+    if stack.note is not None:
+        stack.note(out)
     return out
 
 
@@ -160,7 +162,7 @@ def _record_anyhow(
     active = []
     tapes = record.NO_TAPES
     parents = []
-    stand_by = False
+    stand_by = idle = False
     smooth = any(o._aval.inexact for o in out) if several else out._aval.inexact
     for i, t in enumerate(tensors):
         r = t._record
@@ -169,11 +171,14 @@ def _record_anyhow(
         mine = stack.meet(r[record.TAPES])
         if not mine.sessions:
             continue
-        if smooth and t._aval.inexact and prim.connected(i):
+        varies = smooth and t._aval.inexact and not (stack.trace and record.for_a_check_alone(r))
+        if varies and prim.connected(i):
             active.append(i)
             parents.append(r)
+        elif varies and not prim.differentiable and prim.name != "stop_gradient":
+            stand_by = True  # no way to the inputs, but the result may be a source
         elif stack.trace:
-            stand_by = True
+            idle = True
         else:
             continue
         if tapes is record.NO_TAPES or tapes is mine:
@@ -181,7 +186,7 @@ def _record_anyhow(
         elif mine.sessions - tapes.sessions:
             found = tapes.sessions | mine.sessions
             tapes = stack.recording if len(found) == len(stack.sessions) else record.TapeSet(found)
-    if not active and not stand_by:
+    if not (active or stand_by or idle):
         return out
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
@@ -199,6 +204,7 @@ def _record_anyhow(
         from gtape.tracing import Trace
 
         trace = Trace(tuple(tensors), tuple([o._value for o in out]) if several else out._value, stack)
+        trace.idle = not (active or stand_by)
         # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
         ins, raw = tuple(tensors), trace.output
     made = [

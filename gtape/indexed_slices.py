@@ -80,7 +80,6 @@ class IndexedSlices:
 
     _is_gtape_tensor = True
     _value: Any = None  # ops read it before they see that this is no tensor
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         from gtape.tensor import convert_to_tensor
@@ -113,7 +112,7 @@ class IndexedSlices:
     def _whole(self) -> tuple[int, ...]:
         if self.dense_shape is None:
             raise ValueError("these IndexedSlices have no dense_shape, so they cannot become a dense tensor")
-        return tuple(int(d) for d in self.dense_shape.numpy())
+        return tuple(self.dense_shape.numpy().tolist())
 
     def _as_tensor(self) -> Tensor:
         dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=self._whole()[0])

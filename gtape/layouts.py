@@ -89,6 +89,8 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
                 next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
                 t._value if reads_y else None, tapes, None,
             ]  # fmt: skip
+            if s.note is not None:
+                s.note(t)
             return t
         return record_op(s, prim, (x,), params, t) if s.sessions else t
 
@@ -143,6 +145,8 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
             None,
         ]  # fmt: skip
+        if s.note is not None:
+            s.note(t)
         return t
 
     return along
@@ -237,6 +241,8 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
             None if keep is None else (x if keep[0] else None, y if keep[1] else None),
             v if plan.reads_y else None, tapes, other,
         ]  # fmt: skip
+        if s.note is not None:
+            s.note(t)
         return t
 
     function.__name__ = prim.name

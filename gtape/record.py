@@ -41,8 +41,8 @@ import numpy as np
 
 __all__ = [
     "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "get_stack",
-    "idle_stack", "leaf", "parents_of", "peek", "push", "restore_stack", "set_stack",
+    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
+    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "restore_stack", "set_stack",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -88,6 +88,8 @@ class Session:
     forward: Any = None
     # Whether every result is tracked, so that the session's end frees all that hangs from them.
     exact = False
+    # Whether it does so only because results outlived recent sessions.
+    cautious = False
     # Whether a record of this session may belong to another one too, and whether a selection was recorded: a sweep
     # that knows neither is the case may take the short way.
     shared = False
@@ -99,11 +101,14 @@ class Session:
     watch_accessed = True
     tracked: Any = ()
 
-    def __init__(self, *, trace: bool = False, forward: Any = None, exact: bool = False) -> None:
-        if trace or exact or forward is not None:
+    def __init__(
+        self, *, trace: bool = False, forward: Any = None, exact: bool = False, cautious: bool = False
+    ) -> None:
+        if trace or exact or cautious or forward is not None:
             self.trace = trace
             self.forward = forward
-            self.exact = exact
+            self.exact = exact or cautious
+            self.cautious = cautious
             self.plain = False
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
@@ -125,7 +130,7 @@ class Stack:
     A new one is made whenever a tape is entered, left, paused or reset; between those it does not change.
     """
 
-    __slots__ = ("meets", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
+    __slots__ = ("meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
 
     def __init__(
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
@@ -138,6 +143,8 @@ class Stack:
         # The fast path records where an input's set *is* `tapes`; everything else goes the general way.
         self.tapes = _NEVER
         self.tracker: Any = None
+        # What the fast path tells of each result, if anything wants to know.
+        self.note: Any = None
         self.trace = False
         if not sessions:
             self.recording = NO_TAPES
@@ -145,9 +152,11 @@ class Stack:
             session = sessions[0]
             self.recording = session.alone
             self.trace = session.trace
-            if session.plain:
+            if not session.trace and session.forward is None:
                 self.tapes = session.alone
                 self.tracker = session
+                if session.exact:
+                    self.note = session.track
         else:
             self.recording = TapeSet(sessions)
             for session in sessions:
@@ -228,6 +237,13 @@ def parents_of(record: Record) -> tuple[Record, ...]:
         return parents  # type: ignore[no-any-return]
     other = record[OTHER]
     return (parents,) if other is None else (parents, other)
+
+
+def for_a_check_alone(record: Record) -> bool:
+    """Whether a record is there for the verify flag only: to the tapes its result is a constant."""
+    if record[PULL] is not None and record[PULL].prim is None:  # one output of several
+        (record,) = parents_of(record)
+    return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
 
 
 _EMPTY = (None, None, (), None, None, NO_TAPES, None)
@@ -313,5 +329,5 @@ def close(session: Session) -> None:
             if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:
                 empty(r)
                 outlived = True
-    if outlived:
+    if outlived and (session.plain or session.cautious):
         _care.sessions_left = 64

@@ -8,6 +8,7 @@ text of the derivative; this only saves the deciding, which costs more than the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -177,9 +178,12 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
         Of the raw values alone.
     """
     planned = getattr(prim.kernel, "planned", None)
-    if planned is not None:
-        return planned(*operands, **params)  # type: ignore[no-any-return]
-    return _with(prim.kernel, params) if params else prim.kernel
+    if planned is None and not params:
+        return prim.kernel
+    made: Any = planned(*operands, **params) if planned is not None else _with(prim.kernel, params)
+    if made.__class__ is FunctionType:
+        made.__name__ = prim.name  # what tracebacks and checks show
+    return made  # type: ignore[no-any-return]
 
 
 def _sample(aval: Aval) -> Any:

@@ -26,7 +26,7 @@ from gtape.backprop import full_sweep, short_sweep
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.jacobians import batch_jacobian, jacobians, release
-from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet
+from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import NUMPY, TAPE
@@ -112,8 +112,9 @@ class GradientTape:
         return self._verify if self._verify is not None else verify_mode()
 
     def _new_session(self) -> Session:
-        trace, exact = bool(self._mode()), self._persistent or record.careful()
-        session = Session(trace=trace, exact=exact) if trace or exact else Session()
+        trace, exact = bool(self._mode()), self._persistent
+        cautious = not exact and record.careful()
+        session = Session(trace=trace, exact=exact, cautious=cautious) if trace or exact or cautious else Session()
         if not self._watch_accessed:
             session.watch_accessed = False
         return session
@@ -188,7 +189,7 @@ class GradientTape:
         session = self._session
         assert session is not None
         r = t._record
-        if r is None:
+        if r is None or (session.trace and for_a_check_alone(r)):
             r = t._record = record.leaf()
         elif r[PULL] is None:
             r[COT] = LEAF
