@@ -15,6 +15,7 @@ from gtape.verify.certificates import certify
 from gtape.verify.enclosures import turned
 from gtape.verify.examine import PRECISIONS, examine
 from gtape.verify.oracle import Oracle, TooDeep
+from gtape.verify.outside import not_differentiable
 from gtape.verify.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.verdict import Report
 
@@ -68,10 +69,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """
     recording = Recording(f, args, checked_order(order))
     report = Report()
-    for _, program, seeds, got in recording.programs():
+    for place, program, seeds, got in recording.programs():
         one = examine(program, seeds, got, locally=not report.checked)
-        for finding in one.findings:
-            finding.order = order
+        recording.place(one, place)
         report.extend(one)
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     return report
@@ -91,7 +91,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     -------
     array of ExactNumber, or tuple of these
         Order 1: one array for one argument, a tuple for several; order 2: the Hessian, shape of the first followed by
-        the shape of the second argument, in a tuple of tuples for several arguments.
+        the shape of the second argument, in a tuple of tuples for several arguments. At a kink it is the convention
+        of the op.
 
     Raises
     ------
@@ -111,7 +112,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():
-        balls = _exact_row(program, seeds, digits)
+        with np.errstate(all="ignore"):
+            balls = _exact_row(program, seeds, digits)
         row: list[Any] = []
         for b, t in zip(balls, recording.inputs, strict=True):
             if b is None:
@@ -143,6 +145,9 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
             except TooDeep as e:
                 raise ArithmeticError(str(e)) from None
             except (Undecided, ArithmeticError) as e:
+                nowhere = not_differentiable(program, 1)
+                if nowhere is not None:
+                    raise ArithmeticError(f"there is no derivative here: {nowhere.reason}") from None
                 reason = e
                 continue
             if all(_tight(g, wanted) for g in made):

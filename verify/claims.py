@@ -31,7 +31,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     args : tuple or single argument
         Where.
     claimed : array, or tuple of arrays
-        The derivative that is claimed, in the structure that `exact` returns.
+        The derivative that is claimed, in the structure that `exact` returns; at order 1, None says that there is no
+        path to an argument.
     order : {1, 2, 3}
 
     Returns
@@ -59,7 +60,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     n = len(shapes)
     for place, program, seeds, _ in recording.programs():
         if order == 1:
-            row = [np.asarray(b) for b in blocks]
+            row = [None if b is None else np.asarray(b) for b in blocks]
         else:
             i, index = place
             seen.add(place)
@@ -67,8 +68,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
         one = examine(program, seeds, row, locally=False)
         one.findings = [_cause(program, seeds, x, row) for x in one.findings]
-        for finding in one.findings:
-            finding.order = order
+        recording.place(one, place)
         report.extend(one)
     if order > 1:
         _judge_rest(recording, blocks, seen, n, order, report)
@@ -98,6 +98,8 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
+    if row is None:
+        return None
     return row.astype(t._aval.dtype) if row.dtype != t._aval.dtype and row.dtype.kind in "iufb" else row
 
 
@@ -119,17 +121,32 @@ def _blocks(
             made += _blocks(part, shapes, order - 1, name, outer + s)
             continue
         shape = outer + s * (order if n == 1 else 1)
-        array = np.asarray(part._value if isinstance(part, Tensor) else part)
-        if array.dtype == object:
-            array = array.astype(np.float64)
+        if part is None and order == 1:
+            made.append(None)  # no path to this argument is claimed
+            continue
+        array = _numbers(part, name)
         if array.shape != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")
         made.append(array)
     return made
 
 
+def _numbers(part: Any, name: str) -> Any:
+    """What is claimed as an array of numbers; decimal strings, as `exact` gives them, are numbers too."""
+    array = np.asarray(part._value if isinstance(part, Tensor) else part)
+    if array.dtype.kind not in "OUS":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: numbers are wanted, not {part!r}") from None
+
+
 def _describe(x: Any) -> str:
-    return f"a {type(x).__name__} of {len(x)}" if isinstance(x, (tuple, list)) else f"a {type(x).__name__}"
+    if isinstance(x, (tuple, list)):
+        return f"a {type(x).__name__} of {len(x)}"
+    shape = f" of shape {x.shape}" if getattr(x, "shape", ()) else ""
+    return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
 def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:

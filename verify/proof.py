@@ -7,6 +7,7 @@ No NumPy kernel runs. Rules are made of primitives, whose rules are proved in th
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -149,7 +150,9 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     mirrors.load()
     prim = REGISTRY.get(name)
     if prim is None:
-        raise ValueError(f"no primitive is named {name!r}; gtape.primitive.REGISTRY has the names")
+        close = difflib.get_close_matches(str(name), list(REGISTRY), 3) if isinstance(name, str) else []
+        hint = f"did you mean {' or '.join(close)}?" if close else "gtape.primitive.REGISTRY has the names"
+        raise ValueError(f"no primitive is named {name!r}; {hint}")
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:

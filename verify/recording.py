@@ -14,6 +14,7 @@ from gtape.record import Session
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor
+from gtape.verify.verdict import Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
 
@@ -32,7 +33,7 @@ class _TracingTape(GradientTape):
 
 def checked_order(order: int) -> int:
     """The order of a derivative, if there are checks of it."""
-    if order not in (1, 2, 3):
+    if isinstance(order, bool) or not isinstance(order, int) or order not in (1, 2, 3):
         raise ValueError(f"order is 1, 2 or 3, not {order!r}")
     return order
 
@@ -45,6 +46,9 @@ class Recording:
             raise TypeError(f"the first argument is a function of tensors, not {type(f).__name__}")
         if not args:
             raise TypeError("give the function's arguments too: check(f, x, ...)")
+        for i, a in enumerate(args):
+            if a is None:
+                raise TypeError(f"argument {i} is None; give a number, an array or a tensor")
         self.inputs = [as_input(a) for a in args]
         for i, t in enumerate(self.inputs):
             if not t._aval.inexact:
@@ -124,12 +128,26 @@ class Recording:
                 got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
                 yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
 
+    def place(self, report: Report, place: tuple[Any, ...]) -> None:
+        """Note in the findings which row of a higher derivative they are about: `place` as `programs` gives it."""
+        row = ""
+        if place:
+            level, index = place
+            arguments = [
+                str(level // len(self.inputs) ** k % len(self.inputs)) for k in reversed(range(self.order - 1))
+            ]
+            row = f"; in the row of argument {' and '.join(arguments)}, element {list(index)}"
+        for finding in report.findings:
+            finding.order = self.order
+            if finding.element is not None and isinstance(finding.element[0], int):
+                finding.reason += row
+
     def assemble(self, rows: dict[Any, list[Any]], zero: Any) -> Any:
         """Put rows into the structure of the derivative: an array, or nested tuples of arrays for several arguments."""
         shapes = [t._aval.shape for t in self.inputs]
         n = len(shapes)
         if self.order == 1:
-            flat = [np.asarray(_filled(r, s, zero)) for r, s in zip(rows[()], shapes, strict=True)]
+            flat = [_filled(r, s, zero) for r, s in zip(rows[()], shapes, strict=True)]
             return flat[0] if n == 1 else tuple(flat)
         blocks = []
         for i, t in enumerate(self.level):
@@ -138,7 +156,7 @@ class Recording:
                 block = np.empty(outer + s, dtype=object)
                 for index in np.ndindex(*outer):
                     row = rows.get((i, index)) if t is not None else None
-                    block[index] = _filled(None if row is None else row[k], s, zero)
+                    block[index] = _filled(None if row is None else row[k], s, zero)[() if not s else ...]
                 blocks.append(block)
         return _nested(blocks, n, self.order)
 
@@ -163,11 +181,12 @@ def _floating(outputs: list[Any]) -> list[Any]:
 
 
 def _filled(row: Any, shape: tuple[int, ...], zero: Any) -> Any:
-    if row is not None:
+    """A row as an object array, which keeps what a number of ours knows of itself; zeros where there is none."""
+    if isinstance(row, np.ndarray):
         return row
     made = np.empty(shape, dtype=object)
-    made[...] = zero
-    return made if shape else zero
+    made[...] = zero if row is None else row
+    return made
 
 
 def _nested(blocks: list[Any], n: int, order: int) -> Any:

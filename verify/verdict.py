@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gtape.errors import VerificationError
@@ -21,6 +22,14 @@ GRAVITY = (
     "range",
     "correct",
 )
+
+
+def _plain(x: Any) -> Any:
+    """A value that JSON has: infinities and NaN as text, NumPy's scalars as Python's, tuples as lists."""
+    if isinstance(x, (tuple, list)):
+        return [_plain(v) for v in x]
+    x = x.item() if hasattr(x, "item") else x
+    return str(x) if isinstance(x, float) and not math.isfinite(x) else x
 
 
 class Finding:
@@ -112,8 +121,8 @@ class Finding:
         return GRAVITY.index("convention-outside" if outside else self.verdict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as plain data."""
-        made = {name: getattr(self, name) for name in self.__slots__}
+        """The finding as plain data, fit for JSON; infinities and NaN, which JSON lacks, as text."""
+        made = {name: _plain(getattr(self, name)) for name in self.__slots__}
         made["got"] = None if self.got is None else repr(self.got)
         return made
 
@@ -199,6 +208,17 @@ class Report:
         for k, v in other.coverage.items():
             old = self.coverage.get(k)
             self.coverage[k] = max(old, v) if k == "bits" and old is not None else v if old is None else old + v
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        return {
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "checked": self.checked,
+            "max_ulp": _plain(self.max_ulp),
+            "coverage": {k: _plain(v) for k, v in self.coverage.items()},
+            "findings": [f.as_dict() for f in self.findings],
+        }
 
     def raise_if_failed(self, *, strict: bool = False) -> None:
         """Raise VerificationError unless every finding is harmless.
