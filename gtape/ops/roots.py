@@ -74,7 +74,7 @@ rsqrt = elementwise(
 reciprocal = elementwise(
     "reciprocal",
     k.reciprocal,
-    lambda xp, y, x: -(y * y),
+    lambda xp, y, x: -xp.reciprocal_power(x, n=2),
     scalar=lambda x: 1.0 / x,
     domain=NONZERO,
     ulps=0.5,
