@@ -1,4 +1,4 @@
-"""NumPy's functions on shapes, single elements and matrices, by gtape's ops; `numpy_functions` has the rest."""
+"""NumPy's functions on shapes, single elements and matrices, by gtape's ops: the table is at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from gtape.catalogue import resolve
 from gtape.tensor import as_operand, is_tensor
 
-__all__: list[str] = []
+__all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel"]
 
 
 class _Ops:
@@ -28,7 +28,8 @@ class _Ops:
 T = _Ops()
 
 
-def _rank(a: Any) -> int:
+def rank_of(a: Any) -> int:
+    """The number of axes of a tensor, or of what becomes one."""
     return len(_shape(a))
 
 
@@ -36,17 +37,28 @@ def _shape(a: Any) -> tuple[int, ...]:
     return tuple(a.shape) if hasattr(a, "shape") else np.shape(a)
 
 
-def _axis(axis: Any, rank: int) -> int:
+def axis_of(axis: Any, rank: int) -> int:
+    """An axis as NumPy's functions take it, counted from the front."""
     i = int(axis)
     if not -rank <= i < rank:
         raise ValueError(f"axis {i} is out of bounds for a tensor with {rank} axes")
     return i % rank
 
 
-def _ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Any:
+    """``np.ravel``."""
     if order not in ("C", "A", "K"):
         raise TypeError("a gtape tensor is ravelled in C order only; transpose it first")
     return T.reshape(a, [-1])
+
+
+def op_named(name: str) -> Callable[..., Any]:
+    """The NumPy function of one argument that is gtape's op of that name."""
+
+    def call(a: Any) -> Any:
+        return getattr(T, name)(a)
+
+    return call
 
 
 # ---------------------------------------------------------------------------------------------- shapes
@@ -65,8 +77,8 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
 def _expand_dims(a: Any, axis: Any) -> Any:
     t = as_operand(a)
     axes = [axis] if isinstance(axis, int) else list(axis)
-    rank = _rank(t) + len(axes)
-    where = {_axis(i, rank) for i in axes}
+    rank = rank_of(t) + len(axes)
+    where = {axis_of(i, rank) for i in axes}
     kept = iter(t._aval.shape)
     return T.reshape(t, [1 if i in where else next(kept) for i in range(rank)])
 
@@ -76,16 +88,16 @@ def _transpose(a: Any, axes: Any = None) -> Any:
 
 
 def _swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    order = list(range(_rank(a)))
-    i, j = _axis(axis1, len(order)), _axis(axis2, len(order))
+    order = list(range(rank_of(a)))
+    i, j = axis_of(axis1, len(order)), axis_of(axis2, len(order))
     order[i], order[j] = order[j], order[i]
     return T.transpose(a, order)
 
 
 def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    rank = _rank(a)
-    take = [_axis(s, rank) for s in np.atleast_1d(source).tolist()]
-    put = [_axis(d, rank) for d in np.atleast_1d(destination).tolist()]
+    rank = rank_of(a)
+    take = [axis_of(s, rank) for s in np.atleast_1d(source).tolist()]
+    put = [axis_of(d, rank) for d in np.atleast_1d(destination).tolist()]
     order = [i for i in range(rank) if i not in take]
     for where, which in sorted(zip(put, take, strict=True)):
         order.insert(where, which)
@@ -93,13 +105,13 @@ def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 def _flip(m: Any, axis: Any = None) -> Any:
-    axes = range(_rank(m)) if axis is None else [axis] if isinstance(axis, int) else axis
+    axes = range(rank_of(m)) if axis is None else [axis] if isinstance(axis, int) else axis
     return T.reverse(m, list(axes))
 
 
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
-        return T.reshape(T.roll(_ravel(a), shift, 0), list(_shape(a)))
+        return T.reshape(T.roll(ravel(a), shift, 0), list(_shape(a)))
     return T.roll(a, shift, axis)
 
 
@@ -114,24 +126,24 @@ def _rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 def _tile(A: Any, reps: Any) -> Any:
     times = [reps] if isinstance(reps, int) else list(reps)
-    rank = max(len(times), _rank(A))
-    shape = [1] * (rank - _rank(A)) + list(_shape(A))
+    rank = max(len(times), rank_of(A))
+    shape = [1] * (rank - rank_of(A)) + list(_shape(A))
     return T.tile(T.reshape(A, shape), [1] * (rank - len(times)) + times)
 
 
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    return T.repeat(_ravel(a), repeats, axis=0) if axis is None else T.repeat(a, repeats, axis=axis)
+    return T.repeat(ravel(a), repeats, axis=0) if axis is None else T.repeat(a, repeats, axis=axis)
 
 
 def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
     if mode not in ("constant", "reflect", "symmetric"):
         raise TypeError(f"np.pad of a gtape tensor knows the modes constant, reflect and symmetric, not {mode!r}")
-    widths = np.broadcast_to(np.asarray(pad_width), (_rank(array), 2)).tolist()
+    widths = np.broadcast_to(np.asarray(pad_width), (rank_of(array), 2)).tolist()
     return T.pad(array, widths, mode.upper(), constant_values)
 
 
 def _concatenate(arrays: Any, axis: Any = 0) -> Any:
-    return T.concat([_ravel(a) for a in arrays], 0) if axis is None else T.concat(list(arrays), axis)
+    return T.concat([ravel(a) for a in arrays], 0) if axis is None else T.concat(list(arrays), axis)
 
 
 def _at_least(rank: int) -> Callable[..., Any]:
@@ -139,7 +151,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
         made = []
         for a in arys:
             t = as_operand(a)
-            missing = rank - _rank(t)
+            missing = rank - rank_of(t)
             # NumPy puts a vector's new axes around it: (n,) is (1, n) and (1, n, 1)
             if missing > 0:
                 s = list(t._aval.shape)
@@ -157,7 +169,7 @@ def _vstack(tup: Any) -> Any:
 
 def _hstack(tup: Any) -> Any:
     parts = [_at_least(1)(a) for a in tup]
-    return T.concat(parts, 0 if _rank(parts[0]) == 1 else 1)
+    return T.concat(parts, 0 if rank_of(parts[0]) == 1 else 1)
 
 
 def _dstack(tup: Any) -> Any:
@@ -165,12 +177,12 @@ def _dstack(tup: Any) -> Any:
 
 
 def _column_stack(tup: Any) -> Any:
-    return T.concat([T.reshape(a, [-1, 1]) if _rank(a) < 2 else as_operand(a) for a in tup], 1)
+    return T.concat([T.reshape(a, [-1, 1]) if rank_of(a) < 2 else as_operand(a) for a in tup], 1)
 
 
 def _split_at(ary: Any, cuts: Sequence[int], axis: int) -> list[Any]:
     t = as_operand(ary)
-    k = _axis(axis, _rank(t))
+    k = axis_of(axis, rank_of(t))
     ends = [0, *cuts, t._aval.shape[k]]
     return [t[(slice(None),) * k + (slice(a, b),)] for a, b in itertools.pairwise(ends)]
 
@@ -217,20 +229,20 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _take(a: Any, indices: Any, axis: Any = None) -> Any:
-    flat = _ravel(a) if axis is None else as_operand(a)
-    k = 0 if axis is None else _axis(axis, _rank(flat))
+    flat = ravel(a) if axis is None else as_operand(a)
+    k = 0 if axis is None else axis_of(axis, rank_of(flat))
     i = np.asarray(indices)
     n = flat._aval.shape[k]
     return T.gather(flat, np.where(i < 0, i + n, i), axis=k)
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    t = _ravel(arr) if axis is None else as_operand(arr)
-    k = 0 if axis is None else _axis(axis, _rank(t))
+    t = ravel(arr) if axis is None else as_operand(arr)
+    k = 0 if axis is None else axis_of(axis, rank_of(t))
     i = np.asarray(indices)
     shape = t._aval.shape
     places = np.take_along_axis(np.arange(math.prod(shape)).reshape(shape), i, k)
-    return T.gather(_ravel(t), places)
+    return T.gather(ravel(t), places)
 
 
 def _compress(condition: Any, a: Any, axis: Any = None) -> Any:
@@ -246,11 +258,11 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def _sort(a: Any, axis: Any = -1) -> Any:
-    return T.sort(_ravel(a), axis=0) if axis is None else T.sort(a, axis=axis)
+    return T.sort(ravel(a), axis=0) if axis is None else T.sort(a, axis=axis)
 
 
 def _argsort(a: Any, axis: Any = -1) -> Any:
-    return T.argsort(_ravel(a), axis=0) if axis is None else T.argsort(a, axis=axis)
+    return T.argsort(ravel(a), axis=0) if axis is None else T.argsort(a, axis=axis)
 
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
@@ -268,7 +280,7 @@ def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def _diag(v: Any, k: int = 0) -> Any:
-    return T.diag(v, k=k) if _rank(v) == 1 else _diagonal(v, k)
+    return T.diag(v, k=k) if rank_of(v) == 1 else _diagonal(v, k)
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -278,7 +290,7 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def _tri(keep: Callable[..., Any]) -> Callable[..., Any]:
     def tri(m: Any, k: int = 0) -> Any:
         t = as_operand(m)
-        if _rank(t) < 2:
+        if rank_of(t) < 2:
             t = T.broadcast_to(t, (_shape(t)[0], *_shape(t)))
         mask = keep(np.ones(t._aval.shape[-2:], dtype=bool), k)
         return T.where(np.broadcast_to(mask, t._aval.shape), t, T.zeros_like(t))
@@ -290,14 +302,14 @@ def _tri(keep: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    ranks = _rank(a), _rank(b)
+    ranks = rank_of(a), rank_of(b)
     if 0 in ranks:
         return T.multiply(a, b)
     return T.tensordot(a, b, axes=[[ranks[0] - 1], [max(ranks[1] - 2, 0)]])
 
 
 def _vdot(a: Any, b: Any) -> Any:
-    return T.reduce_sum(T.conj(_ravel(a)) * _ravel(b))
+    return T.reduce_sum(T.conj(ravel(a)) * ravel(b))
 
 
 def _vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
@@ -305,9 +317,9 @@ def _vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
 
 
 def _inner(a: Any, b: Any) -> Any:
-    if 0 in (_rank(a), _rank(b)):
+    if 0 in (rank_of(a), rank_of(b)):
         return T.multiply(a, b)
-    return T.tensordot(a, b, axes=[[_rank(a) - 1], [_rank(b) - 1]])
+    return T.tensordot(a, b, axes=[[rank_of(a) - 1], [rank_of(b) - 1]])
 
 
 def _outer(a: Any, b: Any) -> Any:
@@ -315,8 +327,8 @@ def _outer(a: Any, b: Any) -> Any:
 
 
 def _kron(a: Any, b: Any) -> Any:
-    rank = max(_rank(a), _rank(b))
-    sa, sb = [[1] * (rank - _rank(x)) + list(_shape(x)) for x in (a, b)]
+    rank = max(rank_of(a), rank_of(b))
+    sa, sb = [[1] * (rank - rank_of(x)) + list(_shape(x)) for x in (a, b)]
     left = T.reshape(a, [d for s in sa for d in (s, 1)])
     right = T.reshape(b, [d for s in sb for d in (1, s)])
     return T.reshape(left * right, [p * q for p, q in zip(sa, sb, strict=True)])
@@ -358,7 +370,7 @@ def _multi_dot(arrays: Any) -> Any:
 
 
 def _solve(a: Any, b: Any) -> Any:
-    if _rank(b) == 1:
+    if rank_of(b) == 1:
         return T.squeeze(T.solve(a, T.expand_dims(b, -1)), [-1])
     return T.solve(a, b)
 
@@ -366,7 +378,7 @@ def _solve(a: Any, b: Any) -> Any:
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     if ord is None:
         return T.norm(x, "euclidean", axis=axis, keepdims=keepdims)
-    return T.norm(x, ord, axis=list(range(_rank(x))) if axis is None and _rank(x) == 2 else axis, keepdims=keepdims)
+    return T.norm(x, ord, axis=list(range(rank_of(x))) if axis is None and rank_of(x) == 2 else axis, keepdims=keepdims)
 
 
 def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
@@ -380,3 +392,42 @@ def _qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete"):
         raise TypeError(f"np.linalg.qr of a gtape tensor knows the modes reduced and complete, not {mode!r}")
     return builtins.tuple(T.qr(a, full_matrices=mode == "complete"))
+
+
+ARRAYS: dict[str, Callable[..., Any]] = {
+    # shapes
+    "reshape": _reshape, "ravel": ravel, "squeeze": _squeeze, "expand_dims": _expand_dims,
+    "broadcast_to": lambda array, shape: T.broadcast_to(array, [shape] if isinstance(shape, int) else shape),
+    "broadcast_arrays": _broadcast_arrays, "transpose": _transpose, "permute_dims": _transpose,
+    "matrix_transpose": lambda x: _swapaxes(x, -1, -2), "linalg.matrix_transpose": lambda x: _swapaxes(x, -1, -2),
+    "swapaxes": _swapaxes, "moveaxis": _moveaxis, "flip": _flip, "flipud": lambda m: _flip(m, 0),
+    "fliplr": lambda m: _flip(m, 1), "rot90": _rot90, "roll": _roll, "tile": _tile, "repeat": _repeat,
+    "pad": _pad, "concatenate": _concatenate, "stack": lambda arrays, axis=0: T.stack(list(arrays), axis),
+    "vstack": _vstack, "hstack": _hstack, "dstack": _dstack, "column_stack": _column_stack, "split": _split,
+    "array_split": _array_split, "vsplit": lambda ary, n: _split(ary, n, 0),
+    "hsplit": lambda ary, n: _split(ary, n, 0 if rank_of(ary) == 1 else 1),
+    "unstack": lambda x, *, axis=0: builtins.tuple(T.unstack(x, axis=axis)),
+    "atleast_1d": _at_least(1), "atleast_2d": _at_least(2), "atleast_3d": _at_least(3), "append": _append,
+    "meshgrid": _meshgrid, "copy": lambda a: T.identity(a), "zeros_like": op_named("zeros_like"),
+    "ones_like": op_named("ones_like"), "empty_like": op_named("zeros_like"), "full_like": _full_like,
+    # picking elements
+    "where": _where, "take": _take, "take_along_axis": _take_along_axis, "compress": _compress,
+    "extract": lambda condition, arr: _compress(np.ravel(np.asarray(condition)), ravel(arr)), "select": _select,
+    "sort": _sort, "argsort": _argsort, "clip": _clip, "diag": _diag, "diagonal": _diagonal, "trace": _trace,
+    "tril": _tri(np.tril), "triu": _tri(np.triu), "diagflat": lambda v, k=0: T.diag(ravel(v), k=k),
+    # products and matrices
+    "dot": _dot, "vdot": _vdot, "inner": _inner, "outer": _outer, "einsum": _einsum, "tensordot": _tensordot,
+    "kron": _kron, "cross": _cross,
+    "linalg.cross": lambda x1, x2, *, axis=-1: _cross(x1, x2, axis),
+    "linalg.multi_dot": _multi_dot, "linalg.matrix_power": _matrix_power, "linalg.inv": op_named("inv"),
+    "linalg.det": op_named("det"), "linalg.slogdet": op_named("slogdet"), "linalg.solve": _solve,
+    "linalg.cholesky": op_named("cholesky"), "linalg.norm": _norm, "linalg.svd": _svd, "linalg.qr": _qr,
+    "linalg.svdvals": lambda x: T.svd(x, compute_uv=False), "linalg.eigh": op_named("eigh"),
+    "linalg.eigvalsh": op_named("eigvalsh"), "linalg.pinv": op_named("pinv"), "linalg.outer": _outer,
+    "linalg.tensordot": lambda x1, x2, *, axes=2: _tensordot(x1, x2, axes),
+    "linalg.matmul": lambda x1, x2: T.matmul(x1, x2),
+    "linalg.trace": lambda x, *, offset=0: _trace(x, offset, -2, -1),
+    "linalg.diagonal": lambda x, *, offset=0: _diagonal(x, offset, -2, -1),
+    "linalg.vecdot": lambda x1, x2, *, axis=-1: _vecdot(x1, x2, axis),
+    "linalg.vector_norm": lambda x, *, axis=None, keepdims=False, ord=2: T.norm(x, ord, axis=axis, keepdims=keepdims),
+}  # fmt: skip

@@ -5,70 +5,13 @@ Integers follow NumPy where a mean is taken (it is a float64); everything else h
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gtape.numpy_arrays import (
-    T,
-    _append,
-    _argsort,
-    _array_split,
-    _at_least,
-    _axis,
-    _broadcast_arrays,
-    _clip,
-    _column_stack,
-    _compress,
-    _concatenate,
-    _cross,
-    _diag,
-    _diagonal,
-    _dot,
-    _dstack,
-    _einsum,
-    _expand_dims,
-    _flip,
-    _full_like,
-    _hstack,
-    _inner,
-    _kron,
-    _matrix_power,
-    _meshgrid,
-    _moveaxis,
-    _multi_dot,
-    _norm,
-    _outer,
-    _pad,
-    _qr,
-    _rank,
-    _ravel,
-    _repeat,
-    _reshape,
-    _roll,
-    _rot90,
-    _select,
-    _solve,
-    _sort,
-    _split,
-    _squeeze,
-    _svd,
-    _swapaxes,
-    _take,
-    _take_along_axis,
-    _tensordot,
-    _tile,
-    _trace,
-    _transpose,
-    _tri,
-    _vdot,
-    _vecdot,
-    _vstack,
-    _where,
-)
+from gtape.numpy_arrays import ARRAYS, T, axis_of, op_named, rank_of, ravel
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 __all__ = ["FUNCTIONS", "VALUES_ONLY"]
@@ -134,7 +77,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = 
     if w._aval.shape != t._aval.shape:
         if axis is None or w._aval.shape != (t._aval.shape[int(axis)],):
             raise TypeError("np.average of a tensor takes weights of its shape, or of the length of one axis")
-        w = T.reshape(w, [-1 if i == _axis(axis, _rank(t)) else 1 for i in range(_rank(t))])
+        w = T.reshape(w, [-1 if i == axis_of(axis, rank_of(t)) else 1 for i in range(rank_of(t))])
     w = T.broadcast_to(w, t._aval.shape)
     total = T.reduce_sum(w, axis=axis, keepdims=keepdims)
     return T.reduce_sum(t * w, axis=axis, keepdims=keepdims) / total
@@ -155,11 +98,11 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
         return T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
     if not 0 <= float(q) <= 1:
         raise ValueError(f"a quantile lies in [0, 1], not at {q!r}")
-    rank = _rank(t)
+    rank = rank_of(t)
     if axis is None:
-        t, k, shape = _ravel(t), 0, (1,) * rank
+        t, k, shape = ravel(t), 0, (1,) * rank
     else:
-        k = _axis(axis, rank)
+        k = axis_of(axis, rank)
         shape = tuple(1 if i == k else d for i, d in enumerate(t._aval.shape))
     row = T.sort(t, axis=k)
     place = float(q) * (row._aval.shape[k] - 1)
@@ -196,24 +139,24 @@ def _nanmean(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def _scan(name: str) -> Callable[..., Any]:
     def scan(a: Any, axis: Any = None, dtype: Any = None) -> Any:
         t = _as(a, dtype)
-        return getattr(T, name)(_ravel(t), axis=0) if axis is None else getattr(T, name)(t, axis=axis)
+        return getattr(T, name)(ravel(t), axis=0) if axis is None else getattr(T, name)(t, axis=axis)
 
     return scan
 
 
 def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        found = getattr(T, name)(_ravel(a) if axis is None else a, axis=0 if axis is None else axis)
+        found = getattr(T, name)(ravel(a) if axis is None else a, axis=0 if axis is None else axis)
         if not keepdims:
             return found
-        return T.reshape(found, [1] * _rank(a)) if axis is None else T.expand_dims(found, axis)
+        return T.reshape(found, [1] * rank_of(a)) if axis is None else T.expand_dims(found, axis)
 
     return arg
 
 
 def _diff(a: Any, n: int = 1, axis: int = -1) -> Any:
     t = as_operand(a)
-    k = _axis(axis, _rank(t))
+    k = axis_of(axis, rank_of(t))
     for _ in range(n):
         t = t[(slice(None),) * k + (slice(1, None),)] - t[(slice(None),) * k + (slice(None, -1),)]
     return t
@@ -221,13 +164,13 @@ def _diff(a: Any, n: int = 1, axis: int = -1) -> Any:
 
 def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     t = _floats(y)
-    k = _axis(axis, _rank(t))
+    k = axis_of(axis, rank_of(t))
     middle = (t[(slice(None),) * k + (slice(1, None),)] + t[(slice(None),) * k + (slice(None, -1),)]) / 2
     if x is None:
         return T.reduce_sum(middle * dx, axis=k)
-    step = _diff(as_operand(x, t), axis=-1 if _rank(x) == 1 else axis)
-    if _rank(step) == 1 and _rank(t) > 1:
-        step = T.reshape(step, [-1 if i == k else 1 for i in range(_rank(t))])
+    step = _diff(as_operand(x, t), axis=-1 if rank_of(x) == 1 else axis)
+    if rank_of(step) == 1 and rank_of(t) > 1:
+        step = T.reshape(step, [-1 if i == k else 1 for i in range(rank_of(t))])
     return T.reduce_sum(middle * step, axis=k)
 
 
@@ -261,14 +204,8 @@ def _linspace(start: Any, stop: Any, num: int = 50) -> Any:
     return T.linspace(start, stop, num)
 
 
-def _op(name: str) -> Callable[..., Any]:
-    def call(a: Any) -> Any:
-        return getattr(T, name)(a)
-
-    return call
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **ARRAYS,
     # reductions
     "sum": _reduction("reduce_sum"), "prod": _reduction("reduce_prod"), "mean": _mean, "var": _var, "std": _std,
     "max": _extreme("reduce_max"), "min": _extreme("reduce_min"), "amax": _extreme("reduce_max"),
@@ -278,46 +215,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nanmax": _without_nan("reduce_max", -np.inf), "nanmin": _without_nan("reduce_min", np.inf),
     "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"), "argmax": _arg("argmax"), "argmin": _arg("argmin"),
     "diff": _diff, "trapezoid": _trapezoid, "count_nonzero": _extreme("count_nonzero"),
-    # shapes
-    "reshape": _reshape, "ravel": _ravel, "squeeze": _squeeze, "expand_dims": _expand_dims,
-    "broadcast_to": lambda array, shape: T.broadcast_to(array, [shape] if isinstance(shape, int) else shape),
-    "broadcast_arrays": _broadcast_arrays, "transpose": _transpose, "permute_dims": _transpose,
-    "matrix_transpose": lambda x: _swapaxes(x, -1, -2), "linalg.matrix_transpose": lambda x: _swapaxes(x, -1, -2),
-    "swapaxes": _swapaxes, "moveaxis": _moveaxis, "flip": _flip, "flipud": lambda m: _flip(m, 0),
-    "fliplr": lambda m: _flip(m, 1), "rot90": _rot90, "roll": _roll, "tile": _tile, "repeat": _repeat,
-    "pad": _pad, "concatenate": _concatenate, "stack": lambda arrays, axis=0: T.stack(list(arrays), axis),
-    "vstack": _vstack, "hstack": _hstack, "dstack": _dstack, "column_stack": _column_stack, "split": _split,
-    "array_split": _array_split, "vsplit": lambda ary, n: _split(ary, n, 0),
-    "hsplit": lambda ary, n: _split(ary, n, 0 if _rank(ary) == 1 else 1),
-    "unstack": lambda x, *, axis=0: builtins.tuple(T.unstack(x, axis=axis)),
-    "atleast_1d": _at_least(1), "atleast_2d": _at_least(2), "atleast_3d": _at_least(3), "append": _append,
-    "meshgrid": _meshgrid, "copy": lambda a: T.identity(a), "zeros_like": _op("zeros_like"),
-    "ones_like": _op("ones_like"), "empty_like": _op("zeros_like"), "full_like": _full_like,
-    # picking elements
-    "where": _where, "take": _take, "take_along_axis": _take_along_axis, "compress": _compress,
-    "extract": lambda condition, arr: _compress(np.ravel(np.asarray(condition)), _ravel(arr)), "select": _select,
-    "sort": _sort, "argsort": _argsort, "clip": _clip, "diag": _diag, "diagonal": _diagonal, "trace": _trace,
-    "tril": _tri(np.tril), "triu": _tri(np.triu), "diagflat": lambda v, k=0: T.diag(_ravel(v), k=k),
-    # products and matrices
-    "dot": _dot, "vdot": _vdot, "inner": _inner, "outer": _outer, "einsum": _einsum, "tensordot": _tensordot,
-    "kron": _kron, "cross": _cross,
-    "linalg.cross": lambda x1, x2, *, axis=-1: _cross(x1, x2, axis),
-    "linalg.multi_dot": _multi_dot, "linalg.matrix_power": _matrix_power, "linalg.inv": _op("inv"),
-    "linalg.det": _op("det"), "linalg.slogdet": _op("slogdet"), "linalg.solve": _solve,
-    "linalg.cholesky": _op("cholesky"), "linalg.norm": _norm, "linalg.svd": _svd, "linalg.qr": _qr,
-    "linalg.svdvals": lambda x: T.svd(x, compute_uv=False), "linalg.eigh": _op("eigh"),
-    "linalg.eigvalsh": _op("eigvalsh"), "linalg.pinv": _op("pinv"), "linalg.outer": _outer,
-    "linalg.tensordot": lambda x1, x2, *, axes=2: _tensordot(x1, x2, axes),
-    "linalg.matmul": lambda x1, x2: T.matmul(x1, x2),
-    "linalg.trace": lambda x, *, offset=0: _trace(x, offset, -2, -1),
-    "linalg.diagonal": lambda x, *, offset=0: _diagonal(x, offset, -2, -1),
-    "linalg.vecdot": lambda x1, x2, *, axis=-1: _vecdot(x1, x2, axis),
-    "linalg.vector_norm": lambda x, *, axis=None, keepdims=False, ord=2: T.norm(x, ord, axis=axis, keepdims=keepdims),
     # elementwise
-    "sinc": _op("sinc"), "round": _round, "around": _round, "real": _op("real"), "imag": _op("imag"),
+    "sinc": op_named("sinc"), "round": _round, "around": _round, "real": op_named("real"), "imag": op_named("imag"),
     "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num, "polyval": _polyval, "linspace": _linspace,
     "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)),
-    "i0": _op("bessel_i0"),
+    "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
 # What has no derivative at all: NumPy works on the values.
