@@ -105,10 +105,6 @@ class IndexedSlices:
         # One of its own, as a variable has: the short ways of the ops take operands that share one for tensors.
         return Aval(self.values._aval.dtype, self._whole())
 
-    @property
-    def _value(self) -> Any:
-        return self._as_tensor()._value
-
     def _whole(self) -> tuple[int, ...]:
         if self.dense_shape is None:
             raise ValueError("these IndexedSlices have no dense_shape, so they cannot become a dense tensor")
