@@ -243,7 +243,8 @@ def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
     return pushed_directions(xp, lambda s: xp.det_form(a, s), t, gs)
 
 
-def _column(xp: Any, g: Any) -> Any:
+def per_matrix(xp: Any, g: Any) -> Any:
+    """One number for each matrix, to broadcast against its elements."""
     return xp.reshape(g, shape=(*shape_of(g), 1, 1))
 
 
@@ -252,7 +253,7 @@ _MATRICES: tuple[Any, ...] = ((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}),
 det = primitive(
     "det",
     _det,
-    vjp=(lambda xp, g, y, a: _column(xp, g) * xp.cofactors(a),),
+    vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
     batched=True,
     complex=True,

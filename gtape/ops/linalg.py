@@ -156,7 +156,7 @@ _cholesky = implicit(
 _log_abs_det = primitive(
     "log_abs_det",
     lapack.log_abs_det,
-    vjp=(lambda xp, g, y, a: determinant._column(xp, g) * xp.swap_last(xp.inverse(a)),),
+    vjp=(lambda xp, g, y, a: determinant.per_matrix(xp, g) * xp.swap_last(xp.inverse(a)),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
     batched=True,
     public=False,

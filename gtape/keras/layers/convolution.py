@@ -19,6 +19,11 @@ _FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
+def layout_of(data_format: str, rank: int) -> str:
+    """The order of the axes, in the words of the ops."""
+    return (_FIRST if data_format == "channels_first" else _LAST)[rank]
+
+
 def sizes(value: Any, rank: int, what: str) -> tuple[int, ...]:
     """A number for each axis, from one number or several."""
     found = tuple(int(v) for v in (value if isinstance(value, (tuple, list)) else [value] * rank))
@@ -104,7 +109,7 @@ class _Conv(Layer):
 
     @property
     def _format(self) -> str:
-        return (_FIRST if self.data_format == "channels_first" else _LAST)[self.rank]
+        return layout_of(self.data_format, self.rank)
 
     def _channels(self, input_shape: Any) -> int:
         return int(input_shape[1 if self.data_format == "channels_first" else -1])

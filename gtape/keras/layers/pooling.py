@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape.keras.layers.convolution import _FIRST, _LAST, sizes
+from gtape.keras.layers.convolution import layout_of, sizes
 from gtape.keras.layers.layer import Layer
 
 __all__ = [
@@ -36,7 +36,7 @@ class _Pooling(Layer):
 
     def call(self, inputs: Any) -> Any:
         function = getattr(gtape.nn, f"{self.op}_pool{self.rank}d")
-        layout = (_FIRST if self.data_format == "channels_first" else _LAST)[self.rank]
+        layout = layout_of(self.data_format, self.rank)
         return function(inputs, list(self.pool_size), list(self.strides), self.padding.upper(), data_format=layout)
 
 
