@@ -1,12 +1,13 @@
 """The reverse sweep: cotangents flow from the targets to the sources, newest record first, without recursion.
 
-`short_sweep` is for the usual case (one plain tape, used up, no outer tape): it gathers cotangents in the records
-themselves and empties each record as it passes. `full_sweep` does everything else: any world, several tapes,
+`short_sweep` is for the usual case (one tape, no outer tape): it gathers cotangents in the records themselves, and
+empties each record as it passes if the tape is used up. `full_sweep` does everything else: any world, several tapes,
 persistent ones, batched cotangents, and the masks that keep what a selection made zero at zero.
 """
 
 from __future__ import annotations
 
+import threading
 from heapq import heappop, heappush, heappushpop
 from types import FunctionType
 from typing import Any
@@ -21,7 +22,7 @@ from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PULL, SEQ, TAPES, Record
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
-__all__ = ["batches_as_is", "full_sweep", "short_sweep", "stack_in"]
+__all__ = ["batches_as_is", "full_sweep", "keeping", "short_sweep", "stack_in"]
 
 _NOTHING = ()
 
@@ -58,7 +59,11 @@ def _pull_in_numpy(record: Record, g: Any) -> Any:
     return made[0] if len(made) == 1 else made
 
 
-def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[Any]:
+# One sweep at a time gathers cotangents in records that are there to stay.
+keeping = threading.Lock()
+
+
+def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
     """Cotangents of `sources`, in the NumPy world; uses the records up.
 
     Parameters
@@ -67,6 +72,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
         Where the sweep starts.
     sources : list of records
         Leaves or interior records; may repeat.
+    keep : bool
+        Whether the records stay as they are; the caller holds `keeping` then.
 
     Returns
     -------
@@ -98,10 +105,11 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
                 if not isinstance(pull.pull if pull.__class__ is _Capture else pull, (FunctionType, Pull)):
                     raise  # not a scalar op that Python refused, but something of the user's
                 made = _pull_in_numpy(record, g)
-            record[1] = record[2] = record[4] = record[5] = None
-            record[3] = _NOTHING
-            record[6] = NO_TAPES
-            record[7] = None
+            record[1] = None
+            if not keep:
+                record[2] = record[4] = record[5] = record[7] = None
+                record[3] = _NOTHING
+                record[6] = NO_TAPES
             if parents.__class__ is list:
                 if other is not None:
                     first, made = made
@@ -146,7 +154,14 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record]) -> list[
             record = heappop(heap)
             g = record[1]
     except BaseException:
-        record_module.empty_below([record, *heap], spare=False)  # what an interrupted sweep leaves is used up
+        if keep:
+            for r in (record, *heap):
+                r[1] = None
+            for s in sources:
+                if s[PULL].__class__ is _Capture:
+                    s[PULL] = s[PULL].pull
+        else:
+            record_module.empty_below([record, *heap], spare=False)  # what an interrupted sweep leaves is used up
         raise
     result = []
     for s in sources:
@@ -354,9 +369,12 @@ def full_sweep(
         if pull.__class__ is ItemPull:
             arrive(listed[0], Slots({pull.index: g}), mask)
             continue
-        if isinstance(g, SparseCotangent):
-            g = g.dense(world)
         prim = pull.prim
+        if isinstance(g, SparseCotangent):
+            if _is_read(pull) and _asked(listed[0], wanted):
+                arrive(listed[0], g, None)
+                continue
+            g = g.dense(world)
         if prim.kind == "custom":
             if isinstance(g, Slots):
                 g = _fill_slots(world, g, pull.out_aval, batch)
@@ -367,7 +385,7 @@ def full_sweep(
                 if c is not None and session in parent[TAPES].sessions:
                     arrive(parent, c, None)
             continue
-        direct = listed[0][PULL] is None or listed[0][SEQ] in wanted  # a lookup in what is asked for
+        direct = _asked(listed[0], wanted) or _read_of_asked(listed[0], wanted)  # a lookup in what is asked for
         if prim.sparse is not None and sparse and batch is None and direct:
             indices = inputs_of(record, 2)[1]._value
             arrive(listed[0], prim.sparse(g, indices, pull.avals[0]), None)
@@ -412,6 +430,22 @@ def full_sweep(
                     c = world.where(m, c, 0)
                 arrive(parent, c, m)
     return [found.get(s[SEQ]) for s in sources], visited
+
+
+def _asked(record: Record, wanted: dict[int, Record]) -> bool:
+    """Whether a cotangent ends at a record, or is asked for there."""
+    return record[PULL] is None or record[SEQ] in wanted
+
+
+def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
+    """Whether a record is a read of one for which that is so."""
+    return _is_read(record[PULL]) and _asked(parents_of(record)[0], wanted)
+
+
+def _is_read(pull: Any) -> bool:
+    """Whether a backward step is that of an identity, which is how variables are read."""
+    prim = None if pull is None else pull.prim  # None for one output of several
+    return prim is not None and prim.name == "identity" and prim.kind != "custom"
 
 
 class _Anchor:

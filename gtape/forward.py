@@ -103,7 +103,7 @@ class _Push:
         if all(t is None for t in tangents):
             return
         before = record.get_stack()
-        record.set_stack(self.outer)
+        record.set_stack(tuple([s for s in self.outer if s in before.sessions]))  # but for those that are paused now
         try:
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
@@ -186,7 +186,7 @@ class ForwardAccumulator:
 
     def _watch(self, primal: Any, tangent: Tensor) -> None:
         r = primal._record
-        if r is None:
+        if r is None or (self._mode and record.for_a_check_alone(r)):
             r = primal._record = record.leaf()
         elif r[PULL] is None:
             r[COT] = LEAF

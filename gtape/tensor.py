@@ -309,7 +309,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
             )
         return value
     if getattr(value, "_is_gtape_tensor", False):
-        return convert_to_tensor(value._as_tensor(), dtype)
+        # Of a variable an op of its own: as in TensorFlow each read is another source.
+        return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
             return convert_to_tensor(value.tolist(), dtype)

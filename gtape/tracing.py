@@ -38,12 +38,14 @@ class Trace:
         The records of the inputs, which these forget when the last tape that holds them ends.
     flows : tuple of frozenset or None
         For each input the sessions that follow it back; None for a constant.
+    idle : bool
+        Whether the op was recorded for the check alone.
     body : for custom gradients, what the function did inside
     body_origins : tuple of record or None
         The records of the body's results.
     """
 
-    __slots__ = ("body", "body_origins", "flows", "inputs", "line", "origins", "output")
+    __slots__ = ("body", "body_origins", "flows", "idle", "inputs", "line", "origins", "output")
 
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
@@ -52,6 +54,7 @@ class Trace:
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
         # Now: a tape that ends leaves the sets of the records that outlive it.
         self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
+        self.idle = False
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
 

@@ -119,11 +119,14 @@ class Oracle(Replay):
         inner_blocked = program.blocked(mark.session)
         varying = {i for nodes in program.sources for i in nodes}
         for n in inside:
-            if not varying.isdisjoint(n.inputs):
-                varying.add(n.index)
-                through = outer.get(n.index, frozenset()) - inner_blocked.get(n.index, frozenset())
-                if any(n.inputs[a] in varying for a in through):
-                    return True
+            moved = [a for a, j in enumerate(n.inputs) if j in varying and (n.kind != "op" or n.prim.connected(a))]
+            if not moved:
+                continue
+            varying.add(n.index)
+            closed = outer.get(n.index, frozenset())
+            inner_follows = len(inner_blocked.get(n.index, ())) < len(n.active)
+            if inner_follows and any(a in closed or a not in n.active for a in moved):
+                return True
         return False
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:

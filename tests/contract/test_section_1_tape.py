@@ -507,6 +507,28 @@ def test_reads_before_the_block_do_not_connect() -> None:
     assert tape.gradient(y, v).numpy() == 3.0
 
 
+@pytest.mark.parametrize("read", [tf.convert_to_tensor, tf.identity, lambda v: v.read_value()])
+def test_each_read_is_a_source_of_its_own(read: Any) -> None:
+    v = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        first = read(v)
+        v.assign(5.0)
+        second = read(v)
+        y = first * second * second
+    assert [float(g) for g in tape.gradient(y, [first, second, v])] == [25.0, 20.0, 45.0]
+
+
+@pytest.mark.parametrize("read", [tf.convert_to_tensor, tf.identity, lambda v: v.read_value()])
+def test_what_an_outer_tape_read_before_is_no_read_of_an_inner_one(read: Any) -> None:
+    v = tf.Variable(2.0)
+    with tf.GradientTape() as outer:
+        before = read(v)
+        with tf.GradientTape() as inner:
+            y = before * v
+        assert float(inner.gradient(y, v)) == 2.0
+    assert float(outer.gradient(y, v)) == 4.0
+
+
 def test_reads_in_another_thread_do_not_watch() -> None:
     v = tf.Variable(3.0)
     with tf.GradientTape() as tape:

@@ -230,6 +230,16 @@ def test_ops_of_two_operands_densify_slices_beside_slices_and_tensors(f: Any) ->
     assert f(dense, looked_up()).numpy().tolist() == expected
 
 
+@pytest.mark.parametrize("read", [tf.convert_to_tensor, tf.identity, lambda v: v.read_value()])
+def test_a_lookup_in_what_was_read_of_a_variable_is_sparse_for_both(read: Any) -> None:
+    v = tf.Variable([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        table = read(v)
+        y = tf.gather(table, [0, 0])
+    for g in tape.gradient(y, [table, v]):
+        assert isinstance(g, tf.IndexedSlices) and g.indices.numpy().tolist() == [0, 0]
+
+
 def test_slices_are_negated_row_by_row() -> None:
     assert (-looked_up()).values.numpy().tolist() == [[-1.0, -1.0]] * 3
 

@@ -321,3 +321,13 @@ def test_recompute_grad_works_forward() -> None:
     with Accumulator(x, 1.0) as acc:
         y = tf.recompute_grad(lambda v: v * v)(x)
     assert acc.jvp(y).numpy() == 6.0
+
+
+def test_tangents_made_while_an_outer_tape_is_paused_are_constants_to_it() -> None:
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tf.autodiff.ForwardAccumulator(x, 1.0) as acc:
+            with tape.stop_recording():
+                y = x * x
+        assert tape.gradient(acc.jvp(y) * x, x).numpy() == 6.0

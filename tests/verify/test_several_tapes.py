@@ -127,6 +127,38 @@ def test_the_flag_changes_no_result_where_a_tape_begins_after_the_variable_was_r
     assert late.gradient(slope, v) is None
 
 
+def test_what_is_recorded_for_the_check_alone_is_no_source() -> None:
+    s = x()
+    with tf.GradientTape() as tape:
+        tape.watch(s)
+        stopped = tf.stop_gradient(s)
+        y = stopped * 2.0
+    assert tape.gradient(y, stopped) is None
+
+
+def test_what_was_recorded_for_the_check_alone_can_be_watched() -> None:
+    s = x()
+    with tf.GradientTape() as tape:
+        tape.watch(s)
+        stopped = tf.stop_gradient(s)
+        tape.watch(stopped)
+        y = stopped * s
+    assert [float(g) for g in tape.gradient(y, [stopped, s])] == [3.0, 3.0]
+
+
+def test_an_inner_gradient_by_what_only_it_followed_leaves_the_outer_one_its_own_ops() -> None:
+    s, w = x(), tf.constant(2.0, tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(w)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+            with outer.stop_recording():
+                y = w * s * s
+        slope = inner.gradient(y, s)
+    assert float(slope) == 12.0
+    assert outer.gradient(slope, w) is not None
+
+
 @pytest.mark.parametrize(
     "around",
     [lambda s: 2.0 * s, lambda s: tf.stop_gradient(s), lambda s: tf.sin(s) * s],
