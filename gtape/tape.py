@@ -22,7 +22,7 @@ from gtape.asked import (
     wants_zeros,
     zeros_for,
 )  # fmt: skip
-from gtape.backprop import full_sweep, short_sweep
+from gtape.backprop import full_sweep, keeping, short_sweep
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.jacobians import batch_jacobian, jacobians, release
@@ -426,12 +426,17 @@ class GradientTape:
         stack = record.get_stack()
         start = [(r, g) for r, g in zip(target_records, seeds, strict=True) if g is not None]
         foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
-        if not stack.sessions and not (
-            session.shared or session.selects or self._persistent or session.trace or foreign
-        ):
+        if not (stack.sessions or session.shared or session.selects or session.trace or foreign):
             raw = [(r, g._value) for r, g in start]
-            made = stack.run(short_sweep, raw, source_records)
-            return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
+            if not self._persistent:
+                made = stack.run(short_sweep, raw, source_records)
+                return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
+            if keeping.acquire(blocking=False):  # else another thread sweeps: the long way needs nothing of the records
+                try:
+                    made = stack.run(short_sweep, raw, source_records, keep=True)
+                finally:
+                    keeping.release()
+                return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
         if not stack.sessions:
             raw = [(r, g._value) for r, g in start]
             made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, stops=stops)

@@ -1,0 +1,76 @@
+"""The sweep over records that stay: a persistent tape may be asked again, whatever happened before."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import backprop
+from gtape.record import PULL
+
+
+def _recorded() -> tuple[Any, Any, Any, Any]:
+    x = tf.Variable([[0.5, 1.0]])
+    w = tf.constant([[1.0], [2.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        h = tf.sin(x)
+        y = tf.reduce_sum(tf.exp(tf.matmul(h, w)) * h)
+    return tape, x, h, y
+
+
+def _expected() -> Any:
+    tape, x, _, y = _recorded()
+    return tape.gradient(y, x).numpy()
+
+
+def test_a_persistent_tape_gives_the_same_gradient_each_time() -> None:
+    tape, x, h, y = _recorded()
+    first = [g.numpy() for g in tape.gradient(y, [x, h])]
+    for _ in range(3):
+        again = [g.numpy() for g in tape.gradient(y, [x, h])]
+        assert [a.tolist() for a in again] == [f.tolist() for f in first]
+    np.testing.assert_array_equal(tape.gradient(h, x), np.cos(np.float32([[0.5, 1.0]])))
+
+
+def test_an_interrupted_sweep_leaves_a_persistent_tape_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    tape, x, h, y = _recorded()
+
+    def interrupted(g: Any, ins: Any, out: Any) -> Any:
+        raise KeyboardInterrupt
+
+    kept = h._record[PULL]
+    h._record[PULL] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tape.gradient(y, [x, y])
+    h._record[PULL] = kept
+    assert not backprop.keeping.locked()
+    np.testing.assert_array_equal(tape.gradient(y, x), _expected())
+
+
+def test_threads_may_ask_a_persistent_tape_at_once() -> None:
+    tape, x, _, y = _recorded()
+    expected, wrong = _expected(), []
+
+    def ask() -> None:
+        for _ in range(50):
+            g = tape.gradient(y, x).numpy()
+            if not np.array_equal(g, expected):
+                wrong.append(g)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_a_sweep_beside_another_takes_the_way_that_needs_nothing_of_the_records() -> None:
+    tape, x, _, y = _recorded()
+    expected = _expected()
+    with backprop.keeping:
+        np.testing.assert_array_equal(tape.gradient(y, x), expected)
