@@ -67,7 +67,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _NAMESPACES = frozenset({
     "autodiff", "config", "data", "debugging", "dtypes", "errors", "image", "keras", "linalg", "math", "nest", "nn",
-    "random", "symbolic", "test", "verify",
+    "random", "symbolic", "test", "train", "verify",
 })  # fmt: skip
 
 # Parts of Keras that TensorFlow has at its top level too: tf.optimizers.Adam is tf.keras.optimizers.Adam.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from typing import Any
 
-from gtape import nest
+from gtape import nest, train
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
@@ -166,6 +167,53 @@ class Model(Trainer, Layer):
         total = self.count_params()
         for what, n in (("Total", total), ("Trainable", own), ("Non-trainable", total - own)):
             say(f" {what} params: {n:,}")
+
+    def save_weights(self, filepath: Any, overwrite: bool = True, **more: Any) -> None:
+        """Write the values of all variables to a file.
+
+        Parameters
+        ----------
+        filepath : str or path
+            Of any ending; the file is a NumPy archive.
+        overwrite : bool
+            Whether a file that exists may be replaced.
+        **more
+            Keras has them; they change nothing.
+
+        Raises
+        ------
+        ValueError
+            If the file exists and may not be replaced.
+        """
+        path = os.fspath(filepath)
+        if not overwrite and os.path.exists(path):
+            raise ValueError(f"{path} exists already; pass overwrite=True to replace it")
+        train.write_values(path, train.values_of(self))
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **more: Any) -> None:
+        """Take the values that `save_weights` wrote.
+
+        Parameters
+        ----------
+        filepath : str or path
+        skip_mismatch : bool
+            Whether variables may be left without a value, and values without a variable.
+        **more
+            Keras has them; they change nothing.
+
+        Raises
+        ------
+        ValueError
+            If the variables are not those that were saved.
+        gtape.errors.NotFoundError
+            If there is no such file.
+        """
+        status = train.put_values(self, train.read_values(os.fspath(filepath)))
+        if not skip_mismatch and (status._missing or (status._unused and self.built)):
+            raise ValueError(
+                f"{os.fspath(filepath)} has no values for {sorted(status._missing)}, and values for "
+                f"{sorted(status._unused)}, which this model does not have"
+            )
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_GRAPHS:  # a property that failed ends here

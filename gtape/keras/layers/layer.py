@@ -358,6 +358,9 @@ class Layer(Module):
                 kwargs["training"] = training
         if not self.built:
             self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
+            pending = self.__dict__.pop("_pending", None)
+            if pending is not None:  # values from a checkpoint that was read before there were variables
+                pending(self)
         if around is None:  # penalties are those of the last call of the outermost layer
             for layer in self._added:
                 layer._losses.clear()

@@ -65,6 +65,14 @@ class State:
             self._slots_of(v)
         self._built = [weakref.ref(v) for v in variables]
         self.built = True
+        pending = self.__dict__.pop("_pending", None)
+        if pending is not None:  # values from a checkpoint that was read before there were slots
+            pending(self)
+            self._adopt()
+
+    def _adopt(self) -> None:
+        """Count the steps that were restored as steps of the variables, though this optimizer did not see them."""
+        self._state.update({key: (ref, slots, 0) for key, (ref, slots, _) in self._state.items()})
 
     def _all_slots(self) -> tuple[str, ...]:
         average = ("average",) if self.use_ema else ()
@@ -217,6 +225,7 @@ class State:
             raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
         for v, value in zip(variables, values, strict=True):
             v.assign(value)
+        self._adopt()
 
     def save_own_variables(self, store: Any) -> None:
         """Put the values of `variables` into a dict, under "0", "1" and so on.
