@@ -56,9 +56,9 @@ def _parts_of(z: Array) -> Array:
 
 def _pivoted(v: Array, *others: Array) -> tuple[Array, ...]:
     """Columns divided by their first element that is at least half as large as the largest; other ones with them."""
-    size = np.abs(v)
     if not v.size:
         return (v, *others)
+    size = np.abs(v)
     row = np.argmax(size >= size.max(axis=-2, keepdims=True) / 2, axis=-2)[..., None, :]
     by = np.take_along_axis(v, row, axis=-2)
     with np.errstate(all="ignore"):
@@ -270,13 +270,14 @@ def spread(z: Tensor) -> Tensor:
     return reshape_op(rows, shape=(*batch, 2 * m, 2 * n))  # type: ignore[no-any-return]
 
 
-def gathered(x: Tensor) -> Tensor:
-    """The complex matrix of which `x` is the spread one."""
+def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
+    """The complex matrix of which `x` is the spread one; of a `triangle` the diagonal is real up to rounding."""
     from gtape.ops.complex_parts import complex
 
     *batch, m, n = x._aval.shape
     x = reshape_op(x, shape=(*batch, m // 2, 2, n // 2, 2))
-    return complex(x[..., 0, :, 0], x[..., 1, :, 0])
+    real, imag = x[..., 0, :, 0], x[..., 1, :, 0]
+    return complex(real, imag * (1 - np.eye(m // 2, n // 2, dtype=x._aval.dtype)) if triangle else imag)
 
 
 def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
@@ -290,7 +291,7 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
 
 def cholesky(z: Tensor) -> Tensor:
     """Of Hermitian matrices."""
-    return gathered(REGISTRY["cholesky"](spread(with_real_diagonal(z))))
+    return gathered(REGISTRY["cholesky"](spread(with_real_diagonal(z))), triangle=True)
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -321,7 +322,7 @@ def qr(z: Tensor) -> tuple[Tensor, Tensor]:
     turn = np.where((np.repeat(wanted, 2, axis=-1) < 0) == (own < 0), 1, -1).astype(own.dtype)
     if (turn < 0).any():
         q, r = q * turn[..., None, :], r * turn[..., :, None]
-    return gathered(q), gathered(r)
+    return gathered(q), gathered(r, triangle=True)
 
 
 def slogdet(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -78,7 +78,7 @@ def complement(u: Array) -> Array:
     """Orthonormal columns that complete those of `u` to a square matrix."""
     if not np.isfinite(u).all():
         return np.full((*u.shape[:-1], u.shape[-2] - u.shape[-1]), np.nan, u.dtype)
-    whole = np.linalg.qr(u.astype(np.float64, copy=False), mode="complete")[0]
+    whole = np.linalg.qr(u.astype(np.result_type(u, np.float64), copy=False), mode="complete")[0]
     return whole[..., u.shape[-1] :].astype(u.dtype)
 
 

@@ -30,6 +30,8 @@ def eig_kernel(a: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of real and imaginary parts, in NumPy's order."""
     if a.ndim < 3 or a.shape[-3] != 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"real and imaginary parts [..., 2, n, n] are needed, not the shape {a.shape}")
+    if not a.shape[-1]:
+        return np.zeros((*a.shape[:-2], 0), a.dtype), a
     wide = a.astype(np.float64, copy=False)
     good = np.isfinite(wide).all(axis=(-3, -2, -1), keepdims=True)
     real, imag = np.where(good, wide, 0.0)[..., 0, :, :], np.where(good, wide, 0.0)[..., 1, :, :]
@@ -46,6 +48,8 @@ def eig_kernel(a: Array) -> tuple[Array, Array]:
 
 def pivots(v: Array) -> Array:
     """The row in which each column of eigenvectors is 1."""
+    if not v.shape[-2]:
+        return np.zeros((*v.shape[:-3], v.shape[-1]), dtype=np.intp)
     return np.argmax((v[..., 0, :, :] == 1) & (v[..., 1, :, :] == 0), axis=-2)
 
 

@@ -177,15 +177,6 @@ _svd = implicit(
 # ---------------------------------------------------------------------------------------------- complements
 
 
-def _one_column(u: Any) -> None:
-    m, n = shape_of(u)[-2:]
-    if m - n > 1:
-        raise errors.UnimplementedError(
-            f"full_matrices: the {m - n} columns that complete {n} orthonormal ones of length {m} are not determined "
-            "by them, so they have no derivative: use full_matrices=False, or stop_gradient on those columns"
-        )
-
-
 def _dual(xp: Any, u: Any) -> Any:
     """u (u' u)^-1, which is u where its columns are orthonormal."""
     back = xp.swap_last(u)
@@ -193,12 +184,10 @@ def _dual(xp: Any, u: Any) -> Any:
 
 
 def _complement_pull(xp: Any, g: Any, y: Any, u: Any) -> Any:
-    _one_column(u)
     return -xp.matmul(y, xp.matmul(xp.swap_last(g), _dual(xp, u)))
 
 
 def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
-    _one_column(u)
     return -xp.matmul(_dual(xp, u), xp.matmul(xp.swap_last(t), y))
 
 
@@ -339,4 +328,35 @@ def completed(u: Tensor) -> Tensor:
     from gtape.ops.join import concat
 
     m, n = u._aval.shape[-2:]
-    return u if m == n else concat([u, _complement(u)], axis=-1)
+    if m == n:
+        return u
+    if m == n + 1 and not u._aval.complex:
+        return concat([u, _complement(u)], axis=-1)
+    from gtape.custom import custom_gradient
+
+    any_basis = custom_gradient(declared="of columns that are determined up to their basis")(_any_basis_of_complement)
+    return concat([u, any_basis(u)], axis=-1)
+
+
+def _any_basis_of_complement(u: Tensor) -> tuple[Tensor, Any]:
+    """Columns that complete `u`; a gradient goes through them where it is the same for every choice of them."""
+    from gtape.tensor import wrap
+
+    value = np.asarray(u._value)
+    columns = k.complement(value)
+
+    def pull(upstream: Any) -> Tensor:
+        g = np.asarray(upstream._value)
+        turned = np.conj(np.swapaxes(columns, -1, -2)) @ g
+        back = np.conj(np.swapaxes(g, -1, -2))
+        swirl = np.abs(turned - np.conj(np.swapaxes(turned, -1, -2))).max(initial=0.0)
+        if swirl > 64 * value.shape[-2] * np.finfo(g.dtype).eps * np.abs(g).max(initial=0.0):
+            m, n = value.shape[-2:]
+            raise errors.UnimplementedError(
+                f"full_matrices: the {m - n} columns that complete {n} orthonormal ones of length {m} are not "
+                "determined by them, so they have no derivative: use full_matrices=False, or stop_gradient on those "
+                "columns, or a function that is the same for every choice of them"
+            )
+        return wrap(-(columns @ (back @ value)))
+
+    return wrap(columns), pull
