@@ -23,18 +23,26 @@ if TYPE_CHECKING:
         regularizers,
         utils,
     )
+    from gtape.keras.initializers import Initializer
     from gtape.keras.layers.layer import Layer
     from gtape.keras.layers.symbolic import Input, KerasTensor
+    from gtape.keras.loss import Loss
+    from gtape.keras.metric import Metric
     from gtape.keras.models import Model, Sequential
+    from gtape.keras.optimizers.base import Optimizer
+    from gtape.keras.regularizers import Regularizer
     from gtape.variable import Variable
 
 __all__ = [
-    "Input", "KerasTensor", "Layer", "Model", "Sequential", "Variable", "activations", "backend", "callbacks", "config",
-    "constraints", "initializers", "layers", "losses", "metrics", "models", "optimizers", "regularizers", "utils",
+    "Initializer", "Input", "KerasTensor", "Layer", "Loss", "Metric", "Model", "Optimizer", "Regularizer",
+    "Sequential", "Variable", "activations", "backend", "callbacks", "config", "constraints", "initializers", "layers",
+    "losses", "metrics", "models", "optimizers", "regularizers", "utils",
 ]  # fmt: skip
 
 # Loaded when first asked for: a script that only needs an optimizer loads no layers.
 _HOMES = {
+    "Initializer": "gtape.keras.initializers", "Loss": "gtape.keras.loss", "Metric": "gtape.keras.metric",
+    "Optimizer": "gtape.keras.optimizers.base", "Regularizer": "gtape.keras.regularizers",
     "Input": "gtape.keras.layers.symbolic", "KerasTensor": "gtape.keras.layers.symbolic",
     "Layer": "gtape.keras.layers.layer", "Model": "gtape.keras.models", "Sequential": "gtape.keras.models",
     "Variable": "gtape.variable",

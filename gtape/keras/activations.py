@@ -96,7 +96,7 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
     array([ 0., 40.], dtype=float32)
     """
     exact = gtape.nn.gelu
-    return REGISTRY["gelu_tanh"](convert_to_tensor(x)) if approximate else exact(x)  # type: ignore[no-any-return]
+    return REGISTRY["gelu_tanh"](convert_to_tensor(x)) if approximate else exact(x)
 
 
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:

@@ -37,7 +37,8 @@ __all__ = [
     "CosineSimilarity", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
     "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction",
     "SparseCategoricalCrossentropy", "SquaredHinge", "bce", "binary_crossentropy", "categorical_crossentropy",
-    "categorical_hinge", "cosine_similarity", "get", "hinge", "huber", "kl_divergence", "kld", "log_cosh", "logcosh",
+    "categorical_hinge", "cosine_similarity", "get", "hinge", "huber", "kl_divergence", "kld",
+    "kullback_leibler_divergence", "log_cosh", "logcosh",
     "mae", "mape", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
     "mean_squared_logarithmic_error", "mse", "msle", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
 ]  # fmt: skip
@@ -51,7 +52,7 @@ mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error
 mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
-kld = KLD = kl_divergence
+kld = KLD = kullback_leibler_divergence = kl_divergence
 bce = binary_crossentropy
 logcosh = log_cosh
 

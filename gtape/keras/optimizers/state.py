@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -41,6 +42,29 @@ class State:
         self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
         self._built: list[weakref.ref[Any]] = []
         self._added: list[Variable] = []
+
+    # A pickle holds the variables, which are found again where it holds the model as well. A copy serves the copies of
+    # the variables if these were made before it, in the same deepcopy, and otherwise the variables themselves.
+
+    def __getstate__(self) -> dict[str, Any]:
+        entries = [(ref(), slots, seen) for ref, slots, seen in list(self._state.values())]
+        return {**self.__dict__, "_state": entries, "_built": [ref() for ref in self._built]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _state={}, _built=[weakref.ref(v) for v in state["_built"] if v is not None])
+        for v, slots, seen in state["_state"]:
+            if v is not None:
+                self._remember(v, slots, seen)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = object.__new__(type(self))
+        state = self.__getstate__()
+        entries, built = state.pop("_state"), state.pop("_built")
+        copied = copy.deepcopy(state, memo)
+        copied["_state"] = [(memo.get(id(v), v), copy.deepcopy(slots, memo), seen) for v, slots, seen in entries]
+        copied["_built"] = [memo.get(id(v), v) for v in built]
+        made.__setstate__(copied)
+        return made
 
     @property
     def iterations(self) -> Any:
@@ -84,10 +108,13 @@ class State:
         if entry is None:
             name = _plain(v)
             made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
-            state = self._state
-            seen = int(self.iterations.numpy())
-            entry = self._state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), made, seen)
+            self._remember(v, made, int(self.iterations.numpy()))
+            return made
         return entry[1]
+
+    def _remember(self, v: Any, slots: dict[str, Variable], seen: int) -> None:
+        key, state = id(v), self._state
+        state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), slots, seen)
 
     def age(self, v: Any) -> int:
         """How many updates there were since variable `v` was first seen, counting the one that is being made."""

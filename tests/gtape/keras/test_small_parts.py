@@ -256,3 +256,34 @@ def test_keras_parts_are_found_by_name() -> None:
     assert tf.zeros_initializer()([2]).numpy().tolist() == [0.0, 0.0]
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         initializers.nonsense  # noqa: B018
+
+
+LABELS = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
+SHARES = np.array([[0.1, 0.8, 0.1], [0.3, 0.3, 0.4]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("MeanAbsolutePercentageError", 2.2e8), ("MeanSquaredLogarithmicError", 0.1391), ("Poisson", 0.7966),
+        ("Hinge", 1.1067), ("SquaredHinge", 1.3907), ("CategoricalHinge", 1.14), ("LogCoshError", 0.13),
+        ("Precision", 1 / 3), ("Recall", 0.2), ("TruePositives", 1.0), ("FalsePositives", 2.0),
+        ("TrueNegatives", 8.0), ("FalseNegatives", 4.0),
+    ],
+)  # fmt: skip
+def test_figures_over_batches_are_those_of_keras(name: str, wanted: float) -> None:
+    metric = getattr(tf.keras.metrics, name)()
+    metric.update_state(LABELS, SHARES)
+    metric.update_state(LABELS, SHARES[::-1], sample_weight=[1.0, 2.0])
+    assert float(metric.result()) == pytest.approx(wanted, rel=1e-3)
+    metric.reset_state()
+    assert float(metric.result()) == 0.0
+
+
+def test_precision_takes_thresholds_classes_and_the_best_few() -> None:
+    make = tf.keras.metrics.Precision
+    assert make(thresholds=[0.2, 0.9])(LABELS, SHARES).numpy() == pytest.approx([0.5, 0.0])
+    assert float(make(class_id=1, thresholds=0.2)(LABELS, SHARES)) == 0.5
+    assert float(make(top_k=1)(LABELS, SHARES)) == 1.0
+    with pytest.raises(ValueError, match="Threshold values must be in"):
+        make(thresholds=2.0)

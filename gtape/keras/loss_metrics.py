@@ -1,0 +1,361 @@
+"""Losses as figures: their means over batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.keras import loss_functions
+from gtape.keras.metric import MeanMetricWrapper
+from gtape.tensor import Tensor, wrap
+
+__all__ = [
+    "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "KLDivergence",
+    "LogCoshError", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
+    "MeanSquaredLogarithmicError", "Poisson", "RootMeanSquaredError", "SparseCategoricalCrossentropy", "SquaredHinge",
+]  # fmt: skip
+
+
+class MeanSquaredError(MeanMetricWrapper):
+    """The mean of squared errors.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.MeanSquaredError()([[1.0]], [[3.0]]))
+    4.0
+    """
+
+    def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
+        super().__init__(loss_functions.mean_squared_error, name, dtype)
+
+
+class RootMeanSquaredError(MeanMetricWrapper):
+    """The root of the mean of squared errors.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.RootMeanSquaredError()([[0.0], [0.0]], [[2.0], [2.0]]))
+    2.0
+    """
+
+    def __init__(self, name: str = "root_mean_squared_error", dtype: Any = None) -> None:
+        super().__init__(loss_functions.mean_squared_error, name, dtype)
+
+    def result(self) -> Tensor:
+        """The root of the mean; 0 before the first batch."""
+        return wrap(np.float32(np.sqrt(self.mean())))
+
+
+class MeanAbsoluteError(MeanMetricWrapper):
+    """The mean of absolute errors.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.MeanAbsoluteError()([[1.0]], [[3.0]]))
+    2.0
+    """
+
+    def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
+        super().__init__(loss_functions.mean_absolute_error, name, dtype)
+
+
+class KLDivergence(MeanMetricWrapper):
+    """The mean Kullback-Leibler divergence.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
+    0.0
+    """
+
+    def __init__(self, name: str = "kl_divergence", dtype: Any = None) -> None:
+        super().__init__(loss_functions.kl_divergence, name, dtype)
+
+
+class CosineSimilarity(MeanMetricWrapper):
+    """The mean cosine of the angle between labels and predictions; 1 is the best value, unlike for the loss.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    axis : int
+        Along which the vectors lie.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.CosineSimilarity()([[3.0, 0.0]], [[2.0, 0.0]]))
+    1.0
+    """
+
+    def __init__(self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1) -> None:
+        super().__init__(lambda a, b: -loss_functions.cosine_similarity(a, b, axis), name, dtype)
+
+
+class BinaryCrossentropy(MeanMetricWrapper):
+    """The mean binary cross-entropy.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    label_smoothing : float
+        How far labels are moved towards a half.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.BinaryCrossentropy()([[1.0]], [[0.5]])), 4)
+    0.6931
+    """
+
+    def __init__(
+        self,
+        name: str = "binary_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(
+            loss_functions.binary_crossentropy, name, dtype, from_logits=from_logits, label_smoothing=label_smoothing
+        )
+
+
+class CategoricalCrossentropy(MeanMetricWrapper):
+    """The mean cross-entropy with one-hot labels.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    label_smoothing : float
+        How far labels are moved towards equal shares.
+    axis : int
+        Along which the classes lie.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+    0.6931
+    """
+
+    def __init__(
+        self,
+        name: str = "categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+    ) -> None:
+        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
+        super().__init__(loss_functions.categorical_crossentropy, name, dtype, **options)
+
+
+class SparseCategoricalCrossentropy(MeanMetricWrapper):
+    """The mean cross-entropy with class numbers.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+    from_logits : bool
+        Whether predictions are scores rather than probabilities.
+    axis : int
+        Along which the classes lie.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
+    0.6931
+    """
+
+    def __init__(
+        self,
+        name: str = "sparse_categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        ignore_class: int | None = None,
+        axis: int = -1,
+    ) -> None:
+        options = {"from_logits": from_logits, "ignore_class": ignore_class, "axis": axis}
+        super().__init__(loss_functions.sparse_categorical_crossentropy, name, dtype, **options)
+
+
+class MeanAbsolutePercentageError(MeanMetricWrapper):
+    """The mean absolute error in percent of the labels.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]])), 4)
+    25.0
+    """
+
+    def __init__(self, name: str = "mean_absolute_percentage_error", dtype: Any = None) -> None:
+        super().__init__(loss_functions.mean_absolute_percentage_error, name, dtype)
+
+
+class MeanSquaredLogarithmicError(MeanMetricWrapper):
+    """The mean square of the difference between the logarithms of 1 plus the values.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.MeanSquaredLogarithmicError()([[1.0]], [[1.0]])), 4)
+    0.0
+    """
+
+    def __init__(self, name: str = "mean_squared_logarithmic_error", dtype: Any = None) -> None:
+        super().__init__(loss_functions.mean_squared_logarithmic_error, name, dtype)
+
+
+class Poisson(MeanMetricWrapper):
+    """The mean Poisson loss.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.Poisson()([[1.0]], [[1.0]])), 4)
+    1.0
+    """
+
+    def __init__(self, name: str = "poisson", dtype: Any = None) -> None:
+        super().__init__(loss_functions.poisson, name, dtype)
+
+
+class Hinge(MeanMetricWrapper):
+    """The mean hinge loss.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+    1.0
+    """
+
+    def __init__(self, name: str = "hinge", dtype: Any = None) -> None:
+        super().__init__(loss_functions.hinge, name, dtype)
+
+
+class SquaredHinge(MeanMetricWrapper):
+    """The mean squared hinge loss.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+    1.25
+    """
+
+    def __init__(self, name: str = "squared_hinge", dtype: Any = None) -> None:
+        super().__init__(loss_functions.squared_hinge, name, dtype)
+
+
+class CategoricalHinge(MeanMetricWrapper):
+    """The mean hinge loss between the true class and the best of the others.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.CategoricalHinge()([[0.0, 1.0]], [[0.25, 0.75]])), 4)
+    0.5
+    """
+
+    def __init__(self, name: str = "categorical_hinge", dtype: Any = None) -> None:
+        super().__init__(loss_functions.categorical_hinge, name, dtype)
+
+
+class LogCoshError(MeanMetricWrapper):
+    """The mean logarithm of the hyperbolic cosine of the error.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> round(float(tf.keras.metrics.LogCoshError()([[1.0]], [[1.0]])), 4)
+    0.0
+    """
+
+    def __init__(self, name: str = "logcosh", dtype: Any = None) -> None:
+        super().__init__(loss_functions.log_cosh, name, dtype)

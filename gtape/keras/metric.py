@@ -1,0 +1,217 @@
+"""The base of all metrics, and means and sums over batches: figures for logs, nothing here is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.variable import Variable
+
+__all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum", "Sums", "array_of"]
+
+
+def array_of(x: Any) -> Any:
+    """The values of a tensor, array or list."""
+    return np.asarray(convert_to_tensor(x)._value)
+
+
+class Metric:
+    """Base class: `update_state` takes a batch, `result` gives the figure so far, `reset_state` starts again.
+
+    Calling a metric updates it and returns the result.
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        Keras has it; states are kept in float64, results are float32.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Largest(tf.keras.metrics.Metric):
+    ...     def __init__(self):
+    ...         super().__init__(name="largest")
+    ...         self.seen = self.add_weight(name="seen", initializer="zeros")
+    ...     def update_state(self, values):
+    ...         self.seen.assign(tf.maximum(self.seen, tf.reduce_max(values)))
+    ...     def result(self):
+    ...         return self.seen.value()
+    >>> float(Largest()(tf.constant([1.0, 5.0, 2.0])))
+    5.0
+    """
+
+    def __init__(self, dtype: Any = None, name: str | None = None) -> None:
+        self.name = name or type(self).__name__
+        self.dtype = dtype
+        self._variables: list[tuple[Variable, Any]] = []
+
+    def add_weight(
+        self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: str | None = None
+    ) -> Variable:
+        """A variable that `reset_state` sets back; also as ``add_weight(name, initializer=...)``."""
+        from gtape.keras import initializers
+
+        if isinstance(shape, str):
+            shape, name = (), shape
+        start = initializers.get(initializer)(shape, dtype=dtype)
+        v = Variable(start, trainable=False, name=name)
+        self._variables.append((v, start))
+        return v
+
+    add_variable = add_weight
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The state."""
+        return [v for v, _ in self._variables]
+
+    def reset_state(self) -> None:
+        """Start again."""
+        for v, start in self._variables:
+            v.assign(start)
+
+    def reset_states(self) -> None:
+        """The older name of `reset_state`."""
+        self.reset_state()
+
+    def update_state(self, *args: Any, **kwargs: Any) -> Any:
+        """Take a batch."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `update_state`")
+
+    def result(self) -> Any:
+        """The figure so far."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `result`")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`update_state`, then `result`."""
+        self.update_state(*args, **kwargs)
+        return self.result()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}>"
+
+
+class Sums(Metric):
+    """A weighted sum and the sum of the weights."""
+
+    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(dtype, name)
+        # float64, so that means over long runs do not stop growing.
+        self.total = self.add_weight(name="total", dtype="float64")
+        self.count = self.add_weight(name="count", dtype="float64")
+
+    def take(self, values: Any, sample_weight: Any) -> None:
+        values = array_of(values).astype(np.float64)
+        weights: Any = np.ones(()) if sample_weight is None else array_of(sample_weight).astype(np.float64)
+        if weights.ndim == values.ndim + 1 and weights.shape[-1] == 1:
+            weights = weights[..., 0]
+        if weights.ndim < values.ndim:
+            weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
+        weights = np.broadcast_to(weights, values.shape)
+        self.total.assign_add(wrap(np.float64((values * weights).sum())))
+        self.count.assign_add(wrap(np.float64(weights.sum())))
+
+    def mean(self) -> float:
+        count = float(self.count.numpy())
+        return float(self.total.numpy()) / count if count else 0.0
+
+
+class Mean(Sums):
+    """The mean of all values so far.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> loss = tf.keras.metrics.Mean()
+    >>> loss.update_state([1.0, 3.0])
+    >>> loss.update_state(8.0)
+    >>> float(loss.result())
+    4.0
+    """
+
+    def __init__(self, name: str = "mean", dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        """Take values, each with a weight."""
+        self.take(values, sample_weight)
+
+    def result(self) -> Tensor:
+        """The mean; 0 before the first value."""
+        return wrap(np.float32(self.mean()))
+
+
+class Sum(Sums):
+    """The sum of all values so far.
+
+    Parameters
+    ----------
+    name : str
+    dtype : dtype, optional
+        As for `Metric`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.keras.metrics.Sum()([1.0, 3.0]))
+    4.0
+    """
+
+    def __init__(self, name: str = "sum", dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        """Take values, each with a weight."""
+        self.take(values, sample_weight)
+
+    def result(self) -> Tensor:
+        """The sum."""
+        return wrap(np.float32(self.total.numpy()))
+
+
+class MeanMetricWrapper(Sums):
+    """The mean of a function of labels and predictions.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes labels and predictions, returns a figure for each sample.
+    name : str, optional
+    dtype : dtype, optional
+    **kwargs
+        Keyword arguments of `fn`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> metric = tf.keras.metrics.MeanMetricWrapper(tf.keras.losses.mse)
+    >>> float(metric([[1.0]], [[3.0]]))
+    4.0
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(name or getattr(fn, "__name__", None), dtype)
+        self._fn, self._options = fn, kwargs
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Take labels and predictions of a batch."""
+        # As arrays: a figure for the log is no part of any tape's program.
+        self.take(self._fn(array_of(y_true), array_of(y_pred), **self._options), sample_weight)
+
+    def result(self) -> Tensor:
+        """The mean; 0 before the first batch."""
+        return wrap(np.float32(self.mean()))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The metric with these settings."""
+        return cls(**config)
