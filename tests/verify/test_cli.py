@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gtape.primitive import REGISTRY
-from gtape.verify import cli, output, runs
+from gtape.verify import cli, output, pools, runs
 from gtape.verify.runs import Line
 
 
@@ -183,3 +185,67 @@ def test_verify_takes_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 of 1 primitives proved" in capsys.readouterr().out
     assert cli.main(["verify", "softsing"]) == 2
     assert "no differentiable primitive is called softsing" in capsys.readouterr().err
+
+
+def test_a_name_behind_json_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prove", "--json", "sin"]) == 2
+    assert "'sin' is a primitive" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert "numpy" in capsys.readouterr().out
+
+
+def test_files_keep_their_mode_and_what_is_no_file_stays(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("old")
+    old.chmod(0o640)
+    for path in (old, new):
+        output.write_json(str(path), {"a": 1})
+    assert old.stat().st_mode & 0o777 == 0o640
+    assert new.stat().st_mode & 0o044 == 0o044 & ~_umask()
+    link = tmp_path / "link.json"
+    link.symlink_to(old)
+    output.write_json(str(link), {"a": 2})
+    assert link.is_symlink() and json.loads(old.read_text()) == {"a": 2}
+    output.write_json(os.devnull, {"a": 1})
+    assert not Path(os.devnull).is_file()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_an_interrupt_ends_quietly_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(*args: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "run", interrupted)
+    target = tmp_path / "report.json"
+    assert cli.main(["prove", "sin", "--json", str(target)]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_ends_the_processes() -> None:
+    with pytest.raises(KeyboardInterrupt), pools.workers(2) as pool:
+        waiting = [pool.submit(time.sleep, 60) for _ in range(4)]
+        raise KeyboardInterrupt
+    assert all(w.done() for w in waiting)
+
+
+def test_a_narrow_terminal_gets_rows_as_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    output.show_table(
+        "t", (("op", "left"), ("verdict", "left"), ("where", "left")), [("sin", "fine", "1" * 30)], [None]
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert "sin: verdict fine" in out and "1" * 29 in out

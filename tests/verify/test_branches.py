@@ -1,0 +1,109 @@
+"""Python branches on recorded values: at a tie the derivative is that of the branch taken, and the check says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check
+from gtape.verify.collect import collecting
+
+
+def branch(x: Any) -> Any:
+    if x > 0:
+        return x * x
+    return -x
+
+
+def branch_on_any(x: Any) -> Any:
+    return x * 2 if tf.reduce_any(x[0] * 3.0 == x[1]) else x * 3
+
+
+def loop(x: Any) -> Any:
+    while x > 1.0:
+        x = x * 0.5
+    return x
+
+
+def conditional(x: Any) -> Any:
+    return tf.cond(x >= 0.0, lambda: x * x, lambda: -x)
+
+
+def two_ways(x: Any) -> Any:
+    return branch(tf.exp(x) * tf.exp(x) - tf.exp(2.0 * x))
+
+
+TIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "if": (branch, 0.0),
+    "any": (branch_on_any, [1.0, 3.0]),
+    "while": (loop, 8.0),
+    "cond": (conditional, 0.0),
+    "equal in two ways": (two_ways, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_a_branch_at_a_tie_is_a_convention_with_its_line(name: str) -> None:
+    f, at = TIES[name]
+    report = check(f, np.asarray(at))
+    told = [v for v in report.findings if "branch" in v.reason]
+    assert report.ok and [v.verdict for v in told] == ["convention"]
+    assert told[0].line[0] == __file__
+
+
+@pytest.mark.parametrize(("f", "at"), [(branch, 1.0), (loop, 7.0), (conditional, -1.0), (branch_on_any, [1.0, 2.0])])
+def test_a_branch_beside_a_tie_says_nothing(f: Any, at: Any) -> None:
+    assert check(f, np.asarray(at)).verdict == "correct"
+
+
+def ask_jvp(x: Any) -> None:
+    with tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, tf.ones((1, 1), tf.float64)) as acc:
+        acc.jvp(branch(x))
+
+
+def ask(method: str) -> Callable[[Any], None]:
+    def question(x: Any) -> None:
+        with tf.GradientTape(verify="strict") as tape:
+            y = branch(x)
+        getattr(tape, method)(y, x)
+
+    return question
+
+
+@pytest.mark.parametrize(
+    "question",
+    [ask("gradient"), ask("jacobian"), ask("batch_jacobian"), ask_jvp],
+    ids=["gradient", "jacobian", "batch", "jvp"],
+)
+def test_every_question_tells_it(question: Any) -> None:
+    with collecting() as report:
+        question(tf.Variable(np.array([[0.0]])))
+    assert report.ok and report.verdict == "convention"
+
+
+def test_a_hessian_tells_it_too() -> None:
+    assert check(branch, 0.0, order=2).verdict == "convention"
+
+
+def test_a_branch_that_rounding_decided_is_conditioning() -> None:
+    # 1e16 + 1 rounds to 1e16, which is not greater.
+    report = check(lambda x: x * 2 if x + 1e16 > 1e16 else x, 1.0)
+    assert report.ok and report.verdict == "conditioning"
+    assert "this branch" in report.findings[0].reason
+
+
+def test_an_assertion_is_no_branch() -> None:
+    def f(x: Any) -> Any:
+        tf.debugging.assert_non_negative(x)
+        return x * 2
+
+    assert check(f, np.array([0.0, 1.0])).verdict == "correct"
+
+
+def test_a_branch_on_what_does_not_vary_is_none() -> None:
+    c = tf.constant(0.0)
+    assert check(lambda x: x * 2 if c >= 0.0 else x, 1.0).verdict == "correct"

@@ -1,0 +1,217 @@
+"""Correct programs of many kinds: no alarm, no crash, and the verdict that the design defines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import ctx
+
+import gtape as tf
+from gtape.verify import check
+from gtape.verify.collect import collecting
+from gtape.verify.verdict import Report
+
+CORRECT = ("correct", "conditioning")
+
+
+@tf.custom_gradient(declared="clips")
+def clipped(x: Any) -> Any:
+    return tf.identity(x), lambda g: tf.clip_by_norm(g, 1.0)
+
+
+@tf.custom_gradient
+def residual_from_numpy(x: Any) -> Any:
+    c = np.cos(x.numpy())
+    return tf.sin(x), lambda g: g * c
+
+
+@tf.custom_gradient
+def all_through_numpy(x: Any) -> Any:
+    return tf.sin(x), lambda g: tf.constant(g.numpy() * np.cos(x.numpy()))
+
+
+@tf.custom_gradient
+def stable_softplus(x: Any) -> Any:
+    e = tf.exp(x)
+    return tf.math.log(1 + e), lambda g: g * (1 - 1 / (1 + e))
+
+
+def chain(x: Any) -> Any:
+    for i in range(200):
+        x = tf.sin(x) * 1.1 if i % 2 else tf.cos(x)
+    return x
+
+
+def chaos(x: Any) -> Any:
+    for _ in range(60):
+        x = 4.0 * x * (1 - x)
+    return x
+
+
+def safe_log(x: Any) -> Any:
+    good = x > 0
+    return tf.where(good, tf.math.log(tf.where(good, x, 1.0)), 0.0)
+
+
+def guarded(x: Any) -> Any:
+    y = tf.sqrt(x)
+    return tf.where(tf.math.is_nan(y), x * x, y)
+
+
+def segments(x: Any) -> Any:
+    return tf.math.segment_sum(x * x, [0, 0, 1, 1, 3, 3]) * tf.math.unsorted_segment_prod(x, [1, 0, 1, 1, -1, 2], 4)
+
+
+def with_state(x: Any) -> Any:
+    start = (tf.zeros(2, tf.float64), 0, tf.ones(2, tf.float64))
+    return tf.scan(lambda s, e: (tf.tanh(s[0] * 0.5 + e), s[1] + 1, s[2] * tf.sigmoid(e)), x, start)[2]
+
+
+def stopped(x: Any) -> Any:
+    a = tf.stop_gradient(x * x)
+    return (tf.stop_gradient(tf.sin(x) * a) + x) * a + x * tf.stop_gradient(tf.reduce_max(x))
+
+
+def masked(x: Any) -> Any:
+    return tf.nn.softmax(x + np.array([0.0, -np.inf, 0.0])) * [1.0, 2.0, 3.0]
+
+
+HILBERT = np.array([[1 / (i + j + 1) for j in range(6)] for i in range(6)])
+CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "a long chain": (chain, [0.3, 0.7], CORRECT),
+    "chaos": (chaos, [0.3], CORRECT),
+    "cancellation": (lambda x: (tf.exp(x) - 1) / x, [1e-9], CORRECT),
+    "an ill-conditioned system": (lambda a: tf.linalg.solve(a, tf.ones((6, 1), tf.float64)), HILBERT, CORRECT),
+    "underflow": (lambda x: tf.exp(-x * x), [40.0, 1.0], CORRECT),
+    "subnormals": (lambda x: x * x * 1e300 + x * 0.5, [5e-324, 1e-310], CORRECT),
+    "the where trick": (safe_log, [-1.0, 0.0, 2.0], CORRECT),
+    "no where trick": (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0], CORRECT),
+    "a guard for NaN": (guarded, [-1.0, 1.0, 4.0], CORRECT),
+    "ties": (lambda x: tf.reduce_max(x) + tf.sort(x)[2], [1.0, 1.0, 2.0, 2.0], ("convention",)),
+    "integers and booleans": (
+        lambda x: x * tf.cast(tf.cast(x, tf.int32), tf.float64) + tf.cast(x > 2, tf.float64) * x * x,
+        [1.5, 2.5],
+        CORRECT,
+    ),
+    "a repeated lookup": (lambda x: tf.gather(x, [[0, 0], [2, 0]]) ** 3 * x[0], [0.5, 1.0, 2.0], CORRECT),
+    "segments": (segments, [0.5, -1.0, 2.0, 0.3, -0.7, 1.1], CORRECT),
+    "a scan with state": (with_state, [[0.5, 1.0], [-0.3, 0.2]], CORRECT),
+    "a clipping custom gradient": (lambda x: tf.sin(clipped(x * 5)) * 7, [0.5, -1.0], CORRECT),
+    "a custom gradient": (lambda x: stable_softplus(x) * x, [0.5, 3.0], CORRECT),
+    "stop_gradient": (stopped, [0.5, 1.0, -2.0], CORRECT),
+    "a mask of -inf": (masked, [0.0, 1.0, 2.0], CORRECT),
+    "x**y at zero": (lambda x: x ** tf.constant(np.array([1.0, 2.0, 3.0])) + x**2 + x**0, [0.0, 0.0, 0.0], CORRECT),
+    "a product with zeros": (lambda x: tf.math.cumprod(x) * x, [2.0, 0.0, 3.0, 0.0], CORRECT),
+    "large logits": (lambda x: tf.nn.log_softmax(x) * [1.0, 2.0], [1000.0, -1000.0], CORRECT),
+}
+
+
+def report_of(ask: Any, f: Any, at: Any) -> Report:
+    x = tf.Variable(np.asarray(at, dtype=np.float64))
+    with collecting() as report, tf.verifying("strict"):
+        ask(f, x)
+    return report
+
+
+def once(f: Any, x: Any) -> None:
+    with tf.GradientTape(persistent=True) as tape:
+        y = f(x)
+    tape.gradient(y, x)
+    tape.gradient(y, x)
+
+
+def twice(f: Any, x: Any) -> None:
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = f(x)
+        g = tf.convert_to_tensor(inner.gradient(y, x))
+    outer.gradient(g, x)
+
+
+def forward(f: Any, x: Any) -> None:
+    t = tf.constant(np.random.default_rng(3).normal(size=x.shape))
+    with tf.autodiff.ForwardAccumulator(x, t) as acc:
+        acc.jvp(f(x))
+
+
+QUESTIONS = [
+    (name, ask)
+    for ask in (once, twice, forward)
+    for name in CASES
+    if ask is not twice or name not in ("a long chain", "chaos")  # once is enough
+]
+
+
+@pytest.mark.parametrize(("name", "ask"), QUESTIONS, ids=[f"{n}, {a.__name__}" for n, a in QUESTIONS])
+def test_no_alarm(name: str, ask: Any) -> None:
+    f, at, verdicts = CASES[name]
+    report = report_of(ask, f, at)
+    assert report.ok and report.verdict in verdicts, report
+
+
+@pytest.mark.parametrize("f", [residual_from_numpy, all_through_numpy])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rounded_factors_from_numpy_are_no_fault(f: Any, dtype: Any) -> None:
+    assert check(lambda x: f(x) * x * 2, np.array([0.5, -1.2, 2.0], dtype)).verdict in CORRECT
+
+
+def test_overflow_of_a_tangent_is_range() -> None:
+    x = tf.Variable(np.array([80.0, 89.0], np.float32))
+    with collecting() as report, tf.verifying(), tf.autodiff.ForwardAccumulator(x, tf.ones(2)) as acc:
+        acc.jvp(tf.exp(x))
+    assert report.ok and report.verdict == "range"
+
+
+def test_each_part_of_a_split_is_checked_forwards() -> None:
+    x = tf.Variable(np.array([0.5, 1.0, 2.0]))
+    with collecting() as report, tf.verifying(), tf.autodiff.ForwardAccumulator(x, tf.ones(3, tf.float64)) as acc:
+        for part in tf.split(x * x, [1, 2]):
+            acc.jvp(part)
+    assert report.checked == 3
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.maximum(x, 0.0), [1.0, 2.0, 0.0]),
+        (lambda x: tf.clip_by_value(x, -1.0, 1.0), [0.5, -1.0]),
+        (lambda x: tf.math.floormod(x, 2.0), [1.0, 4.0]),
+        (lambda x: tf.atan2(x, -1.0), [1.0, 0.0]),
+    ],
+    ids=["maximum", "clip", "floormod", "atan2"],
+)
+def test_a_kink_or_jump_at_any_element_is_told(f: Any, at: Any) -> None:
+    report = check(f, np.array(at))
+    assert report.ok and report.verdict == "convention"
+
+
+def test_steep_but_smooth_is_no_kink() -> None:
+    report = check(lambda x, y: x**y, np.array([0.0, 0.0, 1.0]), np.array([2.0, 3.0, 0.5]), order=2)
+    assert report.verdict in CORRECT, report
+
+
+def test_threads_check_at_the_same_time() -> None:
+    failed: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        x = tf.Variable(np.random.default_rng(seed).normal(size=3))
+        try:
+            for _ in range(2):
+                with tf.GradientTape(verify="strict") as tape:
+                    y = tf.maximum(tf.exp(x) * tf.exp(x), tf.exp(2 * x))
+                tape.gradient(y, x)
+        except BaseException as e:
+            failed.append(e)
+
+    bits = ctx.prec
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+    assert ctx.prec == bits

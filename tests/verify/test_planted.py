@@ -1,0 +1,342 @@
+"""A wrong custom gradient, or a wrong rule, inside a larger program is found, and the right op is blamed for it."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify.collect import collecting
+from gtape.verify.mutants import TRANSFORMS, planted, planted_kernel, scaled
+from gtape.verify.verdict import Finding
+
+
+def variable(*shape: int, dtype: Any = np.float64, seed: int = 1) -> Any:
+    return tf.Variable(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+@tf.custom_gradient
+def factor(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x) * 1.01
+
+
+@tf.custom_gradient
+def sign(x: Any) -> Any:
+    return tf.cos(x), lambda g: g * tf.sin(x)
+
+
+@tf.custom_gradient
+def right(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x)
+
+
+@tf.custom_gradient
+def no_transpose(a: Any, b: Any) -> Any:
+    return a @ b, lambda g: (g @ b, tf.transpose(a) @ g)
+
+
+@tf.custom_gradient
+def mean_for_a_sum(x: Any, b: Any) -> Any:
+    return x + b, lambda g: (g, tf.reduce_mean(g, axis=0))
+
+
+@tf.custom_gradient
+def second_order(x: Any) -> Any:
+    y = tf.exp(x)
+    slope = tf.stop_gradient(y)
+    return y, lambda g: g * slope
+
+
+@tf.custom_gradient
+def single_precision(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y) * (1.0 if x.dtype == tf.float64 else 1.001)
+
+
+@tf.custom_gradient
+def last_element(x: Any) -> Any:
+    m = np.ones(x.shape)
+    m.reshape(-1)[-1] = 1.001
+    return x * x, lambda g: 2.0 * g * x * m
+
+
+@tf.custom_gradient
+def negative_inputs(x: Any) -> Any:
+    return x * x * x, lambda g: g * 3.0 * x * tf.where(x < 0, 1.001 * x, x)
+
+
+@tf.custom_gradient
+def ties_twice(x: Any, y: Any) -> Any:
+    return tf.maximum(x, y), lambda g: (tf.where(x >= y, g, 0.0), tf.where(y >= x, g, 0.0))
+
+
+@tf.custom_gradient
+def one_forgotten(x: Any, y: Any) -> Any:
+    return x * y, lambda g: (g * y, None)
+
+
+@tf.custom_gradient
+def small_upstream(x: Any) -> Any:
+    return x * x, lambda g: 2.0 * g * x if float(tf.norm(g)) > 1.0 else g * x
+
+
+@tf.custom_gradient
+def through_numpy(x: Any) -> Any:
+    return tf.sin(x), lambda g: tf.constant(g.numpy() * np.cos(x.numpy()) * 1.01)
+
+
+def in_a_loop() -> Any:
+    x = variable(3)
+    return lambda: tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, factor(y) * 1.5), (0, x))[1], [x]
+
+
+def mapped() -> Any:
+    x = variable(5)
+    return lambda: tf.map_fn(lambda e: sign(e) * e, x), [x]
+
+
+def behind_a_right_one() -> Any:
+    x = variable(3)
+    return lambda: factor(right(x)) + right(x), [x]
+
+
+def before_an_inverse() -> Any:
+    a, b = variable(3, 3), variable(3, 3, seed=2)
+    return lambda: tf.linalg.inv(no_transpose(a, b) + 5 * tf.eye(3, dtype=tf.float64)), [a, b]
+
+
+def broadcast() -> Any:
+    x, b = variable(4, 3), variable(3)
+    return lambda: tf.nn.softmax(mean_for_a_sum(x, b))[:, 0], [x, b]
+
+
+def in_float32() -> Any:
+    x = variable(4, dtype=np.float32)
+    return lambda: tf.reduce_logsumexp(single_precision(x) * 3.0), [x]
+
+
+def one_of_400() -> Any:
+    x = variable(20, 20)
+    return lambda: tf.reduce_sum(tf.sin(last_element(x))), [x]
+
+
+def below_zero() -> Any:
+    x = variable(6)
+    return lambda: negative_inputs(x), [x]
+
+
+def at_ties() -> Any:
+    x, y = tf.Variable(np.array([1.0, 2.0])), tf.Variable(np.array([1.0, 1.0]))
+    return lambda: ties_twice(x, y), [x, y]
+
+
+def a_lost_path() -> Any:
+    x, y = variable(3), variable(3, seed=2)
+    return lambda: one_forgotten(x, y), [x, y]
+
+
+def by_upstream() -> Any:
+    x = variable(3)
+    return lambda: 0.1 * small_upstream(x), [x]
+
+
+def left_the_tape() -> Any:
+    x = variable(3)
+    return lambda: 0.5 * through_numpy(x), [x]
+
+
+def between_convolution_and_lookup() -> Any:
+    x, k = variable(1, 4, 4, 1), variable(2, 2, 1, 2)
+    return lambda: tf.gather(factor(tf.nn.conv2d(x, k, 1, "SAME")), [0, 0, 2], axis=1) ** 2, [x, k]
+
+
+def in_a_function() -> Any:
+    x = variable(3)
+    f = tf.function(lambda v: factor(v) * 2)
+    return lambda: f(x), [x]
+
+
+def in_a_layer() -> Any:
+    layer = tf.keras.layers.Dense(3, activation=factor)
+    x = tf.constant(np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32))
+    layer(x)
+    return lambda: tf.reduce_mean(layer(x) ** 2), layer.trainable_variables
+
+
+def nested() -> Any:
+    x = variable(3)
+
+    def f() -> Any:
+        with tf.GradientTape() as inner:
+            y = tf.reduce_sum(right(x) * second_order(x))
+        return inner.gradient(y, x)
+
+    return f, [x]
+
+
+CUSTOM: list[tuple[Callable[[], Any], Any]] = [
+    (in_a_loop, factor), (mapped, sign), (behind_a_right_one, factor), (before_an_inverse, no_transpose),
+    (broadcast, mean_for_a_sum), (in_float32, single_precision), (one_of_400, last_element),
+    (below_zero, negative_inputs), (at_ties, ties_twice), (a_lost_path, one_forgotten), (by_upstream, small_upstream),
+    (left_the_tape, through_numpy), (between_convolution_and_lookup, factor), (in_a_function, factor),
+    (in_a_layer, factor), (nested, second_order),
+]  # fmt: skip
+
+
+def reverse(f: Any, sources: Any) -> None:
+    with tf.GradientTape(verify=True) as tape:
+        y = f()
+    tape.gradient(y, sources)
+
+
+def jacobian(f: Any, sources: Any) -> None:
+    with tf.GradientTape(verify=True) as tape:
+        y = f()
+    tape.jacobian(y, sources)
+
+
+def forward(f: Any, sources: Any) -> None:
+    rng = np.random.default_rng(3)
+    tangents = [tf.constant(rng.normal(size=s.shape).astype(s.dtype.as_numpy_dtype)) for s in sources]
+    with tf.verifying(), tf.autodiff.ForwardAccumulator(sources, tangents) as acc:
+        y = f()
+        acc.jvp(y)
+
+
+def findings(ask: Any, f: Any, sources: Any) -> list[Finding]:
+    with pytest.raises(tf.VerificationError) as e:
+        ask(f, sources)
+    return [v for v in e.value.report.findings if not v.ok]
+
+
+def shows_it(found: list[Finding], name: str) -> None:
+    assert {v.op for v in found} == {name}
+    worst = found[0]
+    assert worst.verdict == "rule"
+    assert worst.line is not None and worst.line[0] == __file__
+    assert worst.exact is not None and worst.element is not None
+    assert worst.got is None or worst.ulps is not None
+
+
+@pytest.mark.parametrize(("program", "culprit"), CUSTOM, ids=[f.__name__ for f, _ in CUSTOM])
+def test_a_wrong_custom_gradient_is_named_with_its_line_and_an_element(program: Any, culprit: Any) -> None:
+    f, sources = program()
+    shows_it(findings(reverse, f, sources), culprit.__name__)
+
+
+@pytest.mark.parametrize("program", [in_a_loop, broadcast, in_float32], ids=lambda f: str(f.__name__))
+def test_the_same_in_a_jacobian(program: Any) -> None:
+    f, sources = program()
+    shows_it(findings(jacobian, f, sources), dict(CUSTOM)[program].__name__)
+
+
+FORWARD = [p for p, _ in CUSTOM if p not in (by_upstream, left_the_tape)]
+
+
+@pytest.mark.parametrize("program", FORWARD, ids=lambda f: str(f.__name__))
+def test_the_same_in_forward_mode(program: Any) -> None:
+    f, sources = program()
+    shows_it(findings(forward, f, sources), dict(CUSTOM)[program].__name__)
+
+
+def test_the_element_shown_is_one_that_is_off() -> None:
+    f, sources = one_of_400()
+    assert findings(reverse, f, sources)[0].element == (0, (19, 19))
+
+
+def test_a_source_without_gradient_is_said() -> None:
+    f, sources = a_lost_path()
+    found = findings(reverse, f, sources)[0]
+    assert found.got is None and "source 1 got no gradient at all" in found.reason
+
+
+def test_a_transpose_that_leaves_the_tape_is_no_silent_zero() -> None:
+    x = variable(3)
+    found = findings(forward, lambda: through_numpy(x), [x])
+    assert [v.verdict for v in found] == ["unconnected"]
+    found = findings(forward, lambda: through_numpy(x) + x, [x])
+    assert found[0].op == "through_numpy" and "numpy" in found[0].reason
+
+
+# ---------------------------------------------------------------------------------------------- primitives
+
+
+def a_power() -> Any:
+    x = variable(5, 2)
+    return lambda: tf.gather(x, [0, 3, 3, 1]) ** 3, [x]
+
+
+def a_factorisation() -> Any:
+    a = variable(3, 3)
+    return lambda: tf.linalg.cholesky(a @ tf.transpose(a) + 3 * tf.eye(3, dtype=tf.float64))[2], [a]
+
+
+def scanned() -> Any:
+    x = variable(4, 3)
+    return lambda: tf.scan(lambda s, e: tf.nn.softmax(s + e), x, tf.zeros(3, tf.float64))[-1][0], [x]
+
+
+def many_sines() -> Any:
+    x = variable(3)
+    return lambda: tf.while_loop(lambda i, y: i < 20, lambda i, y: (i + 1, tf.sin(y) * 1.2), (0, x))[1], [x]
+
+
+def recurrent() -> Any:
+    w = variable(3, 3)
+
+    def f() -> Any:
+        h = tf.ones((3, 1), tf.float64)
+        for _ in range(5):
+            h = tf.tanh(w @ h)
+        return h
+
+    return f, [w]
+
+
+@pytest.mark.parametrize(
+    ("program", "fault", "name"),
+    [
+        (a_power, lambda: planted("pow", 0, scaled(1.0001)), "pow"),
+        (a_factorisation, lambda: planted("cholesky", 0, scaled(1.0001)), "cholesky"),
+        (scanned, lambda: planted("softmax", 0, TRANSFORMS["sign"]), "softmax"),
+        (many_sines, lambda: planted("sin", 0, scaled(1 + 1e-14), worlds="floats"), "sin"),
+        (recurrent, lambda: planted_kernel("matmul", 1 + 1e-14), "matmul"),
+        (recurrent, lambda: planted("tanh", 0, scaled(1 + 1e-14)), "tanh"),
+    ],
+    ids=["power", "factorisation", "scan", "loop", "kernel", "tanh"],
+)
+def test_a_wrong_rule_or_kernel_inside_a_program_is_named(program: Any, fault: Any, name: str) -> None:
+    f, sources = program()
+    with fault():
+        shows_it(findings(reverse, f, sources), name)
+
+
+@pytest.mark.parametrize(
+    ("program", "fault", "name"),
+    [
+        (a_power, lambda: planted("pow", 0, scaled(1 + 1e-13)), "pow"),
+        (many_sines, lambda: planted("sin", 0, scaled(1 + 1e-14), worlds="floats"), "sin"),
+        (recurrent, lambda: planted_kernel("matmul", 1 + 1e-14), "matmul"),
+    ],
+    ids=["power", "loop", "kernel"],
+)
+def test_the_same_where_tangents_are_pushed_forward(program: Any, fault: Any, name: str) -> None:
+    f, sources = program()
+    with fault():
+        shows_it(findings(forward, f, sources), name)
+
+
+def test_the_line_is_that_of_the_call() -> None:
+    x = variable(3)
+    here = inspect.currentframe()
+    assert here is not None
+    with contextlib.suppress(tf.VerificationError), collecting() as report, tf.GradientTape(verify=True) as tape:
+        y = factor(x)
+        line = here.f_lineno - 1
+        tape.gradient(y, x)
+    assert report.findings[0].line[1] == line

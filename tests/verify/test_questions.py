@@ -1,0 +1,82 @@
+"""check, exact, judge and prove with good and bad arguments; reports as text and as data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import verify
+from gtape.verify import check, exact, judge, prove
+
+
+@pytest.mark.parametrize(
+    ("question", "error", "says"),
+    [
+        (lambda: check(tf.sin), TypeError, "arguments too"),
+        (lambda: check(3, 1.0), TypeError, "function of tensors"),
+        (lambda: check(tf.sin, 1.0, order=0), ValueError, "1, 2 or 3"),
+        (lambda: check(tf.sin, 1.0, order=True), ValueError, "1, 2 or 3"),
+        (lambda: check(tf.sin, 1.0, order=2.0), ValueError, "1, 2 or 3"),  # type: ignore[arg-type]
+        (lambda: check(tf.square, tf.constant(2)), TypeError, "int32"),
+        (lambda: check(tf.square, None), TypeError, "argument 0 is None"),
+        (lambda: check(lambda x: None, 1.0), TypeError, "must return tensors"),
+        (lambda: check(lambda x: tf.argmax(x), [1.0, 2.0]), TypeError, "nothing to differentiate"),
+        (lambda: exact(tf.sin, 1.0, digits=0), ValueError, "positive whole number"),
+        (lambda: exact(tf.sin, 1.0, digits=9.5), ValueError, "positive whole number"),  # type: ignore[arg-type]
+        (lambda: exact(tf.math.log, 0.0), ArithmeticError, "no derivative here: the derivative of log"),
+        (lambda: exact(tf.sin, np.nan), ArithmeticError, "holds NaN"),
+        (lambda: judge(lambda *x: x[0], [1.0, 2.0], np.ones(2)), ValueError, "given as an array"),
+        (lambda: judge(tf.sin, 1.0, [0.5, 0.5]), ValueError, r"expected shape \(\)"),
+        (lambda: judge(tf.sin, 1.0, "much"), ValueError, "numbers are wanted"),
+        (lambda: prove("sinn"), ValueError, "did you mean sin"),
+        (lambda: prove("floor"), ValueError, "not differentiable"),
+        (lambda: verify.nothing, AttributeError, "nothing"),
+    ],
+)
+def test_a_wrong_question_says_what_is_wrong(question: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        question()
+
+
+def test_exact_numbers_keep_their_radius() -> None:
+    for found in (exact(tf.sin, 1.0)[()], exact(tf.sin, [1.0])[0], exact(lambda x, y: x, 1.0, 2.0)[1][()]):
+        assert isinstance(found, str) and 0 <= found.radius < 1e-45
+
+
+def test_what_exact_gives_judge_takes() -> None:
+    assert judge(tf.sin, 1.0, exact(tf.sin, 1.0)).verdict == "correct"
+    x = np.array([1.0, 2.0])
+    assert judge(tf.sin, x, exact(tf.sin, x, order=2), order=2).verdict == "correct"
+
+
+def test_none_claims_that_there_is_no_path() -> None:
+    assert judge(lambda x, y: x * 1.0, (1.0, 2.0), (1.0, None)).verdict == "correct"
+    assert judge(lambda x, y: x * y, (1.0, 2.0), (2.0, None)).verdict == "unconnected"
+
+
+def test_a_finding_of_a_hessian_names_its_row() -> None:
+    report = judge(lambda x: x[0] * x[1], np.array([1.0, 2.0]), np.array([[0.0, 1.0], [2.0, 0.0]]), order=2)
+    found = next(f for f in report.findings if not f.ok)
+    assert found.element == (0, (0,)) and "row of argument 0, element [1]" in found.reason
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        check(tf.nn.relu, 0.0),
+        judge(tf.sin, 1.0, np.nan),
+        judge(tf.sin, 1.0, np.inf),
+        judge(tf.sin, np.float32(1.0), np.float32(0.5)),
+        check(lambda x: tf.math.log(x), 0.0),
+    ],
+)
+def test_reports_are_text_and_data(report: Any) -> None:
+    data = json.loads(json.dumps(report.as_dict(), allow_nan=False))
+    assert data["verdict"] == report.verdict and data["ok"] == report.ok
+    assert [f["reason"] for f in data["findings"]] == [f.reason for f in report.findings]
+    for text in (str(report), repr(report), *map(str, report.findings)):
+        assert report.verdict in text
