@@ -52,6 +52,9 @@ class Generator:
         self._lock = threading.Lock()
         self._state = Variable(_three(state), trainable=False, dtype=dtypes.int64, name="StateVar")
 
+    def __reduce__(self) -> Any:
+        return (type(self), (None, np.asarray(self.state)))  # the lock is not copied
+
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
         """A generator whose draws repeat for the same seed."""
