@@ -98,7 +98,7 @@ class Comparison:
             if not beyond.any():
                 break
         # Where rounding may move a number by its own size, it may as well be lost altogether.
-        lost = beyond & ~np.isfinite(g) & (loose * LOST >= np.abs(high))
+        lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
         beyond = beyond & ~lost
         self.undecided += int((~(inside | beyond | rounded | lost)).sum())
         self.checked += g.size
