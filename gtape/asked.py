@@ -60,13 +60,16 @@ def leaves(structure: Any, role: str) -> list[Any]:
 
 
 def one_of(aval: Any) -> Tensor | None:
-    """The cotangent to start from where none is given."""
-    found: Tensor | None = aval.one
-    if found is None and aval.inexact:
-        found = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones(aval.shape, aval.dtype))
-        if not aval.shape:
-            aval.one = found
-    return found
+    """The cotangent to start from where none is given: a tensor of its own, for it may be the gradient, and watched."""
+    if not aval.inexact:
+        return None
+    if aval.shape:
+        return wrap(np.ones(aval.shape, aval.dtype))
+    if aval.one is None:
+        aval.one = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones((), aval.dtype))
+    made = Tensor()
+    made._value, made._aval, made._record = aval.one._value, aval.one._aval, None
+    return made
 
 
 def checked(x: Any, role: str) -> Any:

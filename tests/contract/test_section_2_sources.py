@@ -39,3 +39,19 @@ def test_explain_reads_records_without_verify() -> None:
         y, z = tf.sign(x), tf.math.log(x) * x
     assert "sign" in tape.explain(y, x)
     assert tape.explain(z, x)
+
+
+def test_each_gradient_is_a_source_of_its_own_though_their_values_are_equal() -> None:
+    x, y = tf.constant(2.0), tf.constant(3.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            z = x + y
+        g = inner.gradient(z, x)  # 1, as what the next sweep starts from
+        outer.watch(g)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            z = x * x
+        h = inner.gradient(z, x)
+        q = g * 3.0 + h
+    assert h is not g and outer.gradient(q, g).numpy() == 3.0
