@@ -49,8 +49,8 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(input)
     if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
-        return REGISTRY["identity"](x)  # type: ignore[no-any-return]
-    return _stop(x)  # type: ignore[no-any-return]
+        return REGISTRY["identity"](x)
+    return _stop(x)
 
 
 def grad_pass_through(f: Any) -> Any:

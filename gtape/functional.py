@@ -199,7 +199,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 def _repeated(t: Tensor, n: int) -> Tensor:
     from gtape.primitive import REGISTRY
 
-    return REGISTRY["broadcast_to"](t, shape=(n, *t._aval.shape[1:]))  # type: ignore[no-any-return]
+    return REGISTRY["broadcast_to"](t, shape=(n, *t._aval.shape[1:]))
 
 
 # ---------------------------------------------------------------------------------------------- folds and scans

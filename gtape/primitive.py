@@ -13,9 +13,12 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtape.domains import ANY_REAL, Domain, Interval
+
+if TYPE_CHECKING:
+    from gtape.tensor import Tensor
 
 __all__ = ["CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
 
@@ -220,8 +223,9 @@ class Primitive:
             made = self._function = make_function(self)
         return made
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        return (self._function or self.function)(*args, **params)
+    def __call__(self, *args: Any, **params: Any) -> Tensor:
+        # Several outputs come as a tuple, which for a type checker unpacks as a tensor does.
+        return (self._function or self.function)(*args, **params)  # type: ignore[no-any-return]
 
     @property
     def arity(self) -> int:

@@ -223,7 +223,7 @@ class TensorArray:
                 raise InvalidArgumentError(f"Concat saw a scalar shape at index {i} but requires at least vectors.")
         if not parts:
             return wrap(np.zeros(0, self._dtype))
-        return REGISTRY["concat"](*parts, axis=0)  # type: ignore[no-any-return]
+        return REGISTRY["concat"](*parts, axis=0)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """Make the rows of `value` the elements; returns the array."""

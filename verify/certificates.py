@@ -42,7 +42,7 @@ class Failure:
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
     """Compare the replayed gradient with the jets of the mirrors in a random direction."""
     program = oracle.program
-    tangents = {}
+    tangents: dict[int, list[Any]] = {}
     total = arb(0)
     scale = arb(0)
     for nodes, g in zip(program.sources, gradients, strict=True):

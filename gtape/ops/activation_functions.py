@@ -42,7 +42,7 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     array([1., 0., 0., 2.], dtype=float32)
     """
     x = as_operand(features)
-    return relu(concat([x, -x], axis))  # type: ignore[no-any-return]
+    return relu(concat([x, -x], axis))
 
 
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
@@ -137,6 +137,6 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     """
     x = as_operand(features)
     if beta.__class__ is float and beta == 1.0 and not x._aval.complex:
-        return REGISTRY["silu"](x)  # type: ignore[no-any-return]
+        return REGISTRY["silu"](x)
     x, factor = operands(x, beta)
-    return x * REGISTRY["sigmoid"](factor * x)  # type: ignore[no-any-return]
+    return x * REGISTRY["sigmoid"](factor * x)

@@ -66,7 +66,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
     """
     t = float_operand(tensor, "check_numerics")
-    return _check(t, message=str(message))  # type: ignore[no-any-return]
+    return _check(t, message=str(message))
 
 
 # ---------------------------------------------------------------------------------------------- values

@@ -278,4 +278,4 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
         )
     above, main, below = [swap_last(d[..., i : i + 1, :]) for i in range(3)]
     up, down = shift_op(b, axis=-2, by=-1), shift_op(b, axis=-2, by=1)
-    return above * up + main * b + below * down  # type: ignore[no-any-return]
+    return above * up + main * b + below * down

@@ -54,7 +54,7 @@ def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
     if (table < 0).any():
         line = REGISTRY["concat"](line, wrap(np.full((*lead, 1), padding, t._aval.dtype)), axis=-1)
         table = np.where(table < 0, size, table)
-    return REGISTRY["gather"](line, wrap(table), axis=-1, size=line._aval.shape[-1])  # type: ignore[no-any-return]
+    return REGISTRY["gather"](line, wrap(table), axis=-1, size=line._aval.shape[-1])
 
 
 def inverse(table: Any, rows: int, columns: int) -> Any:

@@ -20,7 +20,7 @@ Pairs = list[tuple[int, int]]
 
 
 def _transposed(x: Tensor, perm: tuple[int, ...]) -> Tensor:
-    return REGISTRY["transpose"](x, perm=perm)  # type: ignore[no-any-return]
+    return REGISTRY["transpose"](x, perm=perm)
 
 
 def _block_size(input: Any, block_size: Any, data_format: str, op: str) -> tuple[Tensor, int, bool]:

@@ -132,4 +132,4 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     array([[1., 2.],
            [1., 2.]], dtype=float32)
     """
-    return broadcast_to_op(as_operand(input), shape=_whole_shape(shape))  # type: ignore[no-any-return]
+    return broadcast_to_op(as_operand(input), shape=_whole_shape(shape))

@@ -215,7 +215,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     # A neighbour is x1 and a step that does not depend on it; infinite ones have no step.
     moved = REGISTRY["add"](a, wrap(np.where(exact, step, step.dtype.type(0))))
     y = REGISTRY["where"](wrap(exact), moved, wrap(found))
-    return REGISTRY["where"](wrap(np.zeros(found.shape, np.bool_)), b, y)  # type: ignore[no-any-return]
+    return REGISTRY["where"](wrap(np.zeros(found.shape, np.bool_)), b, y)
 
 
 def _increasing(x: Any, relation: Any, op: str) -> Tensor:

@@ -267,7 +267,7 @@ def spread(z: Tensor) -> Tensor:
     a, b = real(z), imag(z)
     *batch, m, n = z._aval.shape
     rows = stack([stack([a, -b], axis=-1), stack([b, a], axis=-1)], axis=-3)
-    return reshape_op(rows, shape=(*batch, 2 * m, 2 * n))  # type: ignore[no-any-return]
+    return reshape_op(rows, shape=(*batch, 2 * m, 2 * n))
 
 
 def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:

@@ -206,7 +206,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
             ) from None
         broadcast = REGISTRY["broadcast_to"]
         a, b = [t if t._aval.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
-    return _complex(a, b)  # type: ignore[no-any-return]
+    return _complex(a, b)
 
 
 def angle(input: Any, name: str | None = None) -> Tensor:
@@ -240,7 +240,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     """
     t = _number(input, "angle")
     if t._aval.complex:
-        return REGISTRY["atan2"](_imag(t), _real(t))  # type: ignore[no-any-return]
+        return REGISTRY["atan2"](_imag(t), _real(t))
     if not t._aval.inexact:
         raise InvalidArgumentError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
     value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
@@ -252,16 +252,16 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
 def magnitude(z: Tensor) -> Tensor:
     """The absolute value; its slope at 0 is 0, the element of least norm."""
-    return REGISTRY["hypot"](_real(z), _imag(z))  # type: ignore[no-any-return]
+    return REGISTRY["hypot"](_real(z), _imag(z))
 
 
 def unit(z: Tensor) -> Tensor:
     """z / abs(z), and 0 at 0."""
     a, b, term = _real(z), _imag(z), REGISTRY["hypot_term"]
-    return _complex(term(a, b, i=1, j=0, k=1), term(a, b, i=0, j=1, k=1))  # type: ignore[no-any-return]
+    return _complex(term(a, b, i=1, j=0, k=1), term(a, b, i=0, j=1, k=1))
 
 
 def squared_distance(x: Tensor, y: Tensor) -> Tensor:
     """(x - y) times its conjugate, as a complex number."""
     d = REGISTRY["subtract"](x, y)
-    return REGISTRY["multiply"](d, _conj(d))  # type: ignore[no-any-return]
+    return REGISTRY["multiply"](d, _conj(d))

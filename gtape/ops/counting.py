@@ -31,7 +31,7 @@ def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
         kept = np.flatnonzero(inside)
         flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._aval.size)
         places = places[kept]
-    return REGISTRY["scatter_rows"](flat, wrap(places), size=size)  # type: ignore[no-any-return]
+    return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
 
 
 def bincount(
@@ -112,7 +112,7 @@ def bincount(
         raise InvalidArgumentError(
             f"bincount: weights of shape {w._aval.tensor_shape} do not fit numbers of shape {list(values.shape)}"
         )
-    return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)
 
 
 def _classes(v: Any, name: str, count: int | None) -> Any:
@@ -183,7 +183,7 @@ def confusion_matrix(
     if w._aval.size != places.size:
         raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {places.size} pairs")
     inside = np.ones(places.size, np.bool_)
-    return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))
 
 
 def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, int]:

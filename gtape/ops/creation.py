@@ -183,7 +183,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     t = as_operand(input)
     if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
         return born(wrap(np.zeros(t._aval.shape, dtypes.np_dtype(dtype))))
-    return born(_zeros_like(t))  # type: ignore[no-any-return]
+    return born(_zeros_like(t))
 
 
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -208,7 +208,7 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
     t = as_operand(input)
     if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
         return born(wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype))))
-    return born(_ones_like(t))  # type: ignore[no-any-return]
+    return born(_ones_like(t))
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
@@ -232,7 +232,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     """
     if isinstance(input, IndexedSlices):
         return IndexedSlices(identity(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
-    return _identity(as_operand(input))  # type: ignore[no-any-return]
+    return _identity(as_operand(input))
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
@@ -303,7 +303,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
         raise InvalidArgumentError(
             f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
         )
-    return born(REGISTRY["broadcast_to"](t, shape=_shape(dims)))  # type: ignore[no-any-return]
+    return born(REGISTRY["broadcast_to"](t, shape=_shape(dims)))
 
 
 def eye(
@@ -435,7 +435,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
     up = wrap((i / max(n - 1, 1)).astype(a._aval.dtype))
     down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._aval.dtype))
-    return born(a * down + b * up)  # type: ignore[no-any-return]
+    return born(a * down + b * up)
 
 
 def one_hot(

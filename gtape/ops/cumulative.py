@@ -171,4 +171,4 @@ def cumulative_logsumexp(
         )
     if reverse:
         y = REGISTRY["reverse"](y, axis=(-1,))
-    return REGISTRY["transpose"](y, perm=tuple(perm)) if a != -1 else y  # type: ignore[no-any-return]
+    return REGISTRY["transpose"](y, perm=tuple(perm)) if a != -1 else y

@@ -174,7 +174,8 @@ def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
         from gtape.ops import complex_factors
 
         return complex_factors.qr(x)
-    return _qr(x)  # type: ignore[no-any-return]
+    q, r = _qr(x)
+    return q, r
 
 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
@@ -219,7 +220,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         from gtape.ops.complex_factors import gathered, spread
 
         return gathered(_pinv(spread(x), rcond=rcond))
-    return _pinv(x, rcond=rcond)  # type: ignore[no-any-return]
+    return _pinv(x, rcond=rcond)
 
 
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
@@ -267,7 +268,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if weight < 0:
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
-        return matmul_op(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)  # type: ignore[no-any-return]
+        return matmul_op(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)
     if weight > 0:  # the same without, for a matrix with as many rows more
         dtype = a._aval.dtype
         root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)
@@ -278,7 +279,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
             q, r = _orthogonal(a)
             return triangular_solve(r, matmul_op(adjoint_of(q), b), lower=False)
         q, r = _orthogonal(adjoint_of(a))
-        return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))  # type: ignore[no-any-return]
+        return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))
     except errors.InvalidArgumentError as e:
         raise errors.InvalidArgumentError(
             "lstsq: the matrix has not full rank; use fast=False, or a positive l2_regularizer"
@@ -356,7 +357,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     if not shape:
         raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
     n = int(np.prod(shape, dtype=np.int64))
-    return reshape_op(diag_embed_op(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)  # type: ignore[no-any-return]
+    return reshape_op(diag_embed_op(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)
 
 
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
@@ -391,4 +392,4 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
             f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
         )
     n = int(np.prod(shape[:half], dtype=np.int64))
-    return reshape_op(diag_part_op(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])  # type: ignore[no-any-return]
+    return reshape_op(diag_part_op(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])

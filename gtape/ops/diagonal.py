@@ -170,7 +170,7 @@ def diag_part(
     if _packed(k):
         return taken(x, places(low, high, rows, columns, align, "diag_part"), 2, padding_value)
     _check_offset(low, rows, columns, "diag_part")
-    return diag_part_op(x, k=low)  # type: ignore[no-any-return]
+    return diag_part_op(x, k=low)
 
 
 def diag(
@@ -231,7 +231,7 @@ def diag(
         )
     if not _packed(k):
         if not padding_value:
-            return diag_embed_op(d, k=low, shape=(rows, columns))  # type: ignore[no-any-return]
+            return diag_embed_op(d, k=low, shape=(rows, columns))
         d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
     elif d._aval.shape[-2:] != (high - low + 1, n):
         raise errors.InvalidArgumentError(
@@ -286,10 +286,10 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
         )
     if not _packed(k):
         mask = np.broadcast_to(np.eye(rows, columns, low, dtype=bool), x._aval.shape)
-        return where(mask, diag_embed_op(d, k=low, shape=(rows, columns)), x)  # type: ignore[no-any-return]
+        return where(mask, diag_embed_op(d, k=low, shape=(rows, columns)), x)
     at = inverse(table, rows, columns)
     mask = np.broadcast_to(at >= 0, x._aval.shape)
-    return where(mask, taken(d, at, 2, 0), x)  # type: ignore[no-any-return]
+    return where(mask, taken(d, at, 2, 0), x)
 
 
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
@@ -326,7 +326,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
         raise errors.InvalidArgumentError(
             f"band_part: num_lower={lower} and num_upper={upper} must not exceed the {rows} rows and {columns} columns"
         )
-    return _band_part(x, lower=max(lower, -1), upper=max(upper, -1))  # type: ignore[no-any-return]
+    return _band_part(x, lower=max(lower, -1), upper=max(upper, -1))
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:
@@ -353,4 +353,4 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """
-    return sum_op(diag_part_op(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return sum_op(diag_part_op(_matrices(x, "trace"), k=0), axis=(-1,), keepdims=False)

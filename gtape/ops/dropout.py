@@ -36,7 +36,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
         raise errors.InvalidArgumentError(
             f"dropout: noise_shape {list(noise)} does not broadcast to the shape {list(shape)} of x"
         ) from None
-    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._aval.dtype))  # type: ignore[no-any-return]
+    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._aval.dtype))
 
 
 def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:

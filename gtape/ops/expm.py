@@ -171,4 +171,4 @@ def expm(input: Any, name: str | None = None) -> Tensor:
         from gtape.ops.complex_factors import gathered, spread
 
         return gathered(_expm(spread(t)))
-    return _expm(t)  # type: ignore[no-any-return]
+    return _expm(t)

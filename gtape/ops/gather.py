@@ -216,7 +216,7 @@ def gather(
         # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
-        return prim(t, wrap(where_), axis=a - len(shape), size=shape[a])  # type: ignore[no-any-return]
+        return prim(t, wrap(where_), axis=a - len(shape), size=shape[a])
     # Batches become one long axis: the index of the batch is added to each index.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
@@ -227,9 +227,9 @@ def gather(
     flat = where_.reshape(batch, int(np.prod(inner))).astype(np.int64) + shape[a] * np.arange(batch)[:, None]
     taken = _gather(rows, wrap(flat.reshape(shape[:b] + inner)), axis=-len(rows._aval.shape), size=batch * shape[a])
     if not middle or not inner:
-        return taken  # type: ignore[no-any-return]
+        return taken
     n, m = len(inner), len(middle)
-    return REGISTRY["transpose"](  # type: ignore[no-any-return]
+    return REGISTRY["transpose"](
         taken, perm=(*range(b), *range(b + n, b + n + m), *range(b, b + n), *range(b + n + m, taken.ndim))
     )
 
@@ -319,10 +319,10 @@ def gather_nd(
     n = int(np.prod(shape[:k]))
     rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
     if inside is None or inside.all():
-        return _gather(rows, wrap(flat), axis=k - len(shape) - 1, size=n)  # type: ignore[no-any-return]
+        return _gather(rows, wrap(flat), axis=k - len(shape) - 1, size=n)
     zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
     rows = REGISTRY["concat"](rows, zeros, axis=0)
-    return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)  # type: ignore[no-any-return]
+    return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
 
 
 def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Tensor:
@@ -369,4 +369,4 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
         )
     n = chosen.size
     rows = t if k == 1 else REGISTRY["reshape"](t, shape=(*shape[:a], n, *shape[a + k :]))
-    return _gather(rows, wrap(np.flatnonzero(chosen)), axis=a - rows.ndim, size=n)  # type: ignore[no-any-return]
+    return _gather(rows, wrap(np.flatnonzero(chosen)), axis=a - rows.ndim, size=n)

@@ -141,7 +141,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     t = as_operand(tensor)
     shape = t._aval.shape
     if key.__class__ is int and shape and -shape[0] <= key < shape[0]:
-        return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))  # type: ignore[no-any-return]
+        return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))
     if (is_tensor(key) and key.dtype.is_bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
         return boolean_mask(t, key)
     if isinstance(key, list):
@@ -169,7 +169,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
             axis += 1
     if not dots:
         made.extend(rest)
-    return _strided_slice(t, key=tuple(made))  # type: ignore[no-any-return]
+    return _strided_slice(t, key=tuple(made))
 
 
 def _entry(e: Any, axis: int, n: int) -> Any:
@@ -229,7 +229,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
         if not 0 <= b <= n or s < -1 or end > n:
             raise InvalidArgumentError(f"begin {b} and size {s} do not fit axis {i}, which has size {n}")
         key.append((b, end, 1))
-    return _strided_slice(t, key=tuple(key))  # type: ignore[no-any-return]
+    return _strided_slice(t, key=tuple(key))
 
 
 def strided_slice(
@@ -345,4 +345,4 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0"
         )
     a, b = operands(x, y)
-    return REGISTRY["where"](c, a, b)  # type: ignore[no-any-return]
+    return REGISTRY["where"](c, a, b)

@@ -153,7 +153,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     array([1, 2, 3], dtype=int32)
     """
     if not isinstance(values, (list, tuple)):
-        return REGISTRY["identity"](as_operand(values))  # type: ignore[no-any-return]
+        return REGISTRY["identity"](as_operand(values))
     if not values:
         raise InvalidArgumentError("concat needs at least one tensor")
     tensors = operands(*values)
@@ -161,7 +161,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not tensors[0]._aval.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
     a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
-    return _concat(*tensors, axis=a - tensors[0].ndim)  # type: ignore[no-any-return]
+    return _concat(*tensors, axis=a - tensors[0].ndim)
 
 
 def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
@@ -210,7 +210,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     a = scalar_int(axis)
     if not -n <= a < n:
         raise ValueError(f"Argument `axis` = {a} not in range [{-n}, {n})")
-    return _stack(*tensors, axis=a % n - n)  # type: ignore[no-any-return]
+    return _stack(*tensors, axis=a % n - n)
 
 
 def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:

@@ -383,7 +383,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
         from gtape.ops import complex_factors
 
         return complex_factors.cholesky(x)
-    return _cholesky(x)  # type: ignore[no-any-return]
+    return _cholesky(x)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
@@ -441,7 +441,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
     >>> tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(-2.0)
     """
-    return determinant.det(matrix_operand(input, "det", square=True))  # type: ignore[no-any-return]
+    return determinant.det(matrix_operand(input, "det", square=True))
 
 
 class LogDet(NamedTuple):
@@ -517,7 +517,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     from gtape.ops.sums import sum_op
 
     diagonal = real(diag_part_op(cholesky(matrix), k=0))
-    return 2.0 * sum_op(log(diagonal), axis=(-1,), keepdims=False)  # type: ignore[no-any-return]
+    return 2.0 * sum_op(log(diagonal), axis=(-1,), keepdims=False)
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
@@ -550,7 +550,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
             f"cross: both arguments must have one shape [..., 3]; they have {a._aval.tensor_shape} and "
             f"{b._aval.tensor_shape}"
         )
-    return _cross(a, b)  # type: ignore[no-any-return]
+    return _cross(a, b)
 
 
 def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
@@ -588,4 +588,4 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
         )
     (m, n), (p, q) = sa[-2:], sb[-2:]
     product = reshape_op(a, shape=(*sa[:-2], m, 1, n, 1)) * reshape_op(b, shape=(*sb[:-2], 1, p, 1, q))
-    return reshape_op(product, shape=(*product._aval.shape[:-4], m * p, n * q))  # type: ignore[no-any-return]
+    return reshape_op(product, shape=(*product._aval.shape[:-4], m * p, n * q))

@@ -114,7 +114,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     t = float_operand(input_tensor, "reduce_logsumexp")
     axes = axes_of(axis, t.ndim)
     if len(axes) < 2:
-        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))  # type: ignore[no-any-return]
+        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))
     # Several axes become one, whose second derivatives keep their digits.
     y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
     return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y

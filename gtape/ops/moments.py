@@ -116,4 +116,4 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def _magnitude(t: Tensor) -> Tensor:
     if t._aval.dtype.kind != "c":
         return t
-    return REGISTRY["abs"](t)  # type: ignore[no-any-return]
+    return REGISTRY["abs"](t)

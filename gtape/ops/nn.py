@@ -132,7 +132,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     array([0.5, 0.5], dtype=float32)
     """
     x, axis = _logits(logits, axis, "softmax")
-    return softmax_op(x, axis=axis)  # type: ignore[no-any-return]
+    return softmax_op(x, axis=axis)
 
 
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
@@ -162,7 +162,7 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
     array([-1000.,     0.], dtype=float32)
     """
     x, axis = _logits(logits, axis, "log_softmax")
-    return log_softmax_op(x, axis=axis)  # type: ignore[no-any-return]
+    return log_softmax_op(x, axis=axis)
 
 
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
@@ -208,7 +208,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
         labels = labels if labels._aval.shape == shape else broadcast_to_op(labels, shape=shape)
         logits = logits if logits._aval.shape == shape else broadcast_to_op(logits, shape=shape)
     logits, axis = _logits(logits, axis, "softmax_cross_entropy_with_logits")
-    return cross_entropy_op(labels, logits, axis=axis)  # type: ignore[no-any-return]
+    return cross_entropy_op(labels, logits, axis=axis)
 
 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
@@ -268,7 +268,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
             f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
         )
     chosen = (index[..., None] == np.arange(n)).astype(x._aval.dtype)
-    return cross_entropy_op(chosen, x, axis=axis)  # type: ignore[no-any-return]
+    return cross_entropy_op(chosen, x, axis=axis)
 
 
 def _same_shape(labels: Tensor, logits: Tensor) -> None:
@@ -310,7 +310,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
         raise ValueError("Both `labels` and `logits` must be provided.")
     x, z = operands(logits, labels)
     _same_shape(z, x)
-    return _sigmoid_cross_entropy_primitive(z, x)  # type: ignore[no-any-return]
+    return _sigmoid_cross_entropy_primitive(z, x)
 
 
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
@@ -345,7 +345,7 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
     _same_shape(z, x)
     add, multiply, subtract, softplus = (REGISTRY[name] for name in ("add", "multiply", "subtract", "softplus"))
     negative_class = multiply(subtract(1.0, z), softplus(x))
-    return add(negative_class, multiply(multiply(q, z), softplus(REGISTRY["negative"](x))))  # type: ignore[no-any-return]
+    return add(negative_class, multiply(multiply(q, z), softplus(REGISTRY["negative"](x))))
 
 
 # ---------------------------------------------------------------------------------------------- layers and norms
@@ -378,7 +378,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(t)
     if not x._aval.inexact or x._aval.complex:
         raise errors.InvalidArgumentError(f"l2_loss needs a tensor of floats, not {x.dtype.name}: use gtape.cast first")
-    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2  # type: ignore[no-any-return]
+    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
@@ -423,7 +423,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
         )
     if second and len(shape) > 2:
         b = reshape_op(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
-    return REGISTRY["add"](x, b)  # type: ignore[no-any-return]
+    return REGISTRY["add"](x, b)
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
@@ -463,14 +463,14 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     if t._aval.dtype.kind != "f":
         total = reduce_sum(REGISTRY["square"](REGISTRY["abs"](t)), axis=along, keepdims=True)
         scale = REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))
-        return t * REGISTRY["cast"](scale, dtype=t._aval.dtype)  # type: ignore[no-any-return]
+        return t * REGISTRY["cast"](scale, dtype=t._aval.dtype)
     axes = axes_of(along, len(t._aval.shape))
     least = math.sqrt(epsilon)
     length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
     long = np.broadcast_to(np.asarray(length._value) >= least, t._aval.shape)
     if long.all():
-        return REGISTRY["unit_vector"](t, axis=axes)  # type: ignore[no-any-return]
-    return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)  # type: ignore[no-any-return]
+        return REGISTRY["unit_vector"](t, axis=axes)
+    return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)
 
 
 def moments(
@@ -551,4 +551,4 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     n = len(rows._aval.shape)
     first = len(convert_to_tensor(ids)._aval.shape)
     total = reduce_sum(REGISTRY["square"](rows), axis=list(range(first, n)), keepdims=True)
-    return rows * (max_norm * REGISTRY["rsqrt"](REGISTRY["maximum"](total, max_norm * max_norm)))  # type: ignore[no-any-return]
+    return rows * (max_norm * REGISTRY["rsqrt"](REGISTRY["maximum"](total, max_norm * max_norm)))

@@ -239,7 +239,7 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
     s = svd(REGISTRY["transpose"](t, perm=(*others, rows, columns)), compute_uv=False)
     greatest = s[..., 0]
     kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._aval.shape)])
-    return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest
 
 
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
@@ -256,4 +256,4 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))

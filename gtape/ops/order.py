@@ -157,7 +157,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     array([3, 2, 1], dtype=int32)
     """
     t = as_operand(tensor)
-    return _reverse(t, axis=axes_of(axis, t.ndim))  # type: ignore[no-any-return]
+    return _reverse(t, axis=axes_of(axis, t.ndim))
 
 
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
@@ -193,4 +193,4 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     shifts = static_ints(shift)
     if len(axes) != len(shifts):
         raise InvalidArgumentError(f"shift and axis must have as many entries, got {len(shifts)} and {len(axes)}")
-    return _roll(t, shift=shifts, axis=axes)  # type: ignore[no-any-return]
+    return _roll(t, shift=shifts, axis=axes)

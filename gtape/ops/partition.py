@@ -20,7 +20,7 @@ __all__ = ["dynamic_partition", "dynamic_stitch", "reverse_sequence", "unique", 
 def _taken(rows: Tensor, places: Any) -> Tensor:
     """Rows by number; densely, also where a source's own gradient is asked for."""
     n = rows._aval.shape[0]
-    return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)  # type: ignore[no-any-return]
+    return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
 def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:

@@ -40,7 +40,7 @@ def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
     n = len(w.taps)
     padding = w.geometry.padding
     around: Padding = ((0, 0), (0, 0), *padding) if first else ((0, 0), *padding, (0, 0))
-    return window_argmax(  # type: ignore[no-any-return]
+    return window_argmax(
         x,
         window=all_axes(w.taps, w.depth),
         strides=all_axes(w.geometry.strides, w.depth_stride),
@@ -51,7 +51,7 @@ def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
 
 def _greatest(x: Tensor, at: Tensor) -> Tensor:
     size = x._aval.size
-    return REGISTRY["gather"](reshaped(x, (size,)), at, axis=-1, size=size)  # type: ignore[no-any-return]
+    return REGISTRY["gather"](reshaped(x, (size,)), at, axis=-1, size=size)
 
 
 def _max(

@@ -63,4 +63,4 @@ def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
     -------
     Tensor
     """
-    return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))  # type: ignore[no-any-return]
+    return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))

@@ -93,7 +93,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     y = reparametrised(a, normal_draw(rng, whole, kind))
     least = np.finfo(np.float32 if dtypes.as_dtype(kind).name == "bfloat16" else kind).tiny
     y = REGISTRY["maximum"](y, wrap(np.asarray(least).astype(kind)))
-    return y if b is None else REGISTRY["divide"](y, b)  # type: ignore[no-any-return]
+    return y if b is None else REGISTRY["divide"](y, b)
 
 
 def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:

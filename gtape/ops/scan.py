@@ -338,7 +338,7 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     array([1., 3., 6.], dtype=float32)
     """
     t = scan_operand(x, "cumsum")
-    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
+    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
@@ -367,7 +367,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     array([ 2.,  6., 24.], dtype=float32)
     """
     t = scan_operand(x, "cumprod")
-    return _cumprod(t, axis=axis_from_end(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))  # type: ignore[no-any-return]
+    return _cumprod(t, axis=axis_from_end(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:

@@ -50,7 +50,7 @@ def _rows(
 
 
 def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
@@ -196,7 +196,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     touched = np.zeros(n, np.bool_)
     touched[flat] = True
     mask = np.broadcast_to(touched.reshape(n, *[1] * len(rest)), (n, *rest)).reshape(shape)
-    return REGISTRY["where"](wrap(mask), _scattered(flat, rows, n, shape), t)  # type: ignore[no-any-return]
+    return REGISTRY["where"](wrap(mask), _scattered(flat, rows, n, shape), t)
 
 
 def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
@@ -208,7 +208,7 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
     own = REGISTRY["reshape"](t, shape=(n, *rest))
     together = REGISTRY["concat"](own, rows, axis=0)
     y = REGISTRY[f"segment_{which}"](together, wrap(np.concatenate([np.arange(n), flat])), size=n)
-    return REGISTRY["reshape"](y, shape=shape)  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](y, shape=shape)
 
 
 def tensor_scatter_nd_max(

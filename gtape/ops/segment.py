@@ -120,7 +120,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     array([ 2.,  0., -5.], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_max")
-    return segment_max_op(t, wrap(ids), size=n)  # type: ignore[no-any-return]
+    return segment_max_op(t, wrap(ids), size=n)
 
 
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
@@ -148,4 +148,4 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     array([1., 0., 5.], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_min")
-    return segment_min_op(t, wrap(ids), size=n)  # type: ignore[no-any-return]
+    return segment_min_op(t, wrap(ids), size=n)

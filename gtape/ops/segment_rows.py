@@ -183,13 +183,13 @@ def _column(values: Any, t: Tensor) -> Tensor:
 
 def sums(t: Tensor, ids: Any, n: int) -> Tensor:
     """The sum of each segment's rows."""
-    return REGISTRY["scatter_rows"](t, wrap(ids), size=n)  # type: ignore[no-any-return]
+    return REGISTRY["scatter_rows"](t, wrap(ids), size=n)
 
 
 def divided(t: Tensor, ids: Any, n: int, root: bool = False) -> Tensor:
     """Sums divided by the number of rows, or by its root."""
     counts = np.maximum(np.bincount(ids, minlength=n), 1)
-    return REGISTRY["divide"](sums(t, ids, n), _column(np.sqrt(counts) if root else counts, t))  # type: ignore[no-any-return]
+    return REGISTRY["divide"](sums(t, ids, n), _column(np.sqrt(counts) if root else counts, t))
 
 
 def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
@@ -205,7 +205,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
     rows = shape[0]
     rest = shape[1:]
     if not rows:  # the product of nothing, connected with what it is the product of
-        return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._aval.dtype)))  # type: ignore[no-any-return]
+        return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._aval.dtype)))
     counts = np.bincount(ids, minlength=n)
     order = np.argsort(ids, kind="stable")
     starts = np.cumsum(counts) - counts
@@ -229,7 +229,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
         places[mine] = at + np.arange(mine.size)
         at += mine.size
     together = REGISTRY["concat"](*made, axis=0)
-    return REGISTRY["gather"](together, wrap(places), axis=-len(shape), size=at)  # type: ignore[no-any-return]
+    return REGISTRY["gather"](together, wrap(places), axis=-len(shape), size=at)
 
 
 def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
@@ -240,4 +240,4 @@ def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
         return y
     mask = np.broadcast_to(empty.reshape(-1, *[1] * (t.ndim - 1)), y._aval.shape)
     c, a, b = operands(wrap(mask), wrap(np.full(y._aval.shape, fill, y._aval.dtype)), y)
-    return REGISTRY["where"](c, a, b)  # type: ignore[no-any-return]
+    return REGISTRY["where"](c, a, b)

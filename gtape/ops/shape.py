@@ -93,7 +93,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(
             f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}"
         )
-    return reshape_op(t, shape=wanted)  # type: ignore[no-any-return]
+    return reshape_op(t, shape=wanted)
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
@@ -132,7 +132,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(
             f"can only squeeze axes of size 1; axis {bad[0]} of shape {t._aval.tensor_shape} has size {shape[bad[0]]}"
         )
-    return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))  # type: ignore[no-any-return]
+    return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))
 
 
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
@@ -166,7 +166,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
         raise ValueError("expand_dims: the axis must be an integer, got None")
     a = one_axis(only_int(axis, "the axis of expand_dims"), t.ndim + 1, "result")
     shape = t._aval.shape
-    return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))  # type: ignore[no-any-return]
+    return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))
 
 
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
@@ -203,7 +203,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         raise InvalidArgumentError(
             f"the tensor has shape {t._aval.tensor_shape}, which is not compatible with {wanted}"
         )
-    return REGISTRY["identity"](t)  # type: ignore[no-any-return]
+    return REGISTRY["identity"](t)
 
 
 def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:

@@ -48,7 +48,7 @@ def _taken(t: Tensor, order: Tensor) -> Tensor:
         first = shape[-1] * np.arange(rows).reshape(*shape[:-1], 1)
         order = REGISTRY["add"](order, wrap(first))
         t = REGISTRY["reshape"](t, shape=(rows * shape[-1],))
-    return REGISTRY["gather"](t, order, axis=-1, size=t._aval.size)  # type: ignore[no-any-return]
+    return REGISTRY["gather"](t, order, axis=-1, size=t._aval.size)
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:

@@ -132,7 +132,7 @@ def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
     lead = len(x._aval.shape) - n - 1
     axes = list(range(lead, lead + n + 1))
     perm = (*range(lead), *((*axes[1:], axes[0]) if back else (axes[-1], *axes[:-1])))
-    return REGISTRY["transpose"](x, perm=perm)  # type: ignore[no-any-return]
+    return REGISTRY["transpose"](x, perm=perm)
 
 
 def reshaped(x: Tensor, shape: Sizes) -> Tensor:

@@ -271,7 +271,8 @@ def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
         from gtape.ops import complex_factors
 
         return complex_factors.eigh(x)
-    return _eigh(x)  # type: ignore[no-any-return]
+    values, vectors = _eigh(x)
+    return values, vectors
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:

@@ -108,7 +108,7 @@ def pad(
         number = value.item() if hasattr(value, "item") else value
         if t._aval.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {number!r}: use gtape.cast first")
-        return _pad(t, paddings=pairs, value=_plain(number))  # type: ignore[no-any-return]
+        return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(
             f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode!r}"
@@ -170,7 +170,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     apart = tuple([n for d in shape for n in (1, d)])
     whole = tuple([n for m, d in zip(times, shape, strict=True) for n in (m, d)])
     y = REGISTRY["broadcast_to"](REGISTRY["reshape"](t, shape=apart), shape=whole)
-    return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))  # type: ignore[no-any-return]
+    return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
 
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
@@ -223,9 +223,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     if len(times) == 1:
         y = REGISTRY["reshape"](t, shape=(*shape[: a + 1], 1, *shape[a + 1 :]))
         y = REGISTRY["broadcast_to"](y, shape=(*shape[: a + 1], times[0], *shape[a + 1 :]))
-        return REGISTRY["reshape"](y, shape=(*shape[:a], shape[a] * times[0], *shape[a + 1 :]))  # type: ignore[no-any-return]
+        return REGISTRY["reshape"](y, shape=(*shape[:a], shape[a] * times[0], *shape[a + 1 :]))
     indices = np.repeat(np.arange(shape[a]), times)
-    return REGISTRY["gather"](t, wrap(indices), axis=a - len(shape), size=shape[a])  # type: ignore[no-any-return]
+    return REGISTRY["gather"](t, wrap(indices), axis=a - len(shape), size=shape[a])
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
