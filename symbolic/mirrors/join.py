@@ -1,4 +1,4 @@
-"""Mirrors of gtape/ops/join.py: the elements of the inputs, side by side."""
+"""Mirrors of gtape/ops/join.py and tiling.py: the elements of the inputs, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of gtape/ops/segment.py: the extrema of every segment, and how equal ones share them."""
+"""Mirrors of gtape/ops/segment_rows.py: the extrema of every segment, and how equal ones share them."""
 
 from __future__ import annotations
 
