@@ -135,9 +135,9 @@ class Builder:
         if where is not None or prim.name in ("pow", "hypot", "atan2"):
             wrapped = [
                 self.step(f"0.5 + tf.square({n})", keep=False)
-                if self.array(n).size and self.array(n).min() <= 0.2
+                if i.hi == np.inf and self.array(n).size and self.array(n).min() <= 0.2
                 else n
-                for n in wrapped
+                for n, i in zip(wrapped, intervals, strict=True)
             ]
         if not self._fits_all(wrapped):
             return
