@@ -18,6 +18,7 @@ from gtape import record
 from gtape.backprop import full_sweep, short_sweep
 from gtape.errors import InvalidArgumentError
 from gtape.generate import make_function
+from gtape.half_precision import narrowed
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tracing import user_line
 
@@ -37,10 +38,11 @@ _lock = threading.Lock()
 class _CheckedRun:
     """Calls kernels as a stack's own `run` does, and looks at what they return."""
 
-    __slots__ = ("unchecked",)
+    __slots__ = ("kernel", "unchecked")
 
     def __init__(self, unchecked: Callable[..., Any]) -> None:
         self.unchecked = unchecked
+        self.kernel: Any = None  # the last one
 
     def __call__(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
         made = self.unchecked(f, *args, **params)
@@ -51,18 +53,20 @@ class _CheckedRun:
             if params.get("masked") or not args[1].selects:
                 _check_gradient(made[0])
         else:
-            name = _names.get(f) if f.__hash__ is not None else None
+            if f is not narrowed:  # which rounds what the last kernel made to half precision
+                self.kernel = f
+            name = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
             if name not in _HARMLESS:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):
-                        raise _found(name or str(getattr(f, "__name__", "an op")), i, part, args)
+                        raise _found(name or str(getattr(self.kernel, "__name__", "an op")), i, part, args)
         return made
 
 
 def _bad(x: Any) -> bool:
     if x.__class__ is float:
         return not math.isfinite(x)
-    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f" and not np.isfinite(x).all()
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fV" and not np.isfinite(x).all()
 
 
 def _kinds(x: Any) -> str:

@@ -42,6 +42,15 @@ def test_an_op_that_makes_no_number_raises_with_its_name(make: Any, op: str, kin
 
 
 @pytest.mark.usefixtures("checked")
+def test_overflow_of_half_precision_is_found_where_it_is_rounded() -> None:
+    x = tf.constant([6e4, 1.0], "float16")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"output 0 of add: 1 \+Inf among 2 elements of float16"):
+        x + x
+    with pytest.raises(tf.errors.InvalidArgumentError, match="output 0 of cast"):
+        tf.cast(tf.constant(1e30), "float16")
+
+
+@pytest.mark.usefixtures("checked")
 def test_what_only_moves_values_and_what_is_no_real_number_passes() -> None:
     x = tf.constant([INF, 1.0])
     for y in (tf.identity(x), tf.reshape(x, [2, 1]), tf.concat([x, x], 0), tf.transpose(x), tf.maximum(x, 0.0)):
