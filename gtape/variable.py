@@ -416,12 +416,12 @@ class Variable(ChangesInPart, Operators):
             For another shape or dtype.
         """
         t = self._incoming(value)
+        self._touch()
         if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
             raise ValueError(
                 f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
                 f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
             )
-        self._touch()
         self._put(t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value)
         return self if read_value else None
 
@@ -439,12 +439,12 @@ class Variable(ChangesInPart, Operators):
         if isinstance(delta, IndexedSlices):
             return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
+        self._touch()
         if t._aval.shape != self._aval.shape:
             raise errors.InvalidArgumentError(
                 f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
                 f"{t._aval.tensor_shape}, shapes must be equal."
             )
-        self._touch()
         run = record.get_stack().run
         self._put(run(np.add if sign > 0 else np.subtract, self._value, t._value))
         return self
