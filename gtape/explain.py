@@ -105,22 +105,27 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
 
 
 def _disconnected(start: Record, end: Record) -> str:
-    """A path that a check's trace knows may pass ops that have no derivative: name the first."""
-    seen = {start[SEQ]}
+    """A path that a check's trace knows may pass ops that have no derivative: name the one nearest to the source."""
+    came: dict[int, Record | None] = {start[SEQ]: None}
     pending = [start]
     while pending:
         r = pending.pop()
         trace = r[TRACE] if len(r) > TRACE else None
-        inputs = [] if trace is None else [t._record for t in trace.inputs if t._record is not None]
-        for p in inputs:
-            if p is end and not any(q is p for q in parents_of(r)):
+        for p in [] if trace is None else [t._record for t in trace.inputs if t._record is not None]:
+            if p[SEQ] in came:
+                continue
+            came[p[SEQ]] = r
+            pending.append(p)
+            if p is not end:
+                continue
+            after: Record | None = r
+            while after is not None and any(q[SEQ] == p[SEQ] for q in parents_of(after)):
+                p, after = after, came[after[SEQ]]
+            if after is not None:
                 return (
-                    f"None: the only way from the target to the source goes through {_where(r)}, "
+                    f"None: the only way from the target to the source goes through {_where(after)}, "
                     "which has no derivative."
                 )
-            if p[SEQ] not in seen:
-                seen.add(p[SEQ])
-                pending.append(p)
     return (
         "None: no differentiable op leads from the source to the target. What lies between may be an op without a "
         "derivative (floor, round, argmax, a comparison, a cast to integers), stop_gradient, or a step through "

@@ -327,7 +327,6 @@ def test_tangents_made_while_an_outer_tape_is_paused_are_constants_to_it() -> No
     x = tf.constant(3.0)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        with tf.autodiff.ForwardAccumulator(x, 1.0) as acc:
-            with tape.stop_recording():
-                y = x * x
+        with tf.autodiff.ForwardAccumulator(x, 1.0) as acc, tape.stop_recording():
+            y = x * x
         assert tape.gradient(acc.jvp(y) * x, x).numpy() == 6.0
