@@ -119,19 +119,7 @@ def certify_marks(
     for members in groups.values():
         mark = members[0].mark
         assert mark is not None
-        world, deeper = jet_world(k), jet_world(k + 1)
-        extended = {i: [*t, None] for i, t in tangents.items()}
-        directional: dict[int, Any] = {}
-        moving: dict[int, Any] = {}
-        for member in members:
-            m = member.mark
-            assert m is not None
-            u = directions_of(member, oracle.rng)
-            directional[member.index] = u
-            for s in m.sources[m.which]:
-                old = extended.get(s, [None] * (k + 1))
-                moving[s] = moving[s] + u if s in moving else u
-                extended[s] = [*old[:-1], moving[s]]
+        directional, extended = _one_direction_more(oracle, members, tangents, k)
         inside = oracle.program.ancestors([*mark.targets, *mark.cotangents])
         moved = _depending(oracle, [s for m in members for s in _sources_of(m)], inside)
         run = [i for i in inside if i in moved or i not in env]
@@ -139,38 +127,56 @@ def certify_marks(
         still = (read | {*mark.targets, *mark.cotangents}).difference(run)
         tapes = (*sessions, *[None] * (k - len(sessions)), mark.session)
         deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
-        # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
-        for bits in range(1 << k):
-            expected, scale, got = arb(0), arb(0), arb(0)
-            for t, c in zip(mark.targets, mark.cotangents, strict=True):
-                for low in range(1 << k):
-                    if low & ~bits:
-                        continue
-                    a = deeper.component(deep[c], low)
-                    b = deeper.component(deep[t], (bits & ~low) | 1 << k)
-                    a = np.broadcast_to(a, np.shape(b))
-                    expected = expected + inner(a, b)
-                    scale = scale + magnitude(a, b)
-            for member in members:
-                g = world.component(env[member.index], bits)
-                g = turned(g) if is_complex(member.output) else g
-                got = got + inner(directional[member.index], g)
-                scale = scale + magnitude(directional[member.index], g)
-            error = disagreement(got, expected, scale)
-            if error:
-                failures.append(
-                    Failure(
-                        "inner gradient" if bits == 0 else "derivative of an inner gradient",
-                        members[0],
-                        error,
-                        mark,
-                    )
-                )
-                break
+        failures += _compared(mark, members, directional, env, deep, k)
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
         failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes)
     return failures
+
+
+def _one_direction_more(
+    oracle: Oracle, members: list[Node], tangents: dict[int, list[Any]], k: int
+) -> tuple[dict[int, Any], dict[int, list[Any]]]:
+    """A direction for each gradient node of one mark, and the tangents of the sources with theirs as one more."""
+    directional: dict[int, Any] = {}
+    moving: dict[int, Any] = {}
+    extended = {i: [*t, None] for i, t in tangents.items()}
+    for member in members:
+        u = directional[member.index] = directions_of(member, oracle.rng)
+        for s in _sources_of(member):
+            old = extended.get(s, [None] * (k + 1))
+            moving[s] = moving[s] + u if s in moving else u
+            extended[s] = [*old[:-1], moving[s]]
+    return directional, extended
+
+
+def _compared(
+    mark: GradMark, members: list[Node], directional: dict[int, Any], env: dict[int, Any], deep: dict[int, Any], k: int
+) -> list[Failure]:
+    """The recorded gradient, and its tangents, against the jets of its primal: at most one failure."""
+    world, deeper = jet_world(k), jet_world(k + 1)
+    # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
+    for bits in range(1 << k):
+        expected, scale, got = arb(0), arb(0), arb(0)
+        for t, c in zip(mark.targets, mark.cotangents, strict=True):
+            for low in range(1 << k):
+                if low & ~bits:
+                    continue
+                a = deeper.component(deep[c], low)
+                b = deeper.component(deep[t], (bits & ~low) | 1 << k)
+                a = np.broadcast_to(a, np.shape(b))
+                expected = expected + inner(a, b)
+                scale = scale + magnitude(a, b)
+        for member in members:
+            g = world.component(env[member.index], bits)
+            g = turned(g) if is_complex(member.output) else g
+            got = got + inner(directional[member.index], g)
+            scale = scale + magnitude(directional[member.index], g)
+        error = disagreement(got, expected, scale)
+        if error:
+            what = "derivative of an inner gradient" if bits else "inner gradient"
+            return [Failure(what, members[0], error, mark)]
+    return []
 
 
 def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[int]:
@@ -224,18 +230,10 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
 def faulty_rules(oracle: Oracle) -> list[Failure]:
     """The ops whose rule is not the derivative of their mirror, along this program and its inner gradients."""
     found: dict[str, Failure] = {}
-    records = dict(oracle.made)
-    seen: set[int] = set()
-    for node in oracle.program.nodes:
-        if node.mark is not None and node.mark.key not in seen:
-            seen.add(node.mark.key)
-            kept = oracle.inner_sweep(node.mark)
-            for i, pair in kept.items():
-                records.setdefault(i if i not in records else -1 - i, pair)
-    for i, (g, made) in records.items():
-        failure = certify_rule(oracle, oracle.program.nodes[i if i >= 0 else -1 - i], g, made)
-        if failure is not None and failure.node is not None:
-            found.setdefault(failure.node.name, failure)
+    for node, g, made in oracle.swept():
+        failure = None if node.name in found else certify_rule(oracle, node, g, made)
+        if failure is not None:
+            found[node.name] = failure
     return list(found.values())
 
 

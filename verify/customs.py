@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
         Whether to look for those that are right in value, but whose own derivative is wrong.
     """
     found: dict[str, Failure] = {}
-    for node, g, made in _swept(oracle):
+    for node, g, made in oracle.swept():
         if node.kind != "custom" or node.prim.declared is not None or node.name in found:
             continue
         if any(oracle.program.nodes[i].kind == "custom" and _declared(oracle, i) for i in _inside(oracle, node)):
@@ -154,19 +154,6 @@ def only_rounded(oracle: Oracle, ulps: float) -> bool:
 def _eps(node: Any) -> float:
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
-
-
-def _swept(oracle: Oracle) -> Iterator[tuple[Node, Any, list[Any]]]:
-    """Each node that a sweep passed, with what arrived there and what its rule made of it; inner gradients' too."""
-    nodes = oracle.program.nodes
-    for i, (g, made) in oracle.made.items():
-        yield nodes[i], g, made
-    seen: set[int] = set()
-    for node in nodes:
-        if node.mark is not None and node.mark.key not in seen:
-            seen.add(node.mark.key)
-            for i, (g, made) in oracle.inner_sweep(node.mark).items():
-                yield nodes[i], g, made
 
 
 def _inside(oracle: Oracle, node: Node) -> Iterable[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,16 @@ class Replay:
         kept: dict[int, Any] = {}
         self.sweep(start, kept, mark.session)
         return kept
+
+    def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
+        """Each node that a sweep passed, with what arrived there and what its rule made of it; inner gradients' too."""
+        nodes = self.program.nodes
+        for i, (g, made) in self.made.items():
+            yield nodes[i], g, made
+        marks = {node.mark.key: node.mark for node in nodes if node.mark is not None}
+        for mark in marks.values():
+            for i, (g, made) in self.inner_sweep(mark).items():
+                yield nodes[i], g, made
 
     def _pull(self, node: Node, g: Any) -> list[Any]:
         if node.kind == "item":
