@@ -59,6 +59,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "gtape.functions": ("function", "gradients", "hessians"),
     "gtape.indexed_slices": ("IndexedSlices",),
     "gtape.module": ("Module", "name_scope"),
+    "gtape.surroundings": (
+        "get_current_name_scope",
+        "get_logger",
+        "inside_function",
+        "is_symbolic_tensor",
+        "timestamp",
+    ),
     "gtape.tape": ("GradientTape",),
     "gtape.tensor": ("Tensor", "constant", "convert_to_tensor", "is_tensor"),
     "gtape.tensor_shape": ("TensorShape",),

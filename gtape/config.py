@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 __all__ = [
-    "LogicalDevice", "PhysicalDevice", "experimental", "functions_run_eagerly", "get_visible_devices",
-    "list_logical_devices", "list_physical_devices", "run_functions_eagerly", "set_visible_devices",
+    "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",
+    "experimental_run_functions_eagerly", "functions_run_eagerly", "get_soft_device_placement", "get_visible_devices",
+    "list_logical_devices", "list_physical_devices", "run_functions_eagerly", "set_soft_device_placement",
+    "set_visible_devices",
 ]  # fmt: skip
 
 
@@ -153,6 +155,44 @@ def functions_run_eagerly() -> bool:
     --------
     >>> import gtape as tf
     >>> tf.config.functions_run_eagerly()
+    True
+    """
+    return True
+
+
+experimental_functions_run_eagerly = functions_run_eagerly
+experimental_run_functions_eagerly = run_functions_eagerly
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Nothing: there is one device.
+
+    Parameters
+    ----------
+    enabled : bool
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.set_soft_device_placement(True)
+    """
+
+
+def get_soft_device_placement() -> bool:
+    """True: what has no other device runs on the CPU.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.config.get_soft_device_placement()
     True
     """
     return True

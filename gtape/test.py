@@ -1,19 +1,25 @@
-"""``gtape.test``: compute_gradient, derivatives beside their difference quotients.
+"""``gtape.test``: compute_gradient, derivatives beside their difference quotients; and what tests of tensors need.
 
 For more than a glance use `gtape.verify.check`, which compares with the exact derivative.
 """
 
 from __future__ import annotations
 
+import unittest
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gtape import nest
+from gtape.dtypes import as_dtype
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 
-__all__ = ["compute_gradient"]
+__all__ = [
+    "TestCase", "compute_gradient", "gpu_device_name", "is_built_with_cuda", "is_built_with_gpu_support",
+    "is_gpu_available", "main",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -107,3 +113,166 @@ def _differences(f: Callable[..., Any], inputs: list[Tensor], i: int, step: floa
     if not columns:
         return np.zeros((_parts(convert_to_tensor(f(*inputs)).numpy()).size, 0), base.real.dtype)
     return np.stack(columns, axis=1)
+
+
+# ---------------------------------------------------------------------------------------------- tests of tensors
+
+
+def _values(x: Any) -> Any:
+    return nest.map_structure(_values, x) if nest.is_nested(x) else np.asarray(getattr(x, "_value", x))
+
+
+class TestCase(unittest.TestCase):
+    """A test case that compares tensors, arrays and nests of them.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> class Tests(tf.test.TestCase):
+    ...     def test_sum(self):
+    ...         self.assertAllClose(tf.reduce_sum([1.0, 2.0]), 3.0)
+    >>> Tests("test_sum").debug()
+    """
+
+    def evaluate(self, tensors: Any) -> Any:
+        """The values of tensors, as arrays."""
+        return nest.map_structure(lambda x: np.asarray(x)[()], tensors) if nest.is_nested(tensors) else tensors.numpy()
+
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
+        """Fail unless ``|a - b| <= atol + rtol * |b|`` in every element, for float16 at least 1e-3 each."""
+        for x, y in self._pairs(a, b):
+            coarse = np.float16 in (x.dtype, y.dtype)
+            r, s = (max(rtol, 1e-3), max(atol, 1e-3)) if coarse else (rtol, atol)
+            np.testing.assert_allclose(x, y, rtol=r, atol=s, err_msg=msg or "")
+
+    def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
+        """Fail if `assertAllClose` would not."""
+        try:
+            self.assertAllClose(a, b, rtol, atol, msg)
+        except AssertionError:
+            return
+        raise AssertionError(msg or "The two values are close at all elements")
+
+    def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
+        """Fail unless all elements agree."""
+        for x, y in self._pairs(a, b):
+            np.testing.assert_array_equal(x, y, err_msg=msg or "")
+
+    def assertNotAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
+        """Fail if all elements agree."""
+        try:
+            self.assertAllEqual(a, b, msg)
+        except AssertionError:
+            return
+        raise AssertionError(msg or "The two values are equal at all elements")
+
+    def assertAllFinite(self, a: Any) -> None:
+        """Fail unless every element is finite."""
+        for x, _ in self._pairs(a, a):
+            self.assertTrue(np.isfinite(x).all(), f"not all elements are finite: {x}")
+
+    def assertAllInRange(
+        self, target: Any, lower_bound: float, upper_bound: float, open_lower_bound: bool = False,
+        open_upper_bound: bool = False,
+    ) -> None:  # fmt: skip
+        """Fail unless every element lies between the bounds."""
+        for x, _ in self._pairs(target, target):
+            low = x > lower_bound if open_lower_bound else x >= lower_bound
+            high = x < upper_bound if open_upper_bound else x <= upper_bound
+            self.assertTrue((low & high).all(), f"not all elements lie in [{lower_bound}, {upper_bound}]: {x}")
+
+    def assertNear(self, f1: Any, f2: Any, err: float, msg: Any = None) -> None:
+        """Fail unless two numbers differ by `err` at most."""
+        self.assertTrue(abs(float(f1) - float(f2)) <= err, msg or f"{float(f1)} != {float(f2)} +- {err}")
+
+    def assertShapeEqual(self, input_a: Any, input_b: Any, msg: Any = None) -> None:
+        """Fail unless two shapes agree."""
+        self.assertEqual(tuple(input_a.shape), tuple(input_b.shape), msg)
+
+    def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
+        """Fail unless every part has the dtype."""
+        for x, _ in self._pairs(target, target):
+            self.assertEqual(as_dtype(x.dtype), as_dtype(expected_dtype))
+
+    def _pairs(self, a: Any, b: Any) -> list[tuple[Any, Any]]:
+        left, right = _values(a), _values(b)
+        if nest.is_nested(a) and nest.is_nested(b) and not any(isinstance(x, (int, float)) for x in nest.flatten(a)):
+            nest.assert_same_structure(left, right, check_types=False)
+            return list(zip(nest.flatten(left), nest.flatten(right), strict=True))
+        return [(np.asarray(left), np.asarray(right))]
+
+
+def main(argv: Any = None) -> None:
+    """Run the tests of a script.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> callable(tf.test.main)
+    True
+    """
+    unittest.main(argv=argv)
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
+    """Whether there is a graphics card to compute on: never.
+
+    Parameters
+    ----------
+    cuda_only, min_cuda_compute_capability
+        TensorFlow has them; they change nothing.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.test.is_gpu_available()
+    False
+    """
+    return False
+
+
+def gpu_device_name() -> str:
+    """The name of the graphics card: empty, since there is none.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.test.gpu_device_name()
+    ''
+    """
+    return ""
+
+
+def is_built_with_cuda() -> bool:
+    """Whether graphics cards could be used: no.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.test.is_built_with_cuda()
+    False
+    """
+    return False
+
+
+is_built_with_gpu_support = is_built_with_cuda
