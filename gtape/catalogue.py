@@ -65,6 +65,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.complex_factors": (),
     "gtape.ops.decompositions": ("linalg",),
     "gtape.ops.banded": ("linalg",),
+    "gtape.ops.lu": ("linalg",),
     "gtape.ops.nn": ("nn",),
     "gtape.ops.activation_functions": ("nn",),
     "gtape.ops.losses": ("nn",),

@@ -243,6 +243,7 @@ _STABLE: dict[str, tuple[float, float]] = {
     "solve": (0.5, 4.0),
     "inverse": (0.5, 5.0),
     "cholesky": (0.5, 1.5),
+    "triangular_factors": (0.5, 1.5),
     "eig": (4.0, 60.0),
     "eigh": (4.0, 8.0),
     "eigh_parts": (4.0, 8.0),
@@ -302,6 +303,7 @@ _WIDE = frozenset(
         "solve",
         "svd",
         "svd_parts",
+        "triangular_factors",
         "unit_vector",
     }
 )
@@ -309,8 +311,8 @@ _WIDE = frozenset(
 _BY_ELIMINATION = frozenset(
     {
         "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eig", "eigh", "eigh_parts", "expm",
-        "expm_form", "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "svd_parts", "triangular_solve",
-        "tridiagonal_solve",
+        "expm_form", "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "svd_parts", "triangular_factors",
+        "triangular_solve", "tridiagonal_solve",
     }
 )
 # fmt: on

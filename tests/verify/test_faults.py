@@ -19,7 +19,7 @@ NAMES = sorted(n for n, p in REGISTRY.items() if p.differentiable)
 # Right in exact arithmetic, wrong in floats: a rule of several roundings may lose that much in float32 (in brackets:
 # and in float64).
 LOSSY = {"cholesky", "eig", "qr", "svd_parts", "tridiagonal_solve"}
-VERY_LOSSY = {"complement", "expm_form", "pinv"}
+VERY_LOSSY = {"complement", "expm_form", "pinv", "triangular_factors"}
 
 
 def gradients(name: str, dtype: str) -> Any:
