@@ -18,10 +18,13 @@ def _away_from_roots(least: float) -> Domain:
     """Where derivatives keep 4 ULP; the op is defined for all a > 0 and all z.
 
     The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) and smaller terms. Beside its root, where it is small against
-    the terms that it is made of, it keeps their digits, not its own; so does the third one.
+    the terms that it is made of, it keeps their digits, not its own; so does the third one. From 50 on a series has
+    them all.
     """
     return Domain(
-        Interval(0.125, 4.0), Interval(-6.0, 6.0), where=lambda a, z: abs(z - 0.16 * a**-1.5) >= least * a**1.5
+        Interval(0.125, 64.0),
+        Interval(-6.0, 6.0),
+        where=lambda a, z: (a >= 50.0 and abs(z) <= 0.5 * a**0.5) or abs(z - 0.16 * a**-1.5) >= least * a**1.5,
     )
 
 
@@ -32,7 +35,7 @@ _gamma_draw = elementwise(
     (lambda xp, y, a, z: xp.gamma_draw_slope(a, z, order=1), None),
     arguments=("a", "z"),
     domain=_away_from_roots(0.008),
-    special=(1.0,),
+    special=(1.0, 50.0),
     ulps=256.0,
     limit=4500.0,  # the second derivative loses digits beside its root: 1e-12
     public=False,

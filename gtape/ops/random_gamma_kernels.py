@@ -15,15 +15,26 @@ from
 
 which gives every derivative of y(a, z) as a power series. For doubles all is computed in NumPy's long double,
 which has 11 bits more on x86 processors; elsewhere these bits are lost.
+
+The larger a is, the more of these terms cancel, and the better is Cornish and Fisher's series in 1/sqrt(a),
+
+    y = a (1 + v),  v = sum of c_k(z) a^(-k/2),
+
+whose polynomials follow from d log(dy/dz) = -z - ((a - 1) / y - 1) dy/dz, that is (with v' for dv/dz)
+
+    (1 + v) v'' = -z (1 + v) v' + (1 + a v) v'^2,  c_1 = z.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from math import comb, factorial
 from typing import Any
 
 import numpy as np
+
+from gtape.ops.polynomials import plus, slope, times
 
 __all__ = ["gamma_draw", "gamma_draw_slope"]
 
@@ -190,6 +201,70 @@ def _derivative(a: Any, y: Any, order: int) -> Any:
     return ys[order] * factorial(order)
 
 
+_Row = tuple[Any, ...]  # a polynomial with rational coefficients
+_TERMS = 20
+_LARGE, _SPREAD = 50.0, 0.5
+
+
+@cache
+def _cornish_fisher() -> list[_Row]:
+    """c_0 = 1, c_1 ... of the series in 1/sqrt(a): c_k'' - z c_k' - c_k is known from those before, for each k."""
+    made: list[_Row] = [(1,), (0, 1)]
+    slopes: list[_Row] = [(0,), (1,)]
+    for k in range(2, _TERMS + 1):
+        known: _Row = (0,)
+        squares = [_square(slopes, m, k) for m in range(k + 2)]
+        for i in range(1, k):
+            bent = plus(slope(slopes[k - i]), (0, *slopes[k - i]))  # v'' + z v'
+            known = plus(known, plus(times(made[i], squares[k + 2 - i]), times(made[i], bent), -1))
+        known = (*plus(known, squares[k]), *[0] * (k + 3))
+        c = [Fraction(0)] * (k + 3)
+        for e in range(k, -1, -1):
+            c[e] = ((e + 2) * (e + 1) * c[e + 2] - known[e]) / (e + 1)
+        made.append(tuple(c[: k + 1]))
+        slopes.append(slope(made[-1]))
+    return made
+
+
+def _square(slopes: list[_Row], m: int, k: int) -> _Row:
+    """Coefficient m of the square of a series, as far as its first k coefficients make it."""
+    total: _Row = (0,)
+    for i in range(max(1, m - k + 1), min(k, m)):
+        total = plus(total, times(slopes[i], slopes[m - i]))
+    return total
+
+
+@cache
+def _far_coefficients(order: int) -> list[list[float]]:
+    """For each power of 1/sqrt(a) the polynomial in z of that derivative times a^(order - 1)."""
+    made = []
+    for k, c in enumerate(_cornish_fisher()):
+        factor = Fraction(1)
+        for j in range(order):
+            factor *= 1 - Fraction(k, 2) - j
+        made.append([float(factor * v) for v in c])
+    return made
+
+
+def _is_far(a: Any, z: Any) -> Any:
+    """Where the series has all digits."""
+    return (a >= _LARGE) & (np.abs(z) <= _SPREAD * np.sqrt(a))
+
+
+def _far_derivative(a: Any, z: Any, order: int) -> Any:
+    """The derivative of that order; the draw itself for order 0."""
+    step = 1 / np.sqrt(a)
+    total = np.zeros_like(a)
+    for c in _far_coefficients(order)[::-1]:
+        value = np.full_like(a, c[-1])
+        for v in c[-2::-1]:
+            value = value * z + v
+        total = total * step + value
+    for _ in range(order - 1):
+        total = total / a
+    return total if order else total * a
+
+
 def _log_tail(z: Any) -> Any:
     """log Phi(-z) for z >= 0."""
     x, w = _rule(z.dtype)
@@ -255,7 +330,16 @@ def gamma_draw(a: Any, z: Any) -> Any:
     -------
     array of their dtype
     """
-    return _mapped(a, z, _quick)
+
+    def f(a: Any, z: Any) -> Any:
+        far = _is_far(a, z)
+        out = np.empty_like(a)
+        for here, way in ((far, lambda a, z: _far_derivative(a, z, 0)), (~far, _quick)):
+            if np.any(here):
+                out[here] = way(a[here], z[here])
+        return out
+
+    return _mapped(a, z, f)
 
 
 def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
@@ -275,7 +359,13 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
     wide = np.float64 if np.result_type(a, z).itemsize < 8 else _LONG
 
     def f(a: Any, z: Any) -> Any:
-        b, noise = a.astype(wide), z.astype(wide)
-        return _derivative(b, _solved(b, noise), order)
+        far = _is_far(a, z)
+        out = np.empty_like(a)
+        if np.any(far):
+            out[far] = _far_derivative(a[far], z[far], order)
+        if not np.all(far):
+            b, noise = a[~far].astype(wide), z[~far].astype(wide)
+            out[~far] = _derivative(b, _solved(b, noise), order)
+        return out
 
     return _mapped(a, z, f)
