@@ -97,7 +97,7 @@ def _check_gradient(cotangents: Any) -> None:
             )
 
 
-def _watched(scalar: Callable[..., Any]) -> Callable[..., Any]:
+def _watched(scalar: Any) -> Callable[..., Any]:
     """A kernel for Python floats that hands what is not finite to the kernel for arrays, which is looked at."""
 
     def kernel(*args: float) -> float:

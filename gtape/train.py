@@ -38,7 +38,9 @@ def _children(x: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), v) for i, v in enumerate(x.variables))
     elif isinstance(x, Module):
         inside = vars(x)
-        listed = x.layers if "_sequence" in inside else inside.get("_graph_layers", ())  # of a Sequential, of a graph
+        listed: Any = (
+            getattr(x, "layers", ()) if "_sequence" in inside else inside.get("_graph_layers", ())
+        )  # of a Sequential, of a graph
         yield from ((f"layer-{i}", part) for i, part in enumerate(listed))
         yield from ((name, inside[name]) for name in sorted(inside) if not name.startswith("_"))
     elif hasattr(x, "_variables") and isinstance(x._variables, list):  # a metric
@@ -207,7 +209,7 @@ class Checkpoint:
         str
             What `restore` takes.
         """
-        path = os.fspath(file_prefix)
+        path: str = os.fspath(file_prefix)
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         write_values(path + _ENDING, values_of(self))
         return path
@@ -297,12 +299,13 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     >>> print(tf.train.latest_checkpoint(tempfile.mkdtemp()))
     None
     """
-    directory = os.fspath(checkpoint_dir)
+    directory: str = os.fspath(checkpoint_dir)
     try:
         with open(os.path.join(directory, latest_filename or _NOTE), encoding="utf-8") as f:
-            return os.path.join(directory, json.load(f)["newest"])
+            newest: str = json.load(f)["newest"]
     except FileNotFoundError:
         return None
+    return os.path.join(directory, newest)
 
 
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
