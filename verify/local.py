@@ -113,6 +113,10 @@ class Local:
             self.bounds[node.index] = found
         return found
 
+    def wrong(self, node: Node, reason: str, **found: Any) -> None:
+        """Note that an op, one of its rules or a sum behind it is off."""
+        self.findings.append(Finding("rule", op=node.name, line=node.line, reason=reason, **found))
+
     def value(self, node: Node) -> None:
         """Is the op's result its exact value at its recorded inputs?"""
         outputs = node.output if isinstance(node.output, tuple) else (node.output,)
@@ -125,16 +129,8 @@ class Local:
             y = np.asarray(y)
             worst = excess(y, objects(e), b + spacing(0.0, y.dtype))
             if worst is not None:
-                self.findings.append(
-                    Finding(
-                        "rule",
-                        op=node.name,
-                        line=node.line,
-                        element=("value", worst[1]),
-                        **shown(y, objects(e), worst[1]),
-                        reason=f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off",
-                    )
-                )
+                reason = f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off"
+                self.wrong(node, reason, element=("value", worst[1]), **shown(y, objects(e), worst[1]))
 
     def decision(self, node: Node) -> None:
         """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
@@ -146,17 +142,9 @@ class Local:
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
         if len(wrong):
             at = tuple(wrong[0].tolist())
-            self.findings.append(
-                Finding(
-                    "rule",
-                    op=node.name,
-                    line=node.line,
-                    element=("value", at),
-                    got=np.asarray(node.output)[at].item(),
-                    exact=str(int(exact[at])),
-                    reason=f"{node.name} at its recorded inputs is {int(exact[at])}, not {np.asarray(node.output)[at]}",
-                )
-            )
+            got = np.asarray(node.output)[at]
+            reason = f"{node.name} at its recorded inputs is {int(exact[at])}, not {got}"
+            self.wrong(node, reason, element=("value", at), got=got.item(), exact=str(int(exact[at])))
 
     # -- backwards
 
@@ -297,21 +285,15 @@ class Local:
             reason = (
                 f"the derivative of {node.name} with respect to its argument {a} has shape {c.shape}, not {exact.shape}"
             )
-            self.findings.append(Finding("rule", op=node.name, line=node.line, reason=reason))
+            self.wrong(node, reason)
             return
         worst = excess(c, exact, bound)
         if worst is not None:
-            self.findings.append(
-                Finding(
-                    "rule",
-                    op=node.name,
-                    line=node.line,
-                    element=(f"argument {a}", worst[1]),
-                    **shown(c, exact, worst[1]),
-                    reason=f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
-                    f"is {worst[0]:.3g} times its bound off",
-                )
+            reason = (
+                f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
+                f"is {worst[0]:.3g} times its bound off"
             )
+            self.wrong(node, reason, element=(f"argument {a}", worst[1]), **shown(c, exact, worst[1]))
 
     def sum(self, node: Node, g: Any, parts: list[Any]) -> None:
         """The sum of what several consumers sent back."""
@@ -326,10 +308,7 @@ class Local:
         worst = excess(g, exact, bound)
         if worst is not None:
             reason = f"the sum of {len(parts)} cotangents is {worst[0]:.3g} times its bound off"
-            found = shown(np.asarray(g), exact, worst[1])
-            self.findings.append(
-                Finding("rule", op=node.name, line=node.line, element=("sum", worst[1]), reason=reason, **found)
-            )
+            self.wrong(node, reason, element=("sum", worst[1]), **shown(np.asarray(g), exact, worst[1]))
 
 
 class _Like:

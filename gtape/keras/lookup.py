@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["by_name"]
+__all__ = ["by_name", "described"]
 
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:
@@ -39,3 +39,13 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
         raise ValueError(f"Could not interpret {what} identifier: {identifier!r}; the names are {', '.join(names)}")
     result: Callable[..., Any] = found(**settings) if make and isinstance(found, type) else found
     return result
+
+
+def described(thing: Any, module: str) -> dict[str, Any]:
+    """An object's class and settings as plain data, in Keras's words."""
+    return {
+        "module": f"keras.{module}",
+        "class_name": type(thing).__name__,
+        "config": thing.get_config(),
+        "registered_name": None,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.keras.lookup import described
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.adam import Adam, Adamax, AdamW, Nadam
 from gtape.keras.optimizers.adaptive import Adadelta, Adagrad, Ftrl, RMSprop
@@ -73,12 +74,7 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(0.5))["config"]["learning_rate"]
     0.5
     """
-    return {
-        "module": "keras.optimizers",
-        "class_name": type(optimizer).__name__,
-        "config": optimizer.get_config(),
-        "registered_name": None,
-    }
+    return described(optimizer, "optimizers")
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:

@@ -83,7 +83,17 @@ class RMSprop(Optimizer):
         v.assign_sub(wrap(step))
 
 
-class Adagrad(Optimizer):
+class _Accumulating(Optimizer):
+    """What adds squares up, from a given number on."""
+
+    initial_accumulator_value: float
+
+    def initial(self, v: Any, slot: str) -> Any:
+        zeros = super().initial(v, slot)
+        return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
+
+
+class Adagrad(_Accumulating):
     """Adagrad: steps divided by the root of the sum of all squares so far.
 
     ``a = a + g**2`` and ``v -= rate * g / sqrt(a + epsilon)``. Duchi, Hazan and Singer, 2011.
@@ -123,10 +133,6 @@ class Adagrad(Optimizer):
     ) -> None:
         super().__init__(learning_rate, **common)
         self.initial_accumulator_value, self.epsilon = float(initial_accumulator_value), float(epsilon)
-
-    def initial(self, v: Any, slot: str) -> Any:
-        zeros = super().initial(v, slot)
-        return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
 
     def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
@@ -181,7 +187,7 @@ class Adadelta(Optimizer):
         v.assign_sub(wrap(rate * step))
 
 
-class Ftrl(Optimizer):
+class Ftrl(_Accumulating):
     """Follow the regularised leader: an online method whose L1 term makes weights exactly zero.
 
     With ``n' = n + g**2``, p = `learning_rate_power` and ``s = (n'**-p - n**-p) / rate``:
@@ -256,10 +262,6 @@ class Ftrl(Optimizer):
         self.l2_regularization_strength = l2_regularization_strength
         self.l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
         self.beta = beta
-
-    def initial(self, v: Any, slot: str) -> Any:
-        zeros = super().initial(v, slot)
-        return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
 
     def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from gtape.keras.lookup import described
 from gtape.tensor import Tensor, wrap
 
 __all__ = [
@@ -415,12 +416,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     >>> schedules.serialize(schedules.ExponentialDecay(1.0, 10, 0.5))["class_name"]
     'ExponentialDecay'
     """
-    return {
-        "module": "keras.optimizers.schedules",
-        "class_name": type(learning_rate_schedule).__name__,
-        "config": learning_rate_schedule.get_config(),
-        "registered_name": None,
-    }
+    return described(learning_rate_schedule, "optimizers.schedules")
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
