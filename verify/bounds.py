@@ -127,7 +127,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return committed + backward * unit * terms(*values, **params)
     if backward == 0 or prim.variadic or prim.kind == "custom":
         return committed
-    if prim.name in _BY_ELIMINATION:
+    if prim.name in BY_ELIMINATION:
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         axes = 3 if prim.name in _IN_PARTS else 2
         magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
@@ -279,6 +279,7 @@ _WIDE = frozenset(
     {
         "cholesky",
         "cofactors",
+        "complement",
         "cross_entropy",
         "cumulative_rest",
         "cumulative_share",
@@ -304,11 +305,12 @@ _WIDE = frozenset(
         "svd",
         "svd_parts",
         "triangular_factors",
+        "tridiagonal_solve",
         "unit_vector",
     }
 )
 # fmt: off
-_BY_ELIMINATION = frozenset(
+BY_ELIMINATION = frozenset(
     {
         "cholesky", "cofactors", "complement", "det", "det_form", "det_sign", "eig", "eigh", "eigh_parts", "expm",
         "expm_form", "inverse", "log_abs_det", "pinv", "qr", "solve", "svd", "svd_parts", "triangular_factors",

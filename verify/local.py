@@ -13,7 +13,7 @@ import numpy as np
 from gtape.pulls import cotangents
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds import local_error
+from gtape.verify.bounds import BY_ELIMINATION, local_error
 from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.replay import Shape
 from gtape.verify.running_error import Err, ErrorWorld
@@ -221,7 +221,7 @@ class Local:
         exact_g = tuple([objects(BALLS.lift(v)) for v in parts])
         # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
         # the rule commits: its recorded output is one more input, exact as it stands.
-        given = node.prim.kind == "implicit"
+        given = node.prim.kind == "implicit" or node.prim.name in BY_ELIMINATION
         lifted = tuple([objects(BALLS.lift(v)) for v in outputs]) if given else ()
         exact_y = (lifted if several else lifted[0]) if given else self.at_inputs(node)
         shapes = tuple([Shape(v.shape, v.dtype) for v in values])

@@ -50,7 +50,8 @@ class Err:
         v = f(self.v, b)
         sa, sb = slopes(self.v, b, v)
         own = COMPLEX_ULPS if holds_complex(v) else 0.5
-        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, self.dtype) * own, self.dtype)
+        dtype = computed_in(self, o)
+        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, dtype) * own, dtype)
 
     def __add__(self, o: Any) -> Err:
         return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))
@@ -81,6 +82,12 @@ class Err:
         return Err(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
 
 
+def computed_in(*args: Any) -> Any:
+    """The dtype in which values are combined: a rule may cast to a wider one and back."""
+    found = [a.dtype for a in args if isinstance(a, Err)]
+    return found[0] if all(d == found[0] for d in found) else np.result_type(*found)
+
+
 class ErrorWorld:
     """Rules on values with error bounds, to first order.
 
@@ -109,16 +116,16 @@ class ErrorWorld:
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """One primitive: its value, what it commits, and what it hands on."""
-        dtype = self._dtype
         if prim.name == "cast":
             x = args[0]
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":
                 return x
-            return Err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, dtype)
+            return Err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
         values = [a.v if isinstance(a, Err) else a for a in args]
         if not any(isinstance(a, Err) for a in args):
             return getattr(COMPLEX, prim.name)(*values, **params)
+        dtype = computed_in(*args)
         y = getattr(COMPLEX, prim.name)(*values, **params)
         if isinstance(y, tuple):
             if prim.kind == "linear":

@@ -9,6 +9,7 @@ from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.double import doubled
 from gtape.ops.linalg import require_invertible, triangular_solve
 from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
@@ -52,17 +53,25 @@ def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
     return total
 
 
+def _pull_diagonals(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
+    (g, y, d), home = doubled(xp, g, y, d)
+    return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, d), g), y))
+
+
+def _pull_right_side(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
+    return xp.tridiagonal_solve(_transposed(xp, d), g)
+
+
+def _push_diagonals(xp: Any, t: Any, y: Any, d: Any, b: Any) -> Any:
+    (t, y, d), home = doubled(xp, t, y, d)
+    return home(-xp.tridiagonal_solve(d, _times_diagonals(xp, t, y)))
+
+
 _tridiagonal = implicit(
     "tridiagonal_solve",
     k.tridiagonal_solve,
-    vjp=(
-        lambda xp, g, y, d, b: -_products(xp, xp.tridiagonal_solve(_transposed(xp, d), g), y),
-        lambda xp, g, y, d, b: xp.tridiagonal_solve(_transposed(xp, d), g),
-    ),
-    jvp=(
-        lambda xp, t, y, d, b: -xp.tridiagonal_solve(d, _times_diagonals(xp, t, y)),
-        lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t),
-    ),
+    vjp=(_pull_diagonals, _pull_right_side),
+    jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
     complex=True,
     public=False,
     samples=(

@@ -15,6 +15,7 @@ import numpy as np
 
 from gtape.domains import ANY_REAL, Domain
 from gtape.ops.axes import shape_of
+from gtape.ops.double import doubled
 from gtape.ops.matmul import adjoint_of
 from gtape.ops.part_arithmetic import (
     conjugate,
@@ -132,6 +133,7 @@ def _without(v: Any, c: Any, dv: Any) -> tuple[Any, Any]:
 
 
 def _hermitian_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
     w, v, gv = y[0], parts(xp, y[1]), parts(xp, g[1])
     pivot, norms, back = xp.eig_pivot(y[1]), _norms(xp, v), conjugate(xp, v)
     c = pulled(xp, v, gv)
@@ -140,10 +142,11 @@ def _hermitian_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     inner = _quotient(xp, _swirl(xp, turned), gaps(xp, w))
     weights = diagonal_matrix(xp, xp.reshape(as_row(xp, g[0]) / norms, shape=shape_of(g[0])))
     inner = inner[0] / 2 + weights, inner[1] / 2
-    return together(xp, product(xp, product(xp, v, inner), back))
+    return home(together(xp, product(xp, product(xp, v, inner), back)))
 
 
 def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
     w, v = y[0], parts(xp, y[1])
     pivot, norms = xp.eig_pivot(y[1]), _norms(xp, v)
     whole, turn = parts(xp, t), conjugate(xp, parts(xp, t))
@@ -151,7 +154,7 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     turned = over(product(xp, conjugate(xp, v), product(xp, t, v)), xp.swap_last(norms))
     moved = product(xp, v, _quotient(xp, _off(xp, turned), gaps(xp, w)))
     moved = _without(v, _held_at_pivots(xp, moved, pivot), moved)
-    return xp.diag_part(turned[0], k=0), together(xp, moved)
+    return home((xp.diag_part(turned[0], k=0), together(xp, moved)))
 
 
 _hermitian = implicit(
@@ -174,6 +177,7 @@ def _beyond(xp: Any, x: Any, u: Any, norms: Any, s: Any) -> tuple[Any, Any]:
 
 
 def _singular_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
     gs, gu, gv = g[0], parts(xp, g[1]), parts(xp, g[2])
     s, u, v = y[0], parts(xp, y[1]), parts(xp, y[2])
     pivot, norms = xp.eig_pivot(y[2]), _norms(xp, v)
@@ -194,10 +198,11 @@ def _singular_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     if n > m:
         more = product(xp, u, conjugate(xp, _beyond(xp, gv, v, norms, s)))
         made = made[0] + more[0], made[1] + more[1]
-    return together(xp, made)
+    return home(together(xp, made))
 
 
 def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
     s, u, v, t = y[0], parts(xp, y[1]), parts(xp, y[2]), parts(xp, t)
     pivot, norms = xp.eig_pivot(y[2]), _norms(xp, v)
     moved_v, moved_u = product(xp, t, v), product(xp, conjugate(xp, t), u)
@@ -217,7 +222,7 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
         dv = dv[0] + more[0], dv[1] + more[1]
     c = _held_at_pivots(xp, dv, pivot)
     ds = xp.diag_part(turned[0], k=0) / xp.reshape(norms, shape=shape_of(s))
-    return ds, together(xp, _without(u, c, du)), together(xp, _without(v, c, dv))
+    return home((ds, together(xp, _without(u, c, du)), together(xp, _without(v, c, dv))))
 
 
 _singular = implicit(

@@ -12,6 +12,7 @@ from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.double import doubled
 from gtape.ops.linalg import triangular_solve
 from gtape.ops.matmul import adjoint_of, matmul_op
 from gtape.ops.shape import reshape_op
@@ -33,20 +34,19 @@ def _over(xp: Any, x: Any, r: Any) -> Any:
 
 
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    gq, gr = g
-    q, r = y
+    ((gq, gr), (q, r)), home = doubled(xp, g, y)
     half = xp.half_tril(xp.matmul(r, xp.swap_last(gr)) - xp.matmul(xp.swap_last(gq), q))
     whole = gq + xp.matmul(q, half + xp.swap_last(half))
-    return xp.swap_last(xp.triangular_solve(r, xp.swap_last(whole), lower=False))
+    return home(xp.swap_last(xp.triangular_solve(r, xp.swap_last(whole), lower=False)))
 
 
 def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    q, r = y
+    (t, (q, r)), home = doubled(xp, t, y)
     moved = _over(xp, t, r)
     turned = xp.matmul(xp.swap_last(q), moved)
     half = xp.half_tril(turned)
     upper = turned - half + xp.swap_last(half)
-    return moved - xp.matmul(q, upper), xp.matmul(upper, r)
+    return home((moved - xp.matmul(q, upper), xp.matmul(upper, r)))
 
 
 _qr = implicit(
@@ -70,6 +70,7 @@ def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
 
 
 def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    (g, y, a), home = doubled(xp, g, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
     made = -xp.matmul(turned, xp.matmul(g, turned))
     m, n = shape_of(a)[-2:]
@@ -78,10 +79,11 @@ def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     if n >= m:
         left = xp.matmul(xp.matmul(turned, y), back)
         made = made + left - xp.matmul(xp.matmul(left, y), a)
-    return made
+    return home(made)
 
 
 def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    (t, y, a), home = doubled(xp, t, y, a)
     back, turned = xp.swap_last(t), xp.swap_last(y)
     made = -xp.matmul(y, xp.matmul(t, y))
     m, n = shape_of(a)[-2:]
@@ -90,7 +92,7 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
         made = made + right - xp.matmul(xp.matmul(right, a), y)
     if n >= m:
         made = made + xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
-    return made
+    return home(made)
 
 
 _pinv = primitive(

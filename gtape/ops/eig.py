@@ -13,6 +13,7 @@ import numpy as np
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops.axes import shape_of
+from gtape.ops.double import doubled
 from gtape.ops.part_arithmetic import PARTS, conjugate, parts, product, together, total
 from gtape.ops.spectral import as_column, as_row, diagonal_matrix
 from gtape.primitive import implicit, primitive
@@ -110,6 +111,7 @@ def _over_gaps(xp: Any, x: Any, w: Any, sign: int) -> Any:
 
 
 def _eig_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
     v, w = parts(xp, y[1]), _value_parts(xp, y[0])
     pivot = xp.eig_pivot(y[1])
     turned = _solve(xp, v, product(xp, parts(xp, t), v))
@@ -117,10 +119,11 @@ def _eig_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     cr, ci = [total(xp, pivot * p) for p in moved]
     real, imag = moved[0] - v[0] * cr + v[1] * ci, moved[1] - v[0] * ci - v[1] * cr
     values = xp.stack(*[xp.diag_part(p, k=0) for p in turned], axis=-2)
-    return values, together(xp, (real, imag))
+    return home((values, together(xp, (real, imag))))
 
 
 def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
     gw, gv = _value_parts(xp, g[0]), parts(xp, g[1])
     v, w = parts(xp, y[1]), _value_parts(xp, y[0])
     pivot = xp.eig_pivot(y[1])
@@ -129,7 +132,7 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     back = conjugate(xp, v)
     turned = _over_gaps(xp, product(xp, back, moved), w, -1)
     turned = turned[0] + diagonal_matrix(xp, gw[0]), turned[1] + diagonal_matrix(xp, gw[1])
-    return together(xp, product(xp, _solve(xp, back, turned), back))
+    return home(together(xp, product(xp, _solve(xp, back, turned), back)))
 
 
 _eig = implicit(

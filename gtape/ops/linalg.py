@@ -16,6 +16,7 @@ from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import determinant, lapack
 from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.diagonal import diag_part_op
+from gtape.ops.double import doubled
 from gtape.ops.matmul import adjoint_of, matrix_transpose
 from gtape.ops.shape import reshape_op
 from gtape.primitive import implicit, linear, primitive
@@ -120,18 +121,20 @@ _triangular_solve = implicit(
 
 
 def _cholesky_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
     up = xp.swap_last(y)
     inner = xp.half_tril(xp.matmul(up, g))
     outer = xp.triangular_solve(up, inner, lower=False)
     s = xp.triangular_solve(up, xp.swap_last(outer), lower=False)
     # The factor is a function of symmetric matrices: the gradient is the symmetric one, as TensorFlow has it.
-    return (s + xp.swap_last(s)) / 2
+    return home((s + xp.swap_last(s)) / 2)
 
 
 def _cholesky_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
     t = (t + xp.swap_last(t)) / 2
     half = xp.triangular_solve(y, t, lower=True)
-    return xp.matmul(y, xp.half_tril(xp.triangular_solve(y, xp.swap_last(half), lower=True)))
+    return home(xp.matmul(y, xp.half_tril(xp.triangular_solve(y, xp.swap_last(half), lower=True))))
 
 
 def _symmetric(a: Array) -> bool:

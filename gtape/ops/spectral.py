@@ -15,6 +15,7 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
+from gtape.ops.double import doubled
 from gtape.primitive import implicit, linear, primitive
 from gtape.tensor import Tensor
 
@@ -97,18 +98,18 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 
 
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    gw, gv = g
-    w, v = y
+    ((gw, gv), (w, v)), home = doubled(xp, g, y)
     inner = xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w)) + 2 * diagonal_matrix(xp, gw)
     # Only the lower triangle is read: an element there stands for two.
-    return xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v)))
+    return home(xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v))))
 
 
 def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    w, v = y
+    (t, (w, v)), home = doubled(xp, t, y)
     half = xp.half_tril(t)
     turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
-    return xp.diag_part(turned, k=0), xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
+    moved = xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
+    return home((xp.diag_part(turned, k=0), moved))
 
 
 _eigh = implicit(
@@ -133,8 +134,7 @@ def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
 
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    gs, gu, gv = g
-    s, u, v = y
+    ((gs, gu, gv), (s, u, v)), home = doubled(xp, g, y)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
     even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
     inner = diagonal_matrix(xp, gs) + (even + odd) / 2
@@ -144,11 +144,11 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
         made = made + xp.matmul(_beyond(xp, gu, u, s), xp.swap_last(v))
     if n > m:
         made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, s)))
-    return made
+    return home(made)
 
 
 def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    s, u, v = y
+    (t, (s, u, v)), home = doubled(xp, t, y)
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
     even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
@@ -159,7 +159,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
         du = du + _beyond(xp, xp.matmul(t, v), u, s)
     if n > m:
         dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, s)
-    return xp.diag_part(turned, k=0), du, dv
+    return home((xp.diag_part(turned, k=0), du, dv))
 
 
 _svd = implicit(
@@ -184,11 +184,13 @@ def _dual(xp: Any, u: Any) -> Any:
 
 
 def _complement_pull(xp: Any, g: Any, y: Any, u: Any) -> Any:
-    return -xp.matmul(y, xp.matmul(xp.swap_last(g), _dual(xp, u)))
+    (g, y, u), home = doubled(xp, g, y, u)
+    return home(-xp.matmul(y, xp.matmul(xp.swap_last(g), _dual(xp, u))))
 
 
 def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
-    return -xp.matmul(_dual(xp, u), xp.matmul(xp.swap_last(t), y))
+    (t, y, u), home = doubled(xp, t, y, u)
+    return home(-xp.matmul(_dual(xp, u), xp.matmul(xp.swap_last(t), y)))
 
 
 _complement = implicit(

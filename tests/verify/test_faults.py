@@ -16,10 +16,10 @@ from gtape.verify.mutants import TRANSFORMS, arguments_of, bar, example, planted
 catalogue.load()
 NAMES = sorted(n for n, p in REGISTRY.items() if p.differentiable)
 
-# Right in exact arithmetic, wrong in floats: a rule of several roundings may lose that much in float32 (in brackets:
-# and in float64).
-LOSSY = {"cholesky", "eig", "qr", "svd_parts", "tridiagonal_solve"}
-VERY_LOSSY = {"complement", "expm_form", "pinv", "triangular_factors"}
+# Right in exact arithmetic, wrong in floats: products of its condition with itself leave that much room in float64 (in
+# float32 rules of factorisations are computed in float64), or in both.
+LOSSY = {"pinv"}
+VERY_LOSSY = {"triangular_factors"}
 
 
 def gradients(name: str, dtype: str) -> Any:
@@ -50,7 +50,7 @@ def test_every_rule(name: str, dtype: str) -> None:
             continue
         with planted(name, a, scaled(1 + bar(dtype))), pytest.raises(tf.VerificationError, match=name):
             gradients(name, dtype)
-        if name in VERY_LOSSY or (dtype == "float32" and name in LOSSY):
+        if name in VERY_LOSSY or (name in LOSSY and dtype == "float64"):
             continue
         with planted(name, a, scaled(1 + bar(dtype)), worlds="floats"), pytest.raises(tf.VerificationError):
             gradients(name, dtype)

@@ -1,0 +1,44 @@
+"""Rules of factorisations in double precision: many roundings, of which single precision shows each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["doubled"]
+
+_DOUBLE = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
+
+
+def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
+    """The values of a rule in double precision, and what rounds a result to the precision that they had.
+
+    Parameters
+    ----------
+    xp : world
+    *values : arrays of that world, or tuples of them
+        Cotangent, output, inputs that are read. Those of an exact world stay as they are.
+    """
+    narrow: list[Any] = []
+
+    def wide(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple([wide(v) for v in x])
+        aval = getattr(x, "_aval", x)
+        to = _DOUBLE.get(getattr(aval, "dtype", None))
+        if to is None:
+            return x
+        narrow.append(aval.dtype)
+        return xp.cast(x, dtype=to)
+
+    made = [wide(v) for v in values]
+    if not narrow:
+        return made, lambda x: x
+    return (
+        made,
+        lambda x: (
+            tuple([xp.cast(v, dtype=narrow[0]) for v in x]) if isinstance(x, tuple) else xp.cast(x, dtype=narrow[0])
+        ),
+    )
