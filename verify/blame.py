@@ -11,7 +11,7 @@ from gtape.symbolic.program import Node, Program, build
 from gtape.tape import GradientTape
 from gtape.tensor import convert_to_tensor, wrap
 from gtape.verify.certificates import Failure, certify, faulty_rules
-from gtape.verify.customs import faulty_customs
+from gtape.verify.customs import faulty_customs, inner_culprits
 from gtape.verify.enclosures import directions, inner, is_complex, magnitude, turned
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import ulps_between
@@ -80,6 +80,10 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
     ]
     for f in faulty_customs(oracle):
         assert f.node is not None
+        deeper = inner_culprits(oracle, f.node)
+        if deeper:
+            found += deeper
+            continue
         reason = f"the gradient that {f.node.name} returns is not the derivative of its body"
         found.append((f.node, f"{reason} (relative error {f.error:.3g})"))
     mark = next((f.mark for f in failures if f.mark is not None), None)

@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import objects
-from gtape.symbolic.program import Node
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.program import Node, Program
 from gtape.verify.certificates import Failure, directions_of, faulty_rules
 from gtape.verify.enclosures import Parts, disagreement, inner, is_complex, is_floating, jet_world, magnitude, turned
+from gtape.verify.local import Local
 from gtape.verify.oracle import Oracle
+from gtape.verify.ulp import widest
 
-__all__ = ["certify_custom", "faulty_customs", "faulty_forwards", "ones_like", "only_rounded"]
+__all__ = [
+    "certify_custom",
+    "faulty_customs",
+    "faulty_forwards",
+    "inner_culprits",
+    "least_stable",
+    "ones_like",
+    "only_rounded",
+]
 
 
 def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
@@ -103,8 +113,15 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
     return list(found.values())
 
 
-def faulty_forwards(oracle: Oracle) -> list[tuple[Node, str]]:
-    """The custom gradients whose transposes, which forward mode takes, are not the derivatives of their bodies.
+def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
+    """The custom gradients that are not the derivatives of their bodies, asked with cotangents of ones.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    transposed : bool
+        Whether they must also be there to transpose, as forward mode does.
 
     Returns
     -------
@@ -119,7 +136,7 @@ def faulty_forwards(oracle: Oracle) -> list[tuple[Node, str]]:
         try:
             sub, outputs, env = oracle.custom_back(node, ones)
             given = {i for i, v in env.items() if any(v is one for one in ones)}
-            if given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
+            if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
                 reason = "does not depend on its upstream gradient on the tape (through .numpy()?): forward mode, which"
                 found[node.name] = node, f"what {node.name} returns {reason} transposes it, gets nothing"
                 continue
@@ -131,6 +148,50 @@ def faulty_forwards(oracle: Oracle) -> list[tuple[Node, str]]:
             error = f"(relative error {failure.error:.3g})"
             found[node.name] = node, f"the gradient that {node.name} returns is not the derivative of its body {error}"
     return list(found.values())
+
+
+def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
+    """Of a custom gradient that is wrong, those in its body that are wrong already: a recomputed function's, say."""
+    inside = set(_inside(oracle, node))
+    return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
+
+
+class _Watching(Local):
+    """A sweep in floats that keeps what custom gradients made of what."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, {})
+        self.seen: dict[int, tuple[Any, list[Any]]] = {}
+
+    def custom(self, node: Node, g: Any) -> list[Any]:
+        made = super().custom(node, g)
+        self.seen[node.index] = g, made
+        return made
+
+
+def least_stable(oracle: Oracle) -> Node | None:
+    """The custom gradient by which a relative error grows most, from what arrives to what it hands back."""
+    nodes = oracle.program.nodes
+    watching = _Watching(oracle.program)
+    watching.sweep(oracle.seeds)
+    growth: dict[int, float] = {}
+    for i, (g, made) in watching.seen.items():
+        if i not in oracle.made or nodes[i].prim.declared is not None:
+            continue
+        arrived, exact = oracle.made[i]
+        parts = _parts(arrived)
+        before = max([_apart(v, parts[k]) for k, v in (g if isinstance(g, dict) else {0: g}).items() if k in parts])
+        after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
+        growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
+    return nodes[max(growth, key=lambda i: growth[i])] if growth else None
+
+
+def _apart(got: Any, exact: Any) -> float:
+    """The largest relative distance of numbers from the exact ones."""
+    high = np.broadcast_to(to_float(objects(exact)), np.shape(got))
+    with np.errstate(all="ignore"):
+        ratio = np.abs(widest(got) - high) / np.abs(high)
+    return float(np.max(np.where(np.isfinite(ratio), ratio, np.where(widest(got) == high, 0.0, 1e300)), initial=0.0))
 
 
 def ones_like(node: Node) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
-from gtape.verify.customs import only_rounded
+from gtape.verify.customs import least_stable, only_rounded
 from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
@@ -311,12 +311,10 @@ def _cause(program: Program, oracle: Oracle) -> Cause:
     found = check_locally(program, oracle.seeds)
     if found:
         return found[0].verdict, found[0].reason, found[0].op, found[0].line
-    # Ops lose nothing, a custom gradient may; of several, which one is not known.
+    # Ops lose nothing, a custom gradient may.
     reason = "the rule is right, but its formula loses digits that the problem does not"
-    customs = list(dict.fromkeys((n.name, n.line) for n in program.nodes if n.kind == "custom"))
-    if len(customs) > 1:
-        reason += f": one of {', '.join(sorted({name for name, _ in customs}))}"
-    return ("unstable", reason, *(customs[0] if len(customs) == 1 else (None, None)))
+    custom = least_stable(oracle) if any(n.kind == "custom" for n in program.nodes) else None
+    return ("unstable", reason, None, None) if custom is None else ("unstable", reason, custom.name, custom.line)
 
 
 def _body_connected(program: Program, node: Any) -> bool:

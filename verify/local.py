@@ -186,8 +186,7 @@ class Local:
                 if c is not None and a not in closed:
                     arrive(node.inputs[a], c)
 
-    @staticmethod
-    def custom(node: Node, g: Any) -> list[Any]:
+    def custom(self, node: Node, g: Any) -> list[Any]:
         """What a custom gradient hands back; it is judged as a whole elsewhere."""
         if isinstance(g, dict):
             g = tuple([g.get(k, np.zeros_like(v)) for k, v in enumerate(node.output)])

@@ -244,6 +244,36 @@ def test_the_same_in_forward_mode(program: Any) -> None:
     shows_it(findings(forward, f, sources), dict(CUSTOM)[program].__name__)
 
 
+@tf.custom_gradient
+def one_minus_square(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+def test_of_several_the_unstable_one_is_named() -> None:
+    x = variable(3)
+    found = findings(reverse, lambda: right(one_minus_square(right(x) + 18.0)), [x])
+    assert [(v.verdict, v.op) for v in found] == [("unstable", "one_minus_square")]
+
+
+def test_inside_a_recomputed_function_the_wrong_one_is_named() -> None:
+    x = variable(3)
+    shows_it(findings(reverse, lambda: tf.recompute_grad(lambda v: factor(v) * right(v))(x), [x]), "factor")
+
+
+def test_two_wrong_ones_are_both_named() -> None:
+    x = variable(3)
+    assert {v.op for v in findings(reverse, lambda: factor(x) * sign(x), [x])} == {"factor", "sign"}
+
+
+def test_a_wrong_rule_is_found_where_a_model_trains() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="tanh"), tf.keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    ones = np.ones((8, 3), np.float32)
+    with planted("tanh", 0, scaled(1.01)), tf.verifying(), pytest.raises(tf.VerificationError, match="tanh"):
+        model.fit(ones, ones[:, :1], epochs=1, verbose=0)
+
+
 def test_the_element_shown_is_one_that_is_off() -> None:
     f, sources = one_of_400()
     assert findings(reverse, f, sources)[0].element == (0, (19, 19))
