@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gtape import nest, train
+from gtape.keras.backend import unique_name
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
@@ -64,6 +65,8 @@ class Model(Trainer, Layer):
     """
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **common: Any) -> None:
+        if inputs is not None and type(self) is Model:
+            common.setdefault("name", unique_name("functional"))
         super().__init__(**common)
         self._graph: Graph | None = None
         if (inputs is None) != (outputs is None):
@@ -73,7 +76,7 @@ class Model(Trainer, Layer):
 
     def _set_graph(self, graph: Graph) -> None:
         self._graph = graph
-        self._graph_layers = graph.layers
+        self._graph_layers = [*map(_input_layer, nest.flatten(graph.inputs)), *graph.layers]
         self._first_shape = _structure_of_shapes(graph.inputs)
         self.built = True
         # Inputs keep their dtypes: each layer of the graph converts what it gets.
@@ -81,8 +84,8 @@ class Model(Trainer, Layer):
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers inside, without those inside them."""
-        return [m for m in self._inside()[1] if isinstance(m, Layer) and not isinstance(m, InputLayer)]
+        """The layers inside, without those inside them; of a graph, its inputs first."""
+        return [m for m in self._inside()[1] if isinstance(m, Layer)]
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
         """A layer by its name or its place.
@@ -152,7 +155,9 @@ class Model(Trainer, Layer):
         say, width = print_fn or print, line_length or 80
         shapes: dict[int, Any] = {}
         with contextlib.suppress(AttributeError):  # of a subclass: what its layers give is not known
-            shapes = {id(x.made[0]): x.shape for x in self._need_graph().steps}
+            graph = self._need_graph()
+            shapes = {id(x.made[0]): x.shape for x in graph.steps}
+            shapes |= {id(x): x.batch_shape for x in self.layers if isinstance(x, InputLayer)}
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
             count = f"{layer.count_params():,}"
@@ -232,6 +237,13 @@ class Model(Trainer, Layer):
 
 
 Functional = Model
+
+
+def _input_layer(x: KerasTensor) -> InputLayer:
+    made = InputLayer(batch_shape=x.shape, dtype=x.dtype, name=x.name)
+    made.built = True
+    made._symbolic = (x, x)
+    return made
 
 
 def _structure_of_shapes(x: Any) -> Any:

@@ -43,7 +43,7 @@ _SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDiction
 
 
 # Attributes that hold variables or layers without being theirs.
-_NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph"})
+_NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph", "_symbolic"})
 
 
 def _signature(call: Any) -> _Signature:
@@ -121,6 +121,7 @@ class Layer(Module):
         self._losses: list[Any] = []
         self._added: list[Any] = []
         self._first_shape: Any = None
+        self._symbolic: Any = None  # what it was called on in a graph of layers, and what came out
         if "batch_input_shape" in shapes or "batch_shape" in shapes:
             self._first_shape = tuple(shapes.pop("batch_input_shape", None) or shapes.pop("batch_shape"))
         elif "input_shape" in shapes:
@@ -205,6 +206,34 @@ class Layer(Module):
         return self._dtype.name
 
     compute_dtype = variable_dtype = dtype
+
+    def _called_in_graph(self, what: str) -> tuple[Any, Any]:
+        if self._symbolic is None:
+            raise AttributeError(
+                f"The layer {self.name} has never been called in a graph of layers and thus has no defined {what}: "
+                "begin the model with gtape.keras.Input"
+            )
+        found: tuple[Any, Any] = self._symbolic
+        return found
+
+    @property
+    def input(self) -> Any:
+        """What the layer was last called on in a graph of layers, for models between other inputs and outputs."""
+        return self._called_in_graph("input")[0]
+
+    @property
+    def output(self) -> Any:
+        """What the layer last returned in a graph of layers.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(3), tf.keras.layers.Dense(1)])
+        >>> inside = tf.keras.Model(model.inputs, [model.layers[0].output, model.output])
+        >>> [y.shape for y in inside(tf.ones([2, 4]))]
+        [TensorShape([2, 3]), TensorShape([2, 1])]
+        """
+        return self._called_in_graph("output")[1]
 
     def get_weights(self) -> list[Any]:
         """The values of all variables, as arrays."""

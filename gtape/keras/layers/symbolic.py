@@ -185,7 +185,9 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if open_batch and shape and shape[0] == 1:
             shape[0] = None
         outputs.append(KerasTensor(shape, y.dtype.name, (layer, args, kwargs, i)))
-    return nest.pack_sequence_as(result, outputs) if nest.is_nested(result) else outputs[0]
+    made = nest.pack_sequence_as(result, outputs) if nest.is_nested(result) else outputs[0]
+    layer._symbolic = (args[0] if args else next(iter(kwargs.values()), None), made)
+    return made
 
 
 class Graph:

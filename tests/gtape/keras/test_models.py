@@ -210,3 +210,20 @@ def test_a_seed_makes_a_run_repeatable() -> None:
         return model(ROWS, training=True).numpy() + tf.random.normal([4, 5]).numpy()
 
     assert (run() == run()).all()
+
+
+def test_a_model_lists_its_inputs_and_goes_on_from_any_layer() -> None:
+    x = keras.Input((8, 8, 1))
+    last = keras.layers.Conv2D(2, 3, activation="relu", name="last")(x)
+    model = keras.Model(x, keras.layers.Dense(3)(keras.layers.GlobalAveragePooling2D()(last)))
+    assert [type(layer).__name__ for layer in model.layers[:2]] == ["InputLayer", "Conv2D"] and len(model.layers) == 4
+    assert model.get_layer("last").input is x and model.layers[0].output is x
+    inside = keras.Model(model.inputs, [model.get_layer("last").output, model.output])
+    image = tf.random.normal([1, 8, 8, 1])
+    with tf.GradientTape(verify=True) as tape:
+        features, scores = inside(image)
+        best = scores[:, 0]
+    assert tape.gradient(best, features).shape == features.shape == (1, 6, 6, 2)
+    np.testing.assert_array_equal(scores.numpy(), model(image).numpy())
+    with pytest.raises(AttributeError, match="has no defined output: begin the model with"):
+        keras.layers.Dense(1).output  # noqa: B018
