@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_narrow", "narrowed", "widened"]
+__all__ = ["is_narrow", "narrowed", "spacing_at_one", "widened"]
+
+
+def spacing_at_one(dtype: np.dtype[Any]) -> float:
+    """The spacing of a dtype's numbers above 1; NumPy's finfo knows no bfloat16."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 def is_narrow(v: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
+from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand
 from gtape.primitive import linear
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
@@ -337,7 +338,7 @@ def assert_near(
         raise ValueError(f"assert_near needs floating-point tensors, not {x.dtype.name}: use assert_equal")
     if y._aval.dtype != kind:
         raise ValueError(f"assert_near: x is {x.dtype.name} and y is {y.dtype.name}: use gtape.cast")
-    eps = 10 * (float(np.finfo(kind).eps) if kind.kind in "fc" else 2.0**-7)  # NumPy knows no bfloat16
+    eps = 10 * spacing_at_one(kind)
     r = eps if rtol is None else float(as_operand(rtol))
     a = eps if atol is None else float(as_operand(atol))
 

@@ -220,7 +220,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
 
 def _increasing(x: Any, relation: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind not in "iuf":
+    if not (t.dtype.is_floating or t.dtype.is_integer):
         raise TypeError(f"{op} needs real numbers, not {t.dtype.name}")
     flat = np.asarray(t._value).reshape(-1)
     return wrap(np.bool_(relation(flat[:-1], flat[1:]).all()))

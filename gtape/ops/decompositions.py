@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.domains import ANY_REAL, Domain
+from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
@@ -213,7 +214,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     """
     x = matrix_operand(a, "pinv")
     if rcond is None:
-        rcond = 10.0 * max(x._aval.shape[-2:]) * float(np.finfo(x._aval.dtype).eps)
+        rcond = 10.0 * max(x._aval.shape[-2:]) * spacing_at_one(x._aval.dtype)
     limit = np.asarray(getattr(rcond, "_value", rcond))
     if limit.size != 1:
         raise ValueError(f"pinv: rcond must be one number, not an array of shape {limit.shape}")
@@ -270,7 +271,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if weight < 0:
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
-        return matmul_op(pinv(a, rcond=max(m, n) * float(np.finfo(a._aval.dtype).eps)), b)
+        return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._aval.dtype)), b)
     if weight > 0:  # the same without, for a matrix with as many rows more
         dtype = a._aval.dtype
         root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)

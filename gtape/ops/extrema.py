@@ -102,7 +102,7 @@ _min = primitive(
 
 def _without_nan(x: Any, instead: float) -> Any:
     """TensorFlow's argmax and argmin pass NaN over, NumPy's stop at it."""
-    return np.where(np.isnan(x), instead, x) if x.dtype.kind == "f" and np.isnan(x).any() else x
+    return np.where(np.isnan(x), instead, x) if x.dtype.kind in "fV" and np.isnan(x).any() else x
 
 
 def _argmax_kernel(x: Any, *, axis: int) -> Any:

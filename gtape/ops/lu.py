@@ -13,6 +13,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.domains import ANY_REAL, Domain
 from gtape.errors import InvalidArgumentError
+from gtape.half_precision import spacing_at_one
 from gtape.operands import matrix_operand
 from gtape.ops.diagonal import diag_part
 from gtape.ops.gather import gather
@@ -317,7 +318,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     x = matrix_operand(a, "matrix_rank")
     s = np.asarray(svd(wrap(x._value), compute_uv=False)._value)
     if tol is None:
-        bound = max(x._aval.shape[-2:]) * np.finfo(s.dtype).eps * s.max(axis=-1, keepdims=True, initial=0)
+        bound = max(x._aval.shape[-2:]) * spacing_at_one(s.dtype) * s.max(axis=-1, keepdims=True, initial=0)
     else:
         bound = np.asarray(as_operand(tol)._value)[..., None]
     return wrap(np.asarray((s > bound).sum(axis=-1), np.int32))

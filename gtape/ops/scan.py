@@ -292,7 +292,7 @@ _prod = primitive(
 def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
     """The operand of the scan named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind in "bOSU" or (floating and t._aval.dtype.kind != "f"):
+    if t._aval.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
         raise InvalidArgumentError(
             f"{op} needs {'floating-point ' if floating else ''}numbers, not {t.dtype.name}: use gtape.cast first"
         )

@@ -154,6 +154,16 @@ def test_bfloat16_programs() -> None:
     assert check(tf.sin, x).verdict == "undecided"
 
 
+def test_functions_that_look_at_their_dtype_know_bfloat16() -> None:
+    pytest.importorskip("ml_dtypes")
+    x = tf.constant([[3.0, 1.0], [2.0, 4.0]], tf.bfloat16)
+    for y in (tf.math.cumulative_logsumexp(x), tf.linalg.pinv(x), tf.math.l2_normalize(x)):
+        assert y.dtype == tf.bfloat16
+    assert int(tf.linalg.matrix_rank(x)) == 2
+    assert not tf.math.is_non_decreasing(x)
+    assert int(tf.argmax(tf.constant([np.nan, 1.0], tf.bfloat16))) == 1
+
+
 class Pair(tf.Module):
     def __init__(self) -> None:
         super().__init__()
