@@ -114,6 +114,13 @@ def _ufunc_call(name: str) -> Callable[..., Any] | None:
     return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None
 
 
+def _varies(inputs: tuple[Any, ...]) -> bool:
+    """Whether an array that tensors change in place becomes one: there is a derivative, and a tensor can hold it."""
+    array, *others = inputs
+    dtypes = [t.dtype for t in others if is_tensor(t)]
+    return any(d.is_complex or (d.is_floating and array.dtype.kind != "c") for d in dtypes)
+
+
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What NumPy calls for a ufunc with a tensor among its arguments.
 
@@ -140,9 +147,9 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     name = ufunc.__name__
     out = options.get("out")
     if name in _VALUES_ONLY or (out is not None and not any(is_tensor(o) for o in out)):
-        ours = None if name in _VALUES_ONLY else _ufunc_call(name)
-        in_place = method == "__call__" and out is not None and options.keys() == {"out"} and inputs[0] is out[0]
-        made = ours(*inputs) if in_place and ours is not None else None  # before the array changes
+        in_place = method == "__call__" and options.keys() == {"out"} and inputs[0] is options["out"][0]
+        ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
+        made = None if ours is None else ours(*inputs)  # before the array changes
         written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
         return written if made is None else made  # an array that is only written into has left the tape
     if method == "__call__":

@@ -194,6 +194,17 @@ def test_an_array_changed_in_place_by_a_tensor_is_updated_and_recorded(operator:
         np.testing.assert_array_equal(tape.gradient(total, x), gradient)
 
 
+def test_an_array_changed_in_place_stays_one_where_a_tensor_could_not_hold_it() -> None:
+    total = np.array([0.5, 1.5])
+    total += tf.constant([1, 2])  # integers have no derivative
+    assert type(total) is np.ndarray and total.tolist() == [1.5, 3.5]
+    parts = np.array([1j, 2.0])
+    parts += tf.constant([1.0, 2.0])
+    assert type(parts) is np.ndarray and parts.tolist() == [1 + 1j, 4]
+    parts += tf.constant([1.0, 2.0], tf.complex128)
+    assert isinstance(parts, tf.Tensor) and parts.numpy().tolist() == [2 + 1j, 6]
+
+
 def test_bits_of_an_array_and_a_tensor_are_a_tensor() -> None:
     made = np.array([True, False]) & tf.constant([True, True])
     assert isinstance(made, tf.Tensor) and made.numpy().tolist() == [True, False]
