@@ -213,6 +213,9 @@ class ConcreteFunction:
             When a tensor has another dtype.
         """
         names = self._open
+        if names and self._bound.signature.parameters[names[-1]].kind is inspect.Parameter.VAR_POSITIONAL:
+            before = len(names) - 1
+            args = (*args[:before], args[before:]) if len(args) > before else args
         given = dict(zip(names, args, strict=False)) | kwargs
         twice = [n for n in names[: len(args)] if n in kwargs]
         if len(args) > len(names) or twice or set(given) != set(names):

@@ -142,3 +142,15 @@ def test_relaxed_shapes_are_traced_twice_at_most() -> None:
     for _ in range(2):
         signed(1.0, [1.0, 2.0])
     assert signed.experimental_get_tracing_count() == 1
+
+
+def test_a_model_and_a_function_of_any_number_of_tensors_have_concrete_functions() -> None:
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+    x = tf.constant([[1.0, 2.0]])
+    compiled = tf.function(model)
+    concrete = compiled.get_concrete_function(Spec([None, 2], tf.float32))
+    assert concrete(x).numpy() == compiled(x).numpy() == model(x).numpy()
+    total = tf.function(lambda first, *rest: tf.add_n([first, *rest]))
+    assert float(total.get_concrete_function(Spec([]), Spec([]), Spec([]))(*map(tf.constant, (1.0, 2.0, 4.0)))) == 7.0
+    signed_model = tf.function(model, input_signature=[Spec([None, 2], tf.float32)])
+    assert signed_model([[1.0, 2.0]]).numpy() == model(x).numpy()

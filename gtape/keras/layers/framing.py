@@ -19,8 +19,14 @@ class UpSampling2D(Layer):
     size : int or pair of int
         How many times rows and columns are repeated.
     data_format : {"channels_last", "channels_first"}, optional
+    interpolation : {"nearest"}
     **common
         As for `Layer`.
+
+    Raises
+    ------
+    ValueError
+        For another interpolation.
 
     Examples
     --------
@@ -29,8 +35,12 @@ class UpSampling2D(Layer):
     TensorShape([1, 4, 6, 1])
     """
 
-    def __init__(self, size: Any = (2, 2), data_format: str | None = None, **common: Any) -> None:
+    def __init__(
+        self, size: Any = (2, 2), data_format: str | None = None, interpolation: str = "nearest", **common: Any
+    ) -> None:
         super().__init__(**common)
+        if interpolation != "nearest":
+            raise ValueError(f"UpSampling2D repeats rows and columns: interpolation={interpolation!r} is not there")
         self.size = sizes(size, 2, "size")
         self.data_format = data_format or "channels_last"
 
