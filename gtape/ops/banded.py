@@ -10,7 +10,7 @@ from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.double import doubled
-from gtape.ops.linalg import require_invertible, triangular_solve
+from gtape.ops.equations import require_invertible, triangular_solve
 from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op

@@ -14,7 +14,7 @@ from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.double import doubled
-from gtape.ops.linalg import triangular_solve
+from gtape.ops.equations import triangular_solve
 from gtape.ops.matmul import adjoint_of, matmul_op
 from gtape.ops.shape import reshape_op
 from gtape.ops.spectral import completed

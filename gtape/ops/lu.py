@@ -16,8 +16,8 @@ from gtape.errors import InvalidArgumentError
 from gtape.half_precision import spacing_at_one
 from gtape.operands import matrix_operand
 from gtape.ops.diagonal import diag_part
+from gtape.ops.equations import triangular_solve
 from gtape.ops.gather import gather
-from gtape.ops.linalg import triangular_solve
 from gtape.ops.matmul import matmul
 from gtape.ops.spectral import diagonal_matrix, svd
 from gtape.primitive import REGISTRY, primitive
