@@ -1,7 +1,8 @@
 """Kernels of the holomorphic functions and their slopes for complex numbers.
 
-Each is computed in the next wider type (complex64 in complex128, complex128 in NumPy's clongdouble, which has 64 digits
-on x86) by a formula without overflow or needless cancellation, and rounded once. Errors are normwise: of the modulus.
+Each is computed in the next wider type (complex64 in complex128, complex128 in NumPy's clongdouble, or in pairs of
+doubles where that is no wider) by a formula without overflow or needless cancellation, and rounded once. Errors are
+normwise: of the modulus.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape.ops.complex_pairs import ComplexPair, in_pairs
+
 __all__: list[str] = []
 
 Array = Any
 _WIDER: dict[Any, Any] = {np.dtype(np.complex64): np.complex128, np.dtype(np.complex128): np.clongdouble}
+EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
 
 
 def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
@@ -25,6 +29,9 @@ def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
     @wraps(core)
     def kernel(*xs: Any, **params: Any) -> Array:
         dtype = np.result_type(*[np.asarray(x).dtype for x in xs])
+        if dtype == np.complex128 and not EXTENDED:
+            with np.errstate(all="ignore"):
+                return in_pairs(core, [np.asarray(x).astype(dtype) for x in xs], params)[()]
         wider = _WIDER[dtype]
         return core(*[np.asarray(x).astype(wider) for x in xs], **params).astype(dtype)[()]
 
@@ -70,7 +77,9 @@ def _inverse_power(x: Array, n: int) -> Array:
 
 
 def _divide_power(a: Array, b: Array, *, n: int) -> Array:
-    return _quotient(a, b) * _inverse_power(b, n - 1) if n > 1 else _quotient(a, b)
+    for _ in range(n):  # a power of b might leave the range where the quotient stays
+        a = _quotient(a, b)
+    return a
 
 
 def _unless_0(y: Array, value: Array) -> Array:
@@ -122,6 +131,8 @@ def _joined(a: Array, b: Array) -> Array:
 
 def _expm1(x: Array) -> Array:
     """exp(a) cos(b) - 1 = expm1(a) cos(b) - 2 sin(b/2)²."""
+    if isinstance(x, ComplexPair):
+        return np.exp(x) - 1
     a, b = x.real, x.imag
     half = np.sin(b / 2)
     near = _joined(np.expm1(a) * np.cos(b) - 2 * half * half, np.exp(a) * np.sin(b))
@@ -198,6 +209,8 @@ def _tan_derivative(x: Array, n: int) -> Array:
 
 def _times_i(x: Array, k: int) -> Array:
     """x times i**k, without a multiplication that would mix an infinite part into the other one."""
+    if isinstance(x, ComplexPair):
+        return x.times_i(k)
     k %= 4
     return x if k == 0 else _joined(-x.imag, x.real) if k == 1 else -x if k == 2 else _joined(x.imag, -x.real)
 

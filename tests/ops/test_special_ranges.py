@@ -1,0 +1,126 @@
+"""Functions of several parameters keep their digits for parameters of any size, and without a long double."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+
+import gtape as tf
+from gtape.ops import complex_kernels
+from gtape.ops.random_gamma_kernels import gamma_draw, gamma_draw_slope
+from gtape.symbolic.balls import precision
+from gtape.verify import check
+
+SPREADS = [-6.0, -4.6, -1.5, -0.2, 0.3, 2.0, 5.0]
+
+
+def off(got: Any, exact: Any) -> float:
+    """The relative error."""
+    return float(abs((arb(float(got)) - exact) / exact))
+
+
+@pytest.mark.parametrize("order", [250.0, 4e4, 1e6, 3e9])
+def test_incomplete_gamma_functions_keep_12_digits_for_large_orders(order: float) -> None:
+    for z in SPREADS:
+        a, x = tf.constant(order, tf.float64), tf.constant(order + z * order**0.5, tf.float64)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch([a, x])
+            lower, upper = tf.math.igamma(a, x), tf.math.igammac(a, x)
+        with precision(700):
+            s, t, h = arb(order), arb(float(x)), arb(2) ** -150
+            rest = t.gamma_upper(s, 1)
+            slope = (t.gamma_upper(s + h, 1) - t.gamma_upper(s - h, 1)) / (2 * h)
+            density = ((s - 1) * t.log() - t - s.lgamma()).exp()
+            assert off(lower, 1 - rest) < 1e-12 and off(upper, rest) < 1e-12
+            assert off(tape.gradient(upper, a), slope) < 1e-12
+            assert off(tape.gradient(lower, x), density) < 1e-12
+
+
+def test_igamma_s_second_derivatives_are_exact_for_an_order_of_a_million() -> None:
+    a, x = tf.constant(1e6, tf.float64), tf.constant([0.999e6, 1.0004e6, 1.003e6], tf.float64)
+    assert check(lambda s: tf.math.igamma(s, x), a, order=2).ok
+
+
+def test_incomplete_gamma_functions_are_0_or_1_far_from_their_order() -> None:
+    x = tf.constant([1e-300, 1.0, 1e31, 1e308], tf.float64)
+    a = tf.constant(1e8, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.igamma(a, x)
+    assert y.numpy().tolist() == [0, 0, 1, 1]
+    assert tf.math.igammac(a, x).numpy().tolist() == [1, 1, 0, 0]
+    assert tape.gradient(y, x).numpy().tolist() == [0, 0, 0, 0]
+
+
+BETAS = [(760.0, 183.0, 0.305), (2413.5, 3987.4, 0.22), (5e3, 7e3, 0.4), (0.02, 3000.0, 1e-5), (1.0, 1e12, 1e-12)]
+
+
+@pytest.mark.parametrize(("a", "b", "x"), [*BETAS, (0.5, 0.7, 5e-324), (1e-200, 3e-200, 0.9)])
+def test_betainc_keeps_12_digits_for_large_and_for_tiny_parameters(a: float, b: float, x: float) -> None:
+    got = tf.math.betainc(*[tf.constant(v, tf.float64) for v in (a, b, x)])
+    with precision(600):
+        exact = arb(x).beta_lower(arb(a), arb(b), regularized=True) if a > 1e-100 else arb(b) / (arb(a) + arb(b))
+        if a == 1.0:
+            exact = 1 - (1 - arb(x)) ** arb(b)
+        assert off(got, exact) < 1e-13
+    if a > 1e-3:  # the other tail is the rest
+        mirrored = tf.math.betainc(*[tf.constant(v, tf.float64) for v in (b, a, 1.0 - x)])
+        near = float(tf.math.betainc(*[tf.constant(v, tf.float64) for v in (a, b, 1.0 - (1.0 - x))]))
+        assert float(mirrored) == pytest.approx(1.0 - near, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("alpha", [60.0, 1e3, 1e6, 1e10])
+def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:
+    h = arb(2) ** -150
+    for z in (-3.0, -0.4, 2.5):
+
+        def draw(a: Any, z: float = z) -> Any:
+            wanted = (arb(z) / arb(2).sqrt()).erfc() / 2
+            y = arb(float(gamma_draw(np.float64(alpha), np.float64(z))))
+            for _ in range(5):
+                y = (y + (y.gamma_upper(a, 1) - wanted) / ((a - 1) * y.log() - y - a.lgamma()).exp()).mid()
+            return y
+
+        with precision(800):
+            left, middle, right = (draw(arb(alpha) + k * h) for k in (-1, 0, 1))
+            expected = [middle, (right - left) / (2 * h), (right - 2 * middle + left) / (h * h)]
+            assert off(gamma_draw(np.float64(alpha), np.float64(z)), middle) < 1e-15
+            for order in (1, 2):
+                assert off(gamma_draw_slope(np.float64(alpha), np.float64(z), order=order), expected[order]) < 2e-15
+
+
+HOLOMORPHIC: dict[str, Callable[[Any], Any]] = {
+    "tanh": tf.math.tanh, "tan": tf.math.tan, "sigmoid": tf.math.sigmoid, "asin": tf.math.asin, "acosh": tf.math.acosh,
+    "atan": tf.math.atan, "rsqrt": tf.math.rsqrt, "log1p": tf.math.log1p, "expm1": tf.math.expm1,
+    "reciprocal": tf.math.reciprocal, "pow": lambda z: tf.pow(z, tf.constant(7.5 - 3j, tf.complex128)),
+    "xlogy": lambda z: tf.math.xlogy(z, z + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_complex_derivatives_need_no_long_double(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not complex_kernels.EXTENDED:
+        pytest.skip("this machine has none to compare with; the census of complex numbers searches here")
+    rng = np.random.default_rng(8)
+    sizes = np.exp2(rng.uniform(-30, 4, 200))
+    z = tf.constant(np.append(sizes * np.exp(1j * rng.uniform(-3.1, 3.1, 200)), [1 + 1e-9j, 1e-200 + 1e-210j]))
+
+    def derivatives() -> list[Any]:
+        with tf.GradientTape() as outer:
+            outer.watch(z)
+            with tf.GradientTape() as inner:
+                inner.watch(z)
+                y = HOLOMORPHIC[name](z)
+            slope = inner.gradient(y, z)
+        return [y.numpy(), slope.numpy(), outer.gradient(slope, z).numpy()]
+
+    wide = derivatives()
+    monkeypatch.setattr(complex_kernels, "EXTENDED", False)
+    for got, expected in zip(derivatives(), wide, strict=True):
+        finite = np.isfinite(expected)
+        assert np.array_equal(np.isfinite(got), finite)
+        assert np.all((np.abs(got - expected) <= 4.3 * np.spacing(np.abs(expected)))[finite])
