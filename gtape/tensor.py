@@ -423,7 +423,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
         if isinstance(x, (np.ndarray, np.generic)):
             if x.dtype != dtype:
                 return wrap(adapted(x, dtype))
-        elif isinstance(x, (list, tuple)):
+        elif isinstance(x, (list, tuple, range)):
             if not _has_tensors(x):
                 try:
                     return wrap(array_from_python(x, dtype))

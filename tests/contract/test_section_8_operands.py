@@ -141,3 +141,8 @@ def test_strings_are_joined_compared_and_chosen() -> None:
     assert tf.equal("a", ["a", "b"]).numpy().tolist() == [True, False]
     assert tf.where([True, False], ["a", "b"], ["c", "d"]).numpy().tolist() == [b"a", b"d"]
     assert tf.stop_gradient(tf.identity("a")).numpy() == b"a"
+
+
+def test_a_range_is_an_operand_and_a_value_as_a_list_is() -> None:
+    assert (tf.constant([0.5, 1.5]) + range(2)).numpy().tolist() == [0.5, 2.5]
+    assert tf.Variable([1.0, 2.0]).assign(range(2)).numpy().tolist() == [0.0, 1.0]
