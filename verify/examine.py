@@ -31,6 +31,7 @@ from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import masked_by_infinities, not_differentiable, outside
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
+from gtape.verify.witness import add_witnesses
 
 __all__ = ["check_gradient", "check_jacobian", "examine"]
 
@@ -65,7 +66,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
         with np.errstate(all="ignore"):
             report = _examine(program, seeds, got, locally)
             if report.verdict in ("rule", "unstable"):
-                return _on_a_cut(program, seeds, got, locally) or report
+                report = _on_a_cut(program, seeds, got, locally) or report
+            if not report.ok:
+                add_witnesses(program, report)
             return report
     finally:
         record.restore_stack(before)

@@ -274,6 +274,27 @@ def test_a_wrong_rule_is_found_where_a_model_trains() -> None:
         model.fit(ones, ones[:, :1], epochs=1, verbose=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "f"),
+    [("sin", tf.sin), ("softmax", lambda x: tf.nn.softmax(x)[:, 0]), ("cumprod", tf.math.cumprod)],
+)
+def test_a_witness_runs_as_printed(name: str, f: Any) -> None:
+    x = variable(3, 2)
+    with planted(name, 0, scaled(1.001)):
+        witness = findings(reverse, lambda: f(x) * 2.0, [x])[0].witness
+        assert witness is not None and name in witness
+        with pytest.raises(tf.VerificationError, match=name):
+            exec(witness, {})
+    exec(witness, {})  # and says nothing where all is well
+
+
+def test_the_witness_of_an_elementwise_op_is_one_number() -> None:
+    x = variable(20)
+    with planted_kernel("exp", 1 + 1e-14):
+        witness = findings(reverse, lambda: tf.exp(x) * x, [x])[0].witness
+    assert witness is not None and witness.count("np.array(") == 1 and "[[" not in witness and len(witness) < 400
+
+
 def test_the_element_shown_is_one_that_is_off() -> None:
     f, sources = one_of_400()
     assert findings(reverse, f, sources)[0].element == (0, (19, 19))
