@@ -69,6 +69,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.decompositions": ("linalg",),
     "gtape.ops.banded": ("linalg",),
     "gtape.ops.lu": ("linalg",),
+    "gtape.ops.softmax": ("nn",),
+    "gtape.ops.cross_entropy": ("nn",),
     "gtape.ops.nn": ("nn",),
     "gtape.ops.activation_functions": ("nn",),
     "gtape.ops.losses": ("nn",),

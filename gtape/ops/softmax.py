@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape import errors
+from gtape.operands import float_operand
 from gtape.ops.axes import shape_of
 from gtape.primitive import primitive
+from gtape.tensor import Tensor
 
-__all__: list[str] = []
-
-Array = Any
-
+__all__ = ["log_softmax", "softmax"]
 
 # ---------------------------------------------------------------------------------------------- kernels
 
@@ -29,7 +29,7 @@ Array = Any
 _SHORT = 64  # classes: a shorter last axis is reduced several times faster with the rows side by side in memory
 
 
-def _work(x: Array, axis: int) -> Array:
+def _work(x: Any, axis: int) -> Any:
     """`x` in float64 (a float32 difference and its exponential are then as good as exact), laid out for reductions."""
     if axis == -1 and x.ndim == 2 and x.shape[1] <= _SHORT:
         return x.astype(np.float64, order="F")
@@ -51,7 +51,7 @@ class _Parts:
 
     __slots__ = ("d", "e", "plain", "total")
 
-    def __init__(self, x: Array, axis: int) -> None:
+    def __init__(self, x: Any, axis: int) -> None:
         w = _work(x, axis)
         m = np.maximum.reduce(w, axis=axis, keepdims=True)
         self.d = d = w - m
@@ -88,20 +88,20 @@ class _Careful:
         self.others = np.add.reduce(rest, axis=axis, keepdims=True)
         self.total = self.others + self.ties
 
-    def split(self, g: Array, axis: int) -> tuple[Array, Array]:
+    def split(self, g: Any, axis: int) -> tuple[Any, Any]:
         """`g` without its values at the greatest elements, and the sum of those."""
         others = np.where(self.top, 0, g)
         return others, np.add.reduce(g - others, axis=axis, keepdims=True)
 
 
-def _softmax(x: Array, *, axis: int) -> Array:
+def _softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
     parts = _Parts(x, axis)
     return (parts.e / parts.total).astype(x.dtype, order="C", copy=False)
 
 
-def _logs(x: Array, axis: int) -> Array:
+def _logs(x: Any, axis: int) -> Any:
     parts = _Parts(x, axis)
     if parts.plain:
         return parts.d - np.log(parts.total)
@@ -110,13 +110,13 @@ def _logs(x: Array, axis: int) -> Array:
     return parts.d - np.log1p(care.others + (care.ties - 1))
 
 
-def _log_softmax(x: Array, *, axis: int) -> Array:
+def _log_softmax(x: Any, *, axis: int) -> Any:
     if not x.size:
         return x.copy()
     return _logs(x, axis).astype(x.dtype, order="C", copy=False)
 
 
-def _cross_entropy(labels: Array, logits: Array, *, axis: int) -> Array:
+def _cross_entropy(labels: Any, logits: Any, *, axis: int) -> Any:
     if not logits.size:
         return np.zeros(np.add.reduce(logits, axis=axis).shape, logits.dtype)
     terms = _logs(logits, axis)
@@ -128,7 +128,7 @@ def _cross_entropy(labels: Array, logits: Array, *, axis: int) -> Array:
     return (0 - loss).astype(logits.dtype, copy=False)  # a loss of zero has no minus sign
 
 
-def _center(x: Array, g: Array, *, axis: int) -> Array:
+def _center(x: Any, g: Any, *, axis: int) -> Any:
     if not x.size:
         return g - x
     parts = _Parts(x, axis)
@@ -143,7 +143,7 @@ def _center(x: Array, g: Array, *, axis: int) -> Array:
     return out.astype(g.dtype, order="C", copy=False)
 
 
-def _spread(x: Array, h: Array, *, axis: int) -> Array:
+def _spread(x: Any, h: Any, *, axis: int) -> Any:
     if not x.size:
         return h - x
     parts = _Parts(x, axis)
@@ -270,3 +270,76 @@ cross_entropy_op = primitive(
     ulps=4.0,
     samples=_TWO,
 )
+
+
+def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
+    """A float tensor and an axis of it, counted from the end."""
+    x = float_operand(x, op)
+    return x, _axis(-1 if axis is None else axis, len(x._aval.shape), op)
+
+
+def _axis(axis: Any, n: int, op: str) -> int:
+    at = int(axis)
+    if not -n <= at < n:
+        raise errors.InvalidArgumentError(f"{op}: axis {at} is out of range for a tensor with {n} axes")
+    return at if at < 0 else at - n
+
+
+def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """``exp(logits) / sum(exp(logits))`` along an axis.
+
+    Parameters
+    ----------
+    logits : tensor of floats, one axis at least
+    axis : int, optional
+        The last one by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `axis` is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.softmax([0.0, 0.0]).numpy()
+    array([0.5, 0.5], dtype=float32)
+    """
+    x, axis = logits_and_axis(logits, axis, "softmax")
+    return softmax_op(x, axis=axis)
+
+
+def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """Logarithm of `softmax`, accurate where that is nearly 0 or nearly 1.
+
+    Parameters
+    ----------
+    logits : tensor of floats, one axis at least
+    axis : int, optional
+        The last one by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `axis` is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.log_softmax([0.0, 1000.0]).numpy()
+    array([-1000.,     0.], dtype=float32)
+    """
+    x, axis = logits_and_axis(logits, axis, "log_softmax")
+    return log_softmax_op(x, axis=axis)

@@ -1,4 +1,4 @@
-"""Mirrors of the losses of gtape/ops/nn.py."""
+"""Mirrors of the losses of gtape/ops/cross_entropy.py."""
 
 from __future__ import annotations
 
