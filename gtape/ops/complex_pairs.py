@@ -44,7 +44,9 @@ class ComplexPair:
 
     def rounded(self) -> Any:
         """The nearest complex128."""
-        re, im = np.broadcast_arrays(self.re[0] + self.re[1], self.im[0] + self.im[1])
+        # the sign of a zero stays
+        parts = [np.where(p[1] == 0, p[0], p[0] + p[1]) for p in (self.re, self.im)]
+        re, im = np.broadcast_arrays(*parts)
         out = np.empty(re.shape, np.complex128)
         out.real, out.imag = re, im
         return out
@@ -208,7 +210,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def in_pairs(core: Callable[..., Any], xs: list[Any], params: dict[str, Any]) -> Any:
-    """A kernel's value at complex128 arrays: computed in pairs where they have room, else as it is."""
+    """A kernel's value at complex128 arrays: computed in pairs where they have room, else as it is.
+
+    Sums of pairs lose the sign of -0, which tells on which side of a branch cut a number lies: as it is there, too.
+    """
     plain = np.asarray(core(*xs, **params))
     made = core(*map(_lifted, xs), **params)
     if not isinstance(made, ComplexPair):
@@ -216,6 +221,7 @@ def in_pairs(core: Callable[..., Any], xs: list[Any], params: dict[str, Any]) ->
     value = made.rounded()
     fits = np.isfinite(value)
     for x in xs:
-        size = np.maximum(np.abs(np.real(x)), np.abs(np.imag(x)))
+        size = np.maximum(np.abs(x.real), np.abs(x.imag))
         fits = fits & (size > _LEAST) & (size < _MOST)
+        fits &= ~((x.imag == 0) & np.signbit(x.imag)) & ~((x.real == 0) & np.signbit(x.real))
     return np.where(fits, value, plain)

@@ -107,7 +107,9 @@ def test_complex_derivatives_need_no_long_double(name: str, monkeypatch: pytest.
         pytest.skip("this machine has none to compare with; the census of complex numbers searches here")
     rng = np.random.default_rng(8)
     sizes = np.exp2(rng.uniform(-30, 4, 200))
-    z = tf.constant(np.append(sizes * np.exp(1j * rng.uniform(-3.1, 3.1, 200)), [1 + 1e-9j, 1e-200 + 1e-210j]))
+    cuts = [complex(-3, 0.0), complex(-3, -0.0), complex(3, -0.0), complex(-0.0, 3), complex(-0.0, -3), complex(0.0, 3)]
+    special = [1 + 1e-9j, 1e-200 + 1e-210j, *cuts]
+    z = tf.constant(np.append(sizes * np.exp(1j * rng.uniform(-3.1, 3.1, 200)), special))
 
     def derivatives() -> list[Any]:
         with tf.GradientTape() as outer:
