@@ -309,6 +309,11 @@ class Sequential(Model):
                 f"Only instances of `keras.Layer` can be added to a Sequential model, not {layer!r}; for a function "
                 "there is gtape.keras.layers.Lambda"
             )
+        if any(layer.name == other.name and layer is not other for other in self._sequence):
+            raise ValueError(
+                "All layers added to a Sequential model should have unique names. Name "
+                f"{layer.name!r} is already the name of a layer in this model; give one of them another `name`"
+            )
         self._sequence.append(layer)
 
     def _start(self) -> None:

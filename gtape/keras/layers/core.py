@@ -248,6 +248,13 @@ class Reshape(Layer):
         self.target_shape = tuple(int(d) for d in target_shape)
 
     def call(self, inputs: Any) -> Any:
+        known = int(np.prod([d for d in self.target_shape if d != -1]))
+        have = int(np.prod(inputs.shape[1:]))
+        if (known == 0 or have % known) if -1 in self.target_shape else known != have:
+            raise ValueError(
+                f"The total size of the tensor must be unchanged. Received: input_shape={tuple(inputs.shape[1:])}, "
+                f"target_shape={self.target_shape}"
+            )
         return gtape.reshape(inputs, [inputs.shape[0], *self.target_shape])
 
 

@@ -46,6 +46,11 @@ _SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDiction
 _NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph", "_symbolic"})
 
 
+_FINDERS: dict[str, Callable[[Any], Any]] = {
+    "initializer": initializers.get, "regularizer": regularizers.get, "constraint": constraints.get,
+}  # fmt: skip
+
+
 def _signature(call: Any) -> _Signature:
     found = _SIGNATURES.get(call)
     if found is None:
@@ -446,15 +451,23 @@ class Layer(Module):
         return shape
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if cls.__module__.startswith("gtape."):
+            for name, value in kwargs.items():  # a name that does not exist is no use waiting for
+                finder = _FINDERS.get(name.rpartition("_")[2])
+                if finder is not None and isinstance(value, str):
+                    finder(value)
         made = super().__new__(cls)
         made.__dict__["_settings"] = (args, kwargs)
         return made
 
     def get_config(self) -> dict[str, Any]:
-        """What the constructor was called with, by name."""
+        """What the constructor was called with, by name; of gtape's own layers with all defaults."""
         args, kwargs = self.__dict__["_settings"]
         signature = inspect.signature(type(self).__init__)
-        given = signature.bind(self, *args, **kwargs).arguments
+        called = signature.bind(self, *args, **kwargs)
+        if type(self).__module__.startswith("gtape."):
+            called.apply_defaults()
+        given = called.arguments
         given.pop(next(iter(given)))
         common = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
         rest = [n for n, p in signature.parameters.items() if p.kind is inspect.Parameter.VAR_KEYWORD]

@@ -470,3 +470,41 @@ def test_forgotten_parts_of_a_layer_are_told() -> None:
         layers.Layer()(ROWS)
     with pytest.raises(TypeError, match="Unrecognized keyword arguments"):
         layers.Dense(1, speed=3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: layers.Dense(2, kernel_initializer="nonsense"),
+        lambda: layers.Conv2D(2, 3, bias_regularizer="nonsense"),
+        lambda: layers.Embedding(2, 3, embeddings_constraint="nonsense"),
+        lambda: layers.BatchNormalization(gamma_initializer="nonsense"),
+        lambda: tf.keras.Sequential([layers.Dense(1, name="same"), layers.Dense(1, name="same")]),
+        lambda: layers.Reshape((3, 3))(tf.ones([2, 8])),
+        lambda: layers.Reshape((3, -1))(tf.ones([2, 8])),
+        lambda: layers.Conv2D(3, 2, groups=2),
+        lambda: layers.UpSampling2D(2, interpolation="bilinear"),
+    ],
+)
+def test_what_cannot_work_is_a_value_error_at_once(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"nonsense|unique names|total size|evenly divisible|not there"):
+        make()
+
+
+def test_a_config_names_every_setting() -> None:
+    config = layers.Conv2D(2, 3, activation="relu").get_config()
+    assert {"filters", "kernel_size", "strides", "padding", "groups", "activity_regularizer", "name"} <= set(config)
+    again = layers.Conv2D.from_config(config)
+    assert again.get_config() == config and again.strides == (1, 1)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_grouped_convolutions_work_on_each_group_alone(rank: int) -> None:
+    kind = {1: layers.Conv1D, 2: layers.Conv2D, 3: layers.Conv3D}[rank]
+    x = np.random.default_rng(0).normal(size=(2, *[4] * rank, 4)).astype(np.float32)
+    grouped, first = kind(6, 2, groups=2), kind(3, 2)
+    whole = grouped(x)
+    first.build((None, *[4] * rank, 2))
+    kernel, bias = grouped.get_weights()
+    first.set_weights([kernel[..., :3], bias[:3]])
+    np.testing.assert_allclose(whole[..., :3].numpy(), first(x[..., :2]).numpy(), rtol=1e-4, atol=1e-5)
