@@ -91,3 +91,9 @@ def programs() -> Any:
         return build(lambda n: int(draw_from(st.integers(0, n - 1))))
 
     return one()
+
+
+if __name__ == "__main__":  # as the campaign was once called
+    from gtape.verify.false_alarms import main
+
+    raise SystemExit(main())
