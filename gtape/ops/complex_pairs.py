@@ -212,7 +212,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 def in_pairs(core: Callable[..., Any], xs: list[Any], params: dict[str, Any]) -> Any:
     """A kernel's value at complex128 arrays: computed in pairs where they have room, else as it is.
 
-    Sums of pairs lose the sign of -0, which tells on which side of a branch cut a number lies: as it is there, too.
+    Sums of pairs lose the sign of -0, which tells on which side of a branch cut a number lies: where that makes a
+    difference, as it is, too.
     """
     plain = np.asarray(core(*xs, **params))
     made = core(*map(_lifted, xs), **params)
@@ -223,5 +224,6 @@ def in_pairs(core: Callable[..., Any], xs: list[Any], params: dict[str, Any]) ->
     for x in xs:
         size = np.maximum(np.abs(x.real), np.abs(x.imag))
         fits = fits & (size > _LEAST) & (size < _MOST)
-        fits &= ~((x.imag == 0) & np.signbit(x.imag)) & ~((x.real == 0) & np.signbit(x.real))
+        signed = ((x.imag == 0) & np.signbit(x.imag)) | ((x.real == 0) & np.signbit(x.real))
+        fits &= ~signed | (np.abs(value - plain) <= 1e-6 * np.abs(plain))
     return np.where(fits, value, plain)

@@ -334,9 +334,10 @@ def gamma_draw(a: Any, z: Any) -> Any:
     def f(a: Any, z: Any) -> Any:
         far = _is_far(a, z)
         out = np.empty_like(a)
-        for here, way in ((far, lambda a, z: _far_derivative(a, z, 0)), (~far, _quick)):
-            if np.any(here):
-                out[here] = way(a[here], z[here])
+        if np.any(far):
+            out[far] = _far_derivative(a[far], z[far], 0)
+        if not np.all(far):
+            out[~far] = _quick(a[~far], z[~far])
         return out
 
     return _mapped(a, z, f)
