@@ -331,17 +331,29 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
-    """A tensor from nested lists that hold tensors: numbers and arrays among them take the first tensor's dtype."""
-    from gtape.ops.join import stack
+    """A tensor from nested lists that hold tensors, which are cast where the dtype is given and nothing is cut off.
 
+    Numbers and arrays among them take the dtype that is given, or that of the first tensor.
+    """
+    from gtape.catalogue import resolve
+
+    cast, stack = resolve("cast"), resolve("stack")
     numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
     made = []
     for v in value:
         if isinstance(v, (list, tuple)) and _has_tensors(v):
             made.append(_stacked(v, dtype))
+        elif dtype is not None and is_tensor(v) and dtype != v._aval.dtype and _widens(v._aval.dtype.kind, dtype.kind):
+            made.append(cast(v, dtype))
         else:
             made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
     return stack(made)
+
+
+def _widens(old: str, new: str) -> bool:
+    """Whether numbers of a kind of dtype are numbers of the other, but for rounding."""
+    order = "uifc"
+    return old in order and new in order and order.index(old) <= order.index(new)
 
 
 def _first_tensor(value: Any) -> Any:
@@ -424,11 +436,13 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
             if x.dtype != dtype:
                 return wrap(adapted(x, dtype))
         elif isinstance(x, (list, tuple, range)):
-            if not _has_tensors(x):
-                try:
-                    return wrap(array_from_python(x, dtype))
-                except TypeError as e:
-                    raise errors.OperandTypeError(str(e)) from None
+            try:
+                return _stacked(x, dtype) if _has_tensors(x) else wrap(array_from_python(x, dtype))
+            except TypeError as e:
+                raise errors.OperandTypeError(str(e)) from None
+            except ValueError:
+                if not _has_tensors(x):
+                    raise  # otherwise the op says which dtypes do not go together
         elif hasattr(x, "__array__"):
             return wrap(adapted(np.array(x), dtype))
     return convert_to_tensor(x)

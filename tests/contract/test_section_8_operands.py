@@ -146,3 +146,22 @@ def test_strings_are_joined_compared_and_chosen() -> None:
 def test_a_range_is_an_operand_and_a_value_as_a_list_is() -> None:
     assert (tf.constant([0.5, 1.5]) + range(2)).numpy().tolist() == [0.5, 2.5]
     assert tf.Variable([1.0, 2.0]).assign(range(2)).numpy().tolist() == [0.0, 1.0]
+
+
+def test_tensors_in_a_list_take_the_dtype_asked_for_and_keep_their_gradients() -> None:
+    x, y = tf.constant(2.0), tf.constant([5.0, 6.0], tf.float64)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        made = tf.convert_to_tensor([x, 1], dtype=tf.float64)
+        product = y * [x, 3.0 * x]
+    assert made.dtype == product.dtype == tf.float64
+    assert tape.gradient(made, x).numpy() == 1.0 and tape.gradient(product, x).numpy() == 23.0
+    assert tf.Variable([tf.constant(3), 4], dtype=tf.float32).numpy().tolist() == [3.0, 4.0]
+
+
+def test_tensors_in_a_list_are_not_cut_off() -> None:
+    x = tf.constant(2.5)
+    with pytest.raises(ValueError, match="cast"):
+        tf.convert_to_tensor([x, x], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cast"):
+        tf.constant([1, 2]) * [x, x]
