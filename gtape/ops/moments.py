@@ -109,7 +109,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     t = _inexact(input_tensor, "reduce_std")
     axes = axes_of(axis, t.ndim)
     n = count_of(t._aval.shape, axes)
-    length: Any = reduce_euclidean_norm(_center(t, axis=axes), axes, keepdims)
+    length: Any = reduce_euclidean_norm(_magnitude(_center(t, axis=axes)), axes, keepdims)
     return length / float(np.sqrt(n))  # type: ignore[no-any-return]
 
 

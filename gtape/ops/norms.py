@@ -106,7 +106,10 @@ def _real(x: Any, op: str) -> Tensor:
 
 
 def _as_given(y: Tensor, given: Tensor) -> Tensor:
-    """A length in the dtype of what it is the length of: complex numbers have complex lengths in TensorFlow."""
+    """A length in the dtype of what it is the length of: complex vectors have complex lengths in TensorFlow.
+
+    Only Euclidean ones: sums and maxima of magnitudes are real.
+    """
     return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
 
 
@@ -188,10 +191,12 @@ def norm(
     given = as_operand(tensor)
     t = _real(given, "norm")
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        return _as_given(_matrix_norm(given, t, ord, axis, bool(keepdims)), given)
+        y = _matrix_norm(given, t, ord, axis, bool(keepdims))
+        return _as_given(y, given) if ord in ("euclidean", "fro") else y
     if isinstance(axis, (list, tuple, float)):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis!r}")
-    return _as_given(_vector_norm(t, ord, axis, bool(keepdims)), given)
+    y = _vector_norm(t, ord, axis, bool(keepdims))
+    return _as_given(y, given) if ord in ("euclidean", 2) else y
 
 
 def _matrix_norm(given: Tensor, t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:

@@ -83,10 +83,12 @@ def test_reshape_of_nothing_finds_the_size_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_lengths_of_complex_vectors_are_complex(dtype: str) -> None:
+def test_euclidean_lengths_of_complex_vectors_are_complex(dtype: str) -> None:
     z = tf.constant(Z, dtype)
-    for y in (tf.norm(z), tf.norm(z, ord=1), tf.norm(z, axis=0), tf.math.reduce_euclidean_norm(z)):
+    for y in (tf.norm(z), tf.norm(z, ord=2), tf.norm(z, axis=0), tf.math.reduce_euclidean_norm(z)):
         assert y.dtype == dtype
+    for y in (tf.norm(z, ord=1), tf.norm(z, ord=np.inf), tf.norm(z, ord=3), tf.math.reduce_std(z)):
+        assert y.dtype == tf.math.real(z).dtype
     with tf.GradientTape() as tape:
         tape.watch(z)
         y = tf.math.real(tf.norm(z))
