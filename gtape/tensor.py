@@ -347,7 +347,8 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
             made.append(cast(v, dtype))
         else:
             made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
-    return stack(made)
+    whole: Tensor = stack(made)
+    return whole
 
 
 def _widens(old: str, new: str) -> bool:
