@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from contextvars import ContextVar
 from typing import Any
@@ -60,8 +61,9 @@ def _witness(program: Program, node: Node, finding: Finding) -> str | None:
     candidates = []
     if node.prim.kind == "elementwise" and node.shape:
         spread = [np.broadcast_to(x, node.shape) for x in inputs]
-        where = finding.element[1] if finding.element is not None and isinstance(finding.element[0], str) else None
-        places = [where] if where in np.ndindex(*node.shape) else list(np.ndindex(*node.shape))[:_ELEMENTS]
+        where = finding.element[1] if finding.element is not None and isinstance(finding.element[0], str) else ()
+        here = len(where) == len(node.shape) and all(i < n for i, n in zip(where, node.shape, strict=True))
+        places = [where] if here else list(itertools.islice(np.ndindex(*node.shape), _ELEMENTS))
         candidates = [[x[place] for x in spread] for place in places]
     if sum(x.size for x in inputs) <= _LARGEST:
         candidates.append(inputs)
