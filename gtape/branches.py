@@ -13,7 +13,7 @@ __all__ = ["note", "taken"]
 
 _TAKEN: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
 # What asserts, and goes on in the same way whatever it finds.
-_NO_BRANCHES = ("gtape.ops.assertions",)
+_NO_BRANCHES = ("gtape.ops.assertions", "gtape.ops.shape_assertions")
 
 
 def note(tensor: Any) -> None:

@@ -87,6 +87,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.python_functions": (),
     "gtape.tensor_array": (),
     "gtape.ops.assertions": (),
+    "gtape.ops.shape_assertions": (),
     "gtape.ops.clipping": ("linalg",),
     "gtape.ops.random_gamma": (),
     "gtape.tensor_spec": (),

@@ -13,7 +13,6 @@ from gtape.ops.assertions import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
-    assert_integer,
     assert_less,
     assert_less_equal,
     assert_near,
@@ -22,6 +21,10 @@ from gtape.ops.assertions import (
     assert_non_positive,
     assert_none_equal,
     assert_positive,
+    check_numerics,
+)
+from gtape.ops.shape_assertions import (
+    assert_integer,
     assert_proper_iterable,
     assert_rank,
     assert_rank_at_least,
@@ -30,7 +33,6 @@ from gtape.ops.assertions import (
     assert_scalar,
     assert_shapes,
     assert_type,
-    check_numerics,
     is_numeric_tensor,
 )
 
