@@ -64,7 +64,9 @@ class Trainer:
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
-    _chosen: tuple[Metric, ...] = ()
+    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all.
+    _means: tuple[Metric, ...] = ()
+    _chosen: tuple[tuple[int | None, Metric], ...] = ()
     _tracker: Metric | None = None
 
     def compile(
@@ -88,6 +90,7 @@ class Trainer:
         loss_weights : list or dict of float, optional
             A factor for the loss of each output.
         metrics : list of str, callable or Metric, optional
+            For several outputs a list or dict of these.
         weighted_metrics : list, optional
             More of these.
         run_eagerly, steps_per_execution, jit_compile, auto_scale_loss
@@ -105,14 +108,29 @@ class Trainer:
         else:
             self._loss = loss if known else losses.get(loss)
         self._loss_weights = loss_weights
-        self._chosen = tuple([_metric(m) for m in nest.flatten([metrics or [], weighted_metrics or []])])
+        self._means, self._chosen = (), ()
+        names = self._output_names() if isinstance(self._loss, (list, tuple, dict)) else []
+        self._means = tuple([Mean(name=f"{name}_loss") for name in names])
+        for given in (metrics, weighted_metrics):
+            if names and isinstance(given, (list, tuple, dict)):
+                parts = [given.get(name) for name in names] if isinstance(given, dict) else list(given)
+                for i, (name, part) in enumerate(zip(names, parts, strict=True)):
+                    for m in map(_metric, nest.flatten(part or [])):
+                        m.name = f"{name}_{m.name}"
+                        self._chosen += ((i, m),)
+            else:
+                self._chosen += tuple([(None, _metric(m)) for m in nest.flatten(given or [])])
         self._tracker = Mean(name="loss")
 
     @property
     def metrics(self) -> list[Metric]:
-        """The mean loss, what `compile` was given, and the metrics that are attributes."""
+        """The mean loss, those of several outputs, what `compile` was given, and the metrics that are attributes."""
         own = [m for k, m in vars(self).items() if isinstance(m, Metric) and k != "_tracker"]
-        return [*([self._tracker] if self._tracker and self._loss is not None else []), *self._chosen, *own]
+        each = {m.name: m for m in self._means}
+        if isinstance(self._loss, dict):  # in the order in which they were given
+            each = {f"{k}_loss": each[f"{k}_loss"] for k in self._loss}
+        loss = [self._tracker, *each.values()] if self._tracker and self._loss is not None else []
+        return [*loss, *[m for _, m in self._chosen], *own]
 
     @property
     def metrics_names(self) -> list[str]:
@@ -152,8 +170,11 @@ class Trainer:
             if isinstance(self._loss, (list, tuple, dict)):
                 nest.assert_same_structure(self._loss, y_pred, check_types=False)
                 weights = nest.flatten(self._loss_weights) if self._loss_weights else [1.0] * len(self._loss)
-                each = zip(nest.flatten(self._loss), nest.flatten(y), nest.flatten(y_pred), weights, strict=True)
-                parts = [w * _loss_of(f, t, p, sample_weight) for f, t, p, w in each]
+                each = zip(nest.flatten(self._loss), nest.flatten(y), nest.flatten(y_pred), strict=True)
+                parts = [_loss_of(f, t, p, sample_weight) for f, t, p in each]
+                for mean, part in zip(self._means, parts, strict=True):
+                    mean.update_state(part, sample_weight=_rows(y_pred))
+                parts = [w * part for w, part in zip(weights, parts, strict=True)]
             else:
                 parts = [_loss_of(self._loss, y, y_pred, sample_weight)]
         parts += list(self.losses)
@@ -163,10 +184,21 @@ class Trainer:
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Update the metrics of `compile` with a batch, and give all figures by name."""
-        for m in self._chosen:
-            if y is not None:
+        for i, m in self._chosen if y is not None else ():
+            if i is None:
                 m.update_state(y, y_pred)
+            else:
+                m.update_state(nest.flatten(y)[i], nest.flatten(y_pred)[i])
         return self.get_metrics_result()
+
+    def _output_names(self) -> list[str]:
+        """The names of several outputs: their keys, or those of the layers that they come from."""
+        if isinstance(self._loss, dict):
+            return sorted(self._loss)
+        graph = getattr(self, "_graph", None)
+        if graph is None:
+            return [f"output_{i}" for i in range(len(self._loss))]
+        return [x.made[0].name for x in nest.flatten(graph.outputs)]
 
     def get_metrics_result(self) -> dict[str, Any]:
         """The figures so far, by name."""

@@ -165,12 +165,23 @@ def test_a_model_may_take_the_metrics_and_the_loss_of_compile() -> None:
 
 def test_several_outputs_have_a_loss_each() -> None:
     x = keras.Input((4,))
-    model = keras.Model(x, [keras.layers.Dense(1)(x), keras.layers.Dense(1)(x)])
-    model.compile("sgd", ["mse", "mae"], loss_weights=[1.0, 0.5])
-    first, second = model(X)
-    wanted = np.mean((first.numpy() - YES) ** 2) + 0.5 * np.mean(np.abs(second.numpy() - YES))
-    assert model.evaluate(X, [YES, YES], verbose=0) == pytest.approx(wanted, rel=1e-5)
-    assert [p.shape for p in model.predict(X, batch_size=8)] == [(20, 1), (20, 1)]
+    outputs = {"b": keras.layers.Dense(1)(x), "a": keras.layers.Dense(1)(x)}
+    model = keras.Model(x, outputs)
+    model.compile("sgd", {"b": "mse", "a": "mae"}, loss_weights={"b": 1.0, "a": 0.5}, metrics={"b": ["mae"]})
+    made_of_it, labels = model(X), {"b": YES, "a": YES}
+    square = float(np.mean((made_of_it["b"].numpy() - YES) ** 2))
+    sizes = [float(np.mean(np.abs(made_of_it[k].numpy() - YES))) for k in ("a", "b")]
+    wanted = {"loss": square + 0.5 * sizes[0], "b_loss": square, "a_loss": sizes[0], "b_mae": sizes[1]}
+    assert model.evaluate(X, labels, verbose=0, return_dict=True) == pytest.approx(wanted, rel=1e-5)
+    assert model.evaluate(X, labels, verbose=0) == pytest.approx(list(wanted.values()), rel=1e-5)
+    assert {k: p.shape for k, p in model.predict(X, batch_size=8).items()} == {"a": (20, 1), "b": (20, 1)}
+
+
+def test_outputs_in_a_list_are_named_after_their_layers() -> None:
+    x = keras.Input((4,))
+    model = keras.Model(x, [keras.layers.Dense(1, name="p")(x), keras.layers.Dense(1, name="q")(x)])
+    model.compile("sgd", ["mse", "mae"], metrics=[["mae"], []])
+    assert list(model.evaluate(X, [YES, YES], verbose=0, return_dict=True)) == ["loss", "p_loss", "q_loss", "p_mae"]
 
 
 def test_callbacks_hear_of_everything_and_may_stop_it(capsys: pytest.CaptureFixture[str]) -> None:
