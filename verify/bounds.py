@@ -250,7 +250,7 @@ _STABLE: dict[str, tuple[float, float]] = {
     "complement": (4.0, 4.0),
     "expm": (4.0, 4.0),
     "expm_form": (4.0, 4.0),
-    "pinv": (4.0, 12.0),
+    "pinv": (4.0, 24.0),
     "tridiagonal_solve": (0.5, 4.0),
     "svd": (6.0, 16.0),
     "svd_parts": (6.0, 16.0),

@@ -99,6 +99,8 @@ class Comparison:
                 break
         # Where rounding may move a number by its own size, it may as well be lost altogether.
         lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
+        if lost.any():  # and what a product with it has reached
+            lost = beyond & ~np.isfinite(g)
         beyond = beyond & ~lost
         self.undecided += int((~(inside | beyond | rounded | lost)).sum())
         self.checked += g.size

@@ -295,8 +295,14 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
 
 
 def cholesky(z: Tensor) -> Tensor:
-    """Of Hermitian matrices."""
-    return gathered(REGISTRY["cholesky"](spread(with_real_diagonal(z))), triangle=True)
+    """Of Hermitian matrices, of which the lower triangle is read; the gradient is Hermitian, as TensorFlow has it."""
+    mean = (z + adjoint_of(z)) / 2
+    value = np.asarray(z._value)
+    lower = np.tril(value, -1)
+    read = lower + np.conj(np.swapaxes(lower, -1, -2)) + np.eye(z._aval.shape[-1]) * value.real
+    with np.errstate(invalid="ignore"):
+        mean = mean + constant((read - mean._value).astype(value.dtype))
+    return gathered(REGISTRY["cholesky"](spread(mean)), triangle=True)
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,6 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
-from gtape.ops.axes import shape_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.double import doubled
 from gtape.ops.equations import triangular_solve
@@ -73,27 +72,18 @@ def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
 def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
-    made = -xp.matmul(turned, xp.matmul(g, turned))
-    m, n = shape_of(a)[-2:]
-    if m >= n:
-        made = made + xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
-    if n >= m:
-        left = xp.matmul(xp.matmul(turned, y), back)
-        made = made + left - xp.matmul(xp.matmul(left, y), a)
-    return home(made)
+    # The last two terms are zero where the rank is that of the columns, or that of the rows.
+    left = xp.matmul(xp.matmul(turned, y), back)
+    right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
+    return home(right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a)))
 
 
 def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (t, y, a), home = doubled(xp, t, y, a)
     back, turned = xp.swap_last(t), xp.swap_last(y)
-    made = -xp.matmul(y, xp.matmul(t, y))
-    m, n = shape_of(a)[-2:]
-    if m >= n:
-        right = xp.matmul(xp.matmul(y, turned), back)
-        made = made + right - xp.matmul(xp.matmul(right, a), y)
-    if n >= m:
-        made = made + xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
-    return home(made)
+    left = xp.matmul(xp.matmul(y, turned), back)
+    right = xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
+    return home(right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y)))
 
 
 _pinv = primitive(

@@ -22,15 +22,20 @@ def _pinv_of_one(W: Any, a: Any, rcond: float) -> Any:
     if not isinstance(W, SymPyWorld):
         from gtape.symbolic.balls import to_float
         from gtape.symbolic.mirrors.spectral import svd_of_one, values_of
+        from gtape.symbolic.worlds import BallWorld
 
         rough = to_float(values_of(W, a))
         s = np.linalg.svd(rough, compute_uv=False)
         rank = int((s > rcond * s.max(initial=0.0)).sum())
         if rank < min(m, n):
-            values, u, v = svd_of_one(W, a, None, None, None)
             if not rank:
                 return np.full((n, m), W.exact(0), dtype=object)
-            return objects(W.matmul(v[:, :rank] / values[:rank], u[:, :rank].T))
+            # The derivative is that at constant rank: what counts as zero is taken away, and stays so.
+            plain = BallWorld()
+            s, u, v = svd_of_one(plain, values_of(W, a), None, None, None, rank)
+            rest = values_of(W, a) - objects(plain.matmul(u * s, v.T))
+            s, u, v = svd_of_one(W, a - objects(rest), None, None, None, rank)
+            return objects(W.matmul(v / s, u.T))
     if m >= n:
         return objects(solve_matrices(W, objects(W.matmul(a.T, a)), a.T))
     return objects(solve_matrices(W, objects(W.matmul(a, a.T)), a)).T

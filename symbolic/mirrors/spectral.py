@@ -262,10 +262,11 @@ def _svd(W: Any, a: Any) -> tuple[Any, Any, Any]:
     return tuple(stack_matrices(list(p), batch, s) for p, s in zip(parts, shapes, strict=True))
 
 
-def svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
-    """The factors of one matrix, by Newton's method from recorded ones."""
+def svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any, rank: int | None = None) -> tuple[Any, Any, Any]:
+    """The factors of one matrix, by Newton's method from recorded ones; only the first `rank` columns, where given."""
     m, n = a.shape
     k = min(m, n)
+    rank = k if rank is None else rank
     power = exponent_of(values_of(W, a))
     a = times_power_of_two(a, -power)
     whole = np.zeros((m + n, m + n), dtype=object)
@@ -289,11 +290,11 @@ def svd_of_one(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
     signs = np.where((recorded * plus).sum(axis=0) < 0, -1.0, 1.0)
     basis = np.concatenate([minus, none, plus * signs], axis=1)
     like = np.concatenate([minus, none, recorded], axis=1)
-    wanted = [False] * (m + n - k) + [True] * k
+    wanted = [False] * (m + n - rank) + [True] * rank
     w, x = eigenpairs(W, whole, basis, like, wanted)
-    out_s, out_u, out_v = (np.empty(shape, dtype=object) for shape in ((k,), (m, k), (n, k)))
+    out_s, out_u, out_v = (np.empty(shape, dtype=object) for shape in ((rank,), (m, rank), (n, rank)))
     stretch = W.sqrt2[()]
-    for j in range(k):
+    for j in range(rank):
         vector = x[-1 - j]
         out_s[j] = times_power_of_two(w[-1 - j], power)[()]
         out_u[:, j], out_v[:, j] = vector[:m] * stretch, vector[m:] * stretch

@@ -237,3 +237,18 @@ def test_whole_spaces_that_full_matrices_add_are_differentiated_single_columns_a
     np.testing.assert_allclose(tape.gradient(outside, x).numpy(), -tape.gradient(inside, x).numpy(), atol=1e-11)
     with pytest.raises(UnimplementedError, match="not determined"):
         tape.gradient(one, x)
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_a_cholesky_factor_reads_the_lower_triangle_and_products_that_are_hermitian_up_to_rounding_are_fine(
+    dtype: Any,
+) -> None:
+    a = H.astype(dtype)
+    changed = a + np.triu(np.ones((3, 3), dtype), 1) + 1j * np.eye(3, dtype=dtype)
+    np.testing.assert_array_equal(
+        linalg.cholesky(tf.constant(changed)).numpy(), linalg.cholesky(tf.constant(a)).numpy()
+    )
+    g = gradient(linalg.cholesky, a).numpy()
+    np.testing.assert_allclose(g, adjoint(g), atol=1e-12 if dtype is np.complex128 else 1e-5)
+    report = check(lambda x: weighed(linalg.cholesky(tf.matmul(x, x, adjoint_b=True))), Z.astype(dtype))
+    assert report.ok, report.summary()

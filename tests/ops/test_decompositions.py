@@ -357,3 +357,32 @@ def test_the_gradient_of_a_trace_of_a_function_is_its_derivative(entries: list[i
     whole = lower + np.tril(lower, -1).T
     exact = 3 * whole @ whole
     np.testing.assert_allclose(tape.gradient(y, a).numpy(), np.tril(2 * exact) - np.diag(np.diag(exact)), atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (4, 4)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_the_pseudo_inverse_of_a_matrix_of_lower_rank_has_the_derivative_at_constant_rank(
+    shape: Any, dtype: Any
+) -> None:
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=(shape[0], 2)).astype(dtype), rng.normal(size=(2, shape[1])).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        left = left + 1j * rng.normal(size=left.shape)
+    a = left @ right
+    weights = rng.normal(size=shape[::-1]).astype(dtype)
+
+    def f(a: Any) -> Any:
+        return tf.reduce_sum(tf.math.real(linalg.pinv(a) * weights))
+
+    report = check(f, a)
+    assert report.ok, report.summary()
+    if dtype is np.float32:
+        return
+    step, h = rng.normal(size=left.shape), 1e-6  # along matrices of the same rank
+    x = tf.constant(a)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    along = np.sum(np.conj(tape.gradient(y, x).numpy()) * (step @ right)).real
+    moved = [float(f(tf.constant((left + s * h * step) @ right))) for s in (1, -1)]
+    np.testing.assert_allclose(along, (moved[0] - moved[1]) / (2 * h), rtol=1e-5)
