@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["doubled"]
 
-_DOUBLE = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
+_DOUBLE: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 
 
 def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:

@@ -361,9 +361,7 @@ def test_the_gradient_of_a_trace_of_a_function_is_its_derivative(entries: list[i
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4), (4, 4)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_the_pseudo_inverse_of_a_matrix_of_lower_rank_has_the_derivative_at_constant_rank(
-    shape: Any, dtype: Any
-) -> None:
+def test_the_pseudo_inverse_at_lower_rank_has_the_derivative_at_constant_rank(shape: Any, dtype: Any) -> None:
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(shape[0], 2)).astype(dtype), rng.normal(size=(2, shape[1])).astype(dtype)
     if np.dtype(dtype).kind == "c":
