@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape import nest
-from gtape.data import Dataset, drawn, is_dataset
+from gtape.data import Dataset, is_dataset
 from gtape.keras import losses, metrics, optimizers
+from gtape.keras.batches import Endless, arrays, batches_of, joined, packed, rows_of, taken
 from gtape.keras.callbacks import Callbacks, History
 from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
-from gtape.keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
+from gtape.keras.utils import unpack_x_y_sample_weight
 from gtape.tape import GradientTape
-from gtape.tensor import Tensor, convert_to_tensor
-from gtape.variable import Variable
+from gtape.tensor import convert_to_tensor
 
 __all__ = ["Trainer"]
-
-
-def _rows(x: Any) -> int:
-    return int(nest.flatten(x)[0].shape[0])
-
-
-def _arrays(x: Any) -> Any:
-    """Arrays and tensors, and lists of numbers as arrays; structures stay."""
-
-    def one(v: Any) -> Any:
-        return v if isinstance(v, (Tensor, Variable, np.ndarray)) else np.asarray(v)
-
-    if isinstance(x, list) and not any(hasattr(v, "shape") for v in x):
-        return np.asarray(x)
-    return nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
-
-
-def _taken(x: Any, rows: Any) -> Any:
-    def one(v: Any) -> Any:
-        return convert_to_tensor(np.asarray(v)[rows])
-
-    return None if x is None else nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
-
-
-def _joined(parts: list[Any]) -> Any:
-    def one(*arrays: Any) -> Any:
-        return np.concatenate(arrays)
-
-    return nest.map_structure(one, *parts) if nest.is_nested(parts[0]) else one(*parts)
 
 
 class Trainer:
@@ -173,7 +144,7 @@ class Trainer:
                 each = zip(nest.flatten(self._loss), nest.flatten(y), nest.flatten(y_pred), strict=True)
                 parts = [_loss_of(f, t, p, sample_weight) for f, t, p in each]
                 for mean, part in zip(self._means, parts, strict=True):
-                    mean.update_state(part, sample_weight=_rows(y_pred))
+                    mean.update_state(part, sample_weight=rows_of(y_pred))
                 parts = [w * part for w, part in zip(weights, parts, strict=True)]
             else:
                 parts = [_loss_of(self._loss, y, y_pred, sample_weight)]
@@ -212,7 +183,7 @@ class Trainer:
             loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
         if self._tracker is not None:
-            self._tracker.update_state(loss, sample_weight=_rows(x))
+            self._tracker.update_state(loss, sample_weight=rows_of(x))
         variables = self.trainable_variables
         self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
@@ -223,7 +194,7 @@ class Trainer:
         y_pred = self(x, training=False)  # type: ignore[operator]
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=False)
         if self._tracker is not None:
-            self._tracker.update_state(loss, sample_weight=_rows(x))
+            self._tracker.update_state(loss, sample_weight=rows_of(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     # -------------------------------------------------------------------------------------- the loop
@@ -284,23 +255,23 @@ class Trainer:
         """
         self._need_compiled()
         if not is_dataset(x):
-            x, y, sample_weight = _arrays(x), *[None if v is None else _arrays(v) for v in (y, sample_weight)]
+            x, y, sample_weight = arrays(x), *[None if v is None else arrays(v) for v in (y, sample_weight)]
             if validation_split:
-                cut = int(_rows(x) * (1.0 - validation_split))
-                validation_data = tuple(_taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
-                x, y, sample_weight = [_taken(v, slice(0, cut)) for v in (x, y, sample_weight)]
+                cut = int(rows_of(x) * (1.0 - validation_split))
+                validation_data = tuple(taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
+                x, y, sample_weight = [taken(v, slice(0, cut)) for v in (x, y, sample_weight)]
         history = History()
         told = Callbacks([*(callbacks or ()), history], self, epochs=epochs, steps=steps_per_epoch, verbose=verbose)
         self.stop_training = False
         told.tell("on_train_begin", {})
         if isinstance(x, Dataset) and steps_per_epoch is not None:
-            x = _Endless(x)  # an epoch goes on where the last one ended
+            x = Endless(x)  # an epoch goes on where the last one ended
         logs: dict[str, Any] = {}
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             told.tell("on_epoch_begin", epoch, {})
             logs = {}
-            batches = _batches(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, class_weight)
+            batches = batches_of(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, class_weight)
             for step, data in enumerate(batches):
                 told.tell("on_train_batch_begin", step, {})
                 logs = _numbers(self.train_step(data))
@@ -325,8 +296,8 @@ class Trainer:
         self.reset_metrics()
         told.tell("on_test_begin", {})
         logs: dict[str, Any] = {}
-        x, y, weights = (*[p if is_dataset(p) else _arrays(p) for p in parts], None, None)[:3]
-        for data in _batches(x, y, weights, batch_size, False, steps, None):
+        x, y, weights = (*[p if is_dataset(p) else arrays(p) for p in parts], None, None)[:3]
+        for data in batches_of(x, y, weights, batch_size, False, steps, None):
             logs = _numbers(self.test_step(data))
         told.tell("on_test_end", logs)
         return logs
@@ -385,14 +356,14 @@ class Trainer:
         -------
         ndarray or structure of ndarrays
         """
-        x = x if is_dataset(x) else _arrays(x)
+        x = x if is_dataset(x) else arrays(x)
         parts = []
-        for data in _batches(x, None, None, batch_size, False, steps, None):
+        for data in batches_of(x, None, None, batch_size, False, steps, None):
             y = self(unpack_x_y_sample_weight(data)[0], training=False)  # type: ignore[operator]
             parts.append(nest.map_structure(lambda t: t.numpy(), y) if nest.is_nested(y) else y.numpy())
         if not parts:
             raise ValueError("predict() got no rows")
-        return _joined(parts)
+        return joined(parts)
 
     def train_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, return_dict: bool = False
@@ -400,17 +371,17 @@ class Trainer:
         """One step on one batch."""
         self._need_compiled()
         self.reset_metrics()
-        return _listed(self.train_step(_packed(x, y, sample_weight, class_weight)), return_dict)
+        return _listed(self.train_step(packed(x, y, sample_weight, class_weight)), return_dict)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
         """The loss and the metrics of one batch."""
         self._need_compiled()
         self.reset_metrics()
-        return _listed(self.test_step(_packed(x, y, sample_weight, None)), return_dict)
+        return _listed(self.test_step(packed(x, y, sample_weight, None)), return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs of one batch, as arrays."""
-        return self.predict(x, batch_size=_rows(_arrays(x)))
+        return self.predict(x, batch_size=rows_of(arrays(x)))
 
 
 def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
@@ -452,57 +423,6 @@ def _metric(asked: Any) -> Metric:
         found.name = asked
         return found
     return MeanMetricWrapper(found, name=asked)
-
-
-class _Endless:
-    """The batches of a dataset, again and again, from wherever the last reader stopped."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._batches = iter(dataset)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._batches)
-        except StopIteration:
-            self._batches = iter(self._dataset)
-            return next(self._batches)
-
-
-def _weights(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
-    if not class_weight:
-        return given
-    labels = np.asarray(y)
-    classes = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.reshape(len(labels))
-    own = np.array([class_weight.get(int(c), 1.0) for c in classes], np.float32)
-    return convert_to_tensor(own if given is None else own * np.asarray(given))
-
-
-def _packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
-    every = slice(None)
-    x, y, weight = [None if v is None else _taken(_arrays(v), every) for v in (x, y, weight)]
-    return pack_x_y_sample_weight(x, y, _weights(y, weight, class_weight))
-
-
-def _batches(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, steps: Any, class_weight: Any) -> Iterator[Any]:
-    if is_dataset(x):
-        for i, data in enumerate(x):
-            if steps is not None and i >= steps:
-                return
-            yield data
-            if steps is not None and i + 1 >= steps:
-                return
-        return
-    n, size = _rows(x), size or 32
-    order = np.random.default_rng(drawn(None)).permutation(n) if shuffle else np.arange(n)
-    starts = range(0, n, size) if steps is None else range(0, min(n, steps * size), size)
-    for start in starts:
-        rows = order[start : start + size]
-        labels, given = _taken(y, rows), _taken(weight, rows)
-        yield pack_x_y_sample_weight(_taken(x, rows), labels, _weights(labels, given, class_weight))
 
 
 def _numbers(logs: dict[str, Any]) -> dict[str, Any]:

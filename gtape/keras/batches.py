@@ -1,0 +1,100 @@
+"""Batches: from arrays, structures of arrays and datasets to what `train_step` gets."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.data import Dataset, drawn, is_dataset
+from gtape.keras.utils import pack_x_y_sample_weight
+from gtape.tensor import Tensor, convert_to_tensor
+from gtape.variable import Variable
+
+__all__ = ["Endless", "arrays", "batches_of", "joined", "packed", "rows_of", "taken", "weights_for"]
+
+
+def rows_of(x: Any) -> int:
+    """How many samples there are."""
+    return int(nest.flatten(x)[0].shape[0])
+
+
+def arrays(x: Any) -> Any:
+    """Arrays and tensors, and lists of numbers as arrays; structures stay."""
+
+    def one(v: Any) -> Any:
+        return v if isinstance(v, (Tensor, Variable, np.ndarray)) else np.asarray(v)
+
+    if isinstance(x, list) and not any(hasattr(v, "shape") for v in x):
+        return np.asarray(x)
+    return nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
+
+
+def taken(x: Any, rows: Any) -> Any:
+    """Some rows, as tensors."""
+
+    def one(v: Any) -> Any:
+        return convert_to_tensor(np.asarray(v)[rows])
+
+    return None if x is None else nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
+
+
+def joined(parts: list[Any]) -> Any:
+    """The outputs of all batches, one behind the other."""
+
+    def one(*arrays: Any) -> Any:
+        return np.concatenate(arrays)
+
+    return nest.map_structure(one, *parts) if nest.is_nested(parts[0]) else one(*parts)
+
+
+class Endless:
+    """The batches of a dataset, again and again, from wherever the last reader stopped."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._batches = iter(dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._batches)
+        except StopIteration:
+            self._batches = iter(self._dataset)
+            return next(self._batches)
+
+
+def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
+    """The weights of samples, multiplied by those of their classes."""
+    if not class_weight:
+        return given
+    labels = np.asarray(y)
+    classes = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.reshape(len(labels))
+    own = np.array([class_weight.get(int(c), 1.0) for c in classes], np.float32)
+    return convert_to_tensor(own if given is None else own * np.asarray(given))
+
+
+def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
+    """A single batch as `train_step` gets it."""
+    every = slice(None)
+    x, y, weight = [None if v is None else taken(arrays(v), every) for v in (x, y, weight)]
+    return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
+
+
+def batches_of(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, steps: Any, class_weight: Any) -> Iterator[Any]:
+    """The batches of an epoch."""
+    if is_dataset(x):
+        yield from itertools.islice(x, steps)
+        return
+    n, size = rows_of(x), size or 32
+    order = np.random.default_rng(drawn(None)).permutation(n) if shuffle else np.arange(n)
+    starts = range(0, n, size) if steps is None else range(0, min(n, steps * size), size)
+    for start in starts:
+        rows = order[start : start + size]
+        labels, given = taken(y, rows), taken(weight, rows)
+        yield pack_x_y_sample_weight(taken(x, rows), labels, weights_for(labels, given, class_weight))
