@@ -7,6 +7,7 @@ the two bounds; and where something is off, a search for the op that is to blame
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from typing import Any
 
@@ -383,4 +384,12 @@ def settle(report: Report, *, strict: bool) -> None:
     report.raise_if_failed(strict=strict)
     for f in report.findings:
         if f.verdict == "undecided":
-            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=4)
+            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """How many frames up, from the caller, gtape's own code ends."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gtape":
+        level, frame = level + 1, frame.f_back
+    return level

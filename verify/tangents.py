@@ -189,9 +189,11 @@ class _Tangent:
         if oracle.flips:
             node = oracle.flips[0]
             return "conditioning", f"rounding moved {node.name} to the other side of its kink", node.name, node.line
-        names = sorted({n.name for n in self.program.nodes if n.kind in ("op", "custom") and n.active})
+        way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
         reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "
-        return "unstable", reason + ", ".join(names), names[0] if len(names) == 1 else None, None
+        only = next(iter(way.values())) if len(way) == 1 else None
+        who = (None, None) if only is None else (only.name, only.line)
+        return ("unstable", reason + ", ".join(sorted(way)), *who)
 
     def blamed(self, oracle: Oracle, directions: Any, only: list[int], failures: list[Failure]) -> list[Finding]:
         """An inner gradient is not what it should be: by whose fault, and what the tangent should have been."""

@@ -175,6 +175,18 @@ def test_strict_raises_for_what_is_undecided() -> None:
         tape.gradient(y, x)
 
 
+def test_the_warning_points_at_the_users_line() -> None:
+    x = tf.Variable(0.5)
+    with pytest.warns(UserWarning, match="could not decide") as told:
+        with tf.GradientTape(persistent=True, verify=True) as tape:
+            y = leaving(x)
+        tape.gradient(y, x)
+        tape.jacobian(y, x)
+        with tf.verifying(), tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as acc:
+            acc.jvp(leaving(x))
+    assert [w.filename for w in told] == [__file__] * 3
+
+
 # ---------------------------------------------------------------------------------------------- what a campaign found
 
 
