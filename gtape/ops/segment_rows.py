@@ -128,8 +128,10 @@ segment_min_op = primitive(
 
 def _numbers(data: Any, op: str) -> Tensor:
     t = as_operand(data)
-    if t._aval.dtype.kind == "b":
-        raise InvalidArgumentError(f"{op} needs numbers, not bool: use gtape.cast(data, gtape.int32) first")
+    if t._aval.dtype.kind in "bOSU":
+        raise InvalidArgumentError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(data, gtape.int32) first")
+    if t._aval.complex and op.endswith(("_max", "_min")):
+        raise InvalidArgumentError(f"{op}: complex numbers have no order; take gtape.math.real, imag or abs first")
     return t
 
 
