@@ -82,8 +82,7 @@ def two_models() -> Results:
     """Two models one after the other; what lies outside the blocks takes no part in the gradients."""
     model, another_model = _Model(3, 2), _Model(2, 2)
     before = [v.numpy() for v in model.trainable_variables]
-    # One for each model: an optimizer serves the variables of its first call. The original, older, has one for both.
-    optimizer, another_optimizer = tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.1)
+    optimizer = tf.keras.optimizers.SGD(0.1)
     compute_loss = _cross_entropy
     get_training_batch = _images_and_labels
 
@@ -110,7 +109,7 @@ def two_models() -> Results:
         another_loss = compute_loss(next_step_labels, pred)
 
     grads = tape.gradient(another_loss, another_model.trainable_variables)
-    another_optimizer.apply_gradients(zip(grads, another_model.trainable_variables, strict=True))
+    optimizer.apply_gradients(zip(grads, another_model.trainable_variables, strict=True))
     return {
         "before": before,
         "after": [v.numpy() for v in model.trainable_variables],

@@ -121,3 +121,15 @@ def test_a_variable_that_the_first_call_has_not_seen_is_an_error(make: Any) -> N
     with pytest.raises(ValueError, match="Unknown variable"):
         optimizer.apply([g, g], [v, w])
     optimizer.apply_gradients([(g, v)])
+
+
+def test_an_optimizer_that_keeps_nothing_serves_another_model() -> None:
+    first, second = [[tf.Variable(1.0), tf.Variable(2.0)] for _ in range(2)]
+    g = [tf.constant(1.0), tf.constant(1.0)]
+    plain, with_state = tf.keras.optimizers.SGD(0.5), tf.keras.optimizers.SGD(0.5, momentum=0.9)
+    for optimizer in (plain, with_state):
+        optimizer.apply_gradients(zip(g, first, strict=True))
+    plain.apply_gradients(zip(g, second, strict=True))
+    assert [v.numpy() for v in second] == [0.5, 1.5]
+    with pytest.raises(ValueError, match="Unknown variable"):
+        with_state.apply_gradients(zip(g, second, strict=True))

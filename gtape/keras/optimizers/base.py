@@ -232,7 +232,11 @@ class Optimizer(Settings):
         unknown = [v for v in variables if id(v) not in known]
         if not unknown:
             return
-        if known:
+        # Another model, all of whose variables are new, is no mistake where nothing is kept of any variable.
+        another = not (self.slots or self.use_ema or self.gradient_accumulation_steps) and 1 < len(unknown) == len(
+            variables
+        )
+        if known and not another:
             raise ValueError(
                 f"Unknown variable: {unknown[0]}. This optimizer can only be called for the variables it was "
                 "originally built with: make a new one for other variables, or use minimize(), which takes any"
