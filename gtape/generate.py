@@ -361,6 +361,16 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
     return made
 
 
+def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with the argument names of the declaration, so that help() and editors show them."""
+    listed = ", ".join(prim.arguments)
+    space: dict[str, Any] = {"function": function}
+    source = f"def {prim.name}({listed}, name=None):\n    return function({listed})\n"
+    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
+    made: Callable[..., Any] = space[prim.name]
+    return made
+
+
 def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
     """Let tensors be passed by the argument names of the declaration, and static parameters by position."""
     names = prim.arguments
@@ -400,7 +410,7 @@ def _make_general(prim: Primitive) -> Callable[..., Any]:
         return apply(prim, args, params)
 
     if prim.kind == "elementwise":
-        return _with_words(prim, function)
+        return _with_words(prim, function) if prim.params else _with_arguments(prim, function)
     return function
 
 
