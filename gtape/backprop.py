@@ -407,7 +407,7 @@ def full_sweep(
         if masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
             live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
         elementwise_mask = mask if prim.partials is not None else None
-        if batch is not None and not prim.batched:
+        if batch is not None and not _takes_batches(world, prim):
             rows = [
                 cotangents_at_home(world, pull, row, y, xs, avals=avals, out_shape=out_shape)
                 for row in _slices(world, g, batch)
@@ -430,6 +430,17 @@ def full_sweep(
                     c = world.where(m, c, 0)
                 arrive(parent, c, m)
     return [found.get(s[SEQ]) for s in sources], visited
+
+
+def _takes_batches(world: Any, prim: Any) -> bool:
+    """Whether a rule takes a batch of cotangents as it is.
+
+    Where an outer tape records it, a rule of several operands becomes ops on one with the batch and one without. Those
+    of one element each, linear ones and products of matrices are differentiated then; others were not made for it.
+    """
+    if world is TAPE and prim.kind not in ("elementwise", "linear") and prim.name != "matmul":
+        return False
+    return bool(prim.batched)
 
 
 def _asked(record: Record, wanted: dict[int, Record]) -> bool:

@@ -164,7 +164,8 @@ def _record_anyhow(
     active = []
     tapes = record.NO_TAPES
     parents = []
-    stand_by = idle = False
+    stand_by = False
+    idle = record.NO_TAPES  # the tapes of inputs that only a check follows
     smooth = any(o._aval.inexact for o in out) if several else out._aval.inexact
     for i, t in enumerate(tensors):
         r = t._record
@@ -180,7 +181,8 @@ def _record_anyhow(
         elif varies and not prim.differentiable and prim.name != "stop_gradient":
             stand_by = True  # no way to the inputs, but the result may be a source
         elif stack.trace:
-            idle = True
+            idle = mine if idle is record.NO_TAPES else record.TapeSet(idle.sessions | mine.sessions)
+            continue
         else:
             continue
         if tapes is record.NO_TAPES or tapes is mine:
@@ -188,8 +190,10 @@ def _record_anyhow(
         elif mine.sessions - tapes.sessions:
             found = tapes.sessions | mine.sessions
             tapes = stack.recording if len(found) == len(stack.sessions) else record.TapeSet(found)
-    if not (active or stand_by or idle):
-        return out
+    if not (active or stand_by):
+        if not idle.sessions:
+            return out
+        tapes = idle
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
     make = plan.make

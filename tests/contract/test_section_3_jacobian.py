@@ -392,3 +392,42 @@ def test_jacobian_by_a_result_on_the_way_counts_all_paths() -> None:
         np.diag(1 + (1 + s) * np.exp(s)),
         rtol=1e-6,
     )
+
+
+def _spd(x: Any) -> Any:
+    return tf.matmul(x, x, transpose_b=True) + tf.eye(2, dtype=x.dtype)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        tf.nn.softmax,
+        lambda x: tf.nn.log_softmax(x, axis=0),
+        lambda x: tf.reduce_logsumexp(x, 1),
+        lambda x: tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(x[::-1]), x),
+        lambda x: tf.linalg.solve(_spd(x), x),
+        lambda x: tf.linalg.cholesky(_spd(x)),
+        lambda x: tf.linalg.logdet(_spd(x)),
+        lambda x: tf.linalg.cross(x, x[::-1]),
+        lambda x: tf.linalg.inv(_spd(x)) @ x,
+    ],
+    ids=["softmax", "log_softmax", "logsumexp", "cross_entropy", "solve", "cholesky", "logdet", "cross", "inv"],
+)
+def test_a_jacobian_is_differentiated_as_its_rows_are(f: Any) -> None:
+    x = tf.constant([[1.1, 1.7, 1.2], [1.4, 1.25, 2.1]], tf.float64)
+    slopes = []
+    for whole in (True, False):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape(persistent=True) as inner:
+                inner.watch(x)
+                y = f(x)
+                elements = tf.unstack(tf.reshape(y, [-1]))
+            if whole:
+                j = inner.jacobian(y, x)
+            else:
+                j = tf.stack([inner.gradient(e, x) for e in elements])
+            z = tf.reduce_sum(tf.sin(j))
+        slopes.append(outer.gradient(z, x).numpy())
+    assert slopes[0].shape == x.shape
+    assert np.allclose(slopes[0], slopes[1], rtol=1e-9, atol=1e-12)
