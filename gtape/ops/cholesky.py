@@ -74,8 +74,8 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    input : tensor of floats, shape [..., n, n]
-        Symmetric and positive definite. A matrix that is not positive definite gives NaN.
+    input : tensor of floats or complex numbers, shape [..., n, n]
+        Symmetric (Hermitian) and positive definite. A matrix that is not positive definite gives NaN.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -108,7 +108,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    chol : tensor of floats, shape [..., n, n]
+    chol : tensor of floats or complex numbers, shape [..., n, n]
         What `cholesky` gives.
     rhs : tensor, shape [..., n, k]
         Of the dtype of `chol`.

@@ -120,10 +120,11 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
     Parameters
     ----------
-    input : tensor of floats, shape [..., m, n]
+    input : tensor of floats or complex numbers, shape [..., m, n]
         Its first min(m, n) columns must be linearly independent where it is differentiated.
     full_matrices : bool
-        Complete `q` to a square matrix, and `r` by zeros.
+        Complete `q` to a square matrix, and `r` by zeros. More columns than one (of complex matrices, any) are
+        determined up to their basis: a gradient goes through what is the same in each, such as their projector.
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -176,7 +177,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
     Parameters
     ----------
-    a : tensor of floats, shape [..., m, n]
+    a : tensor of floats or complex numbers, shape [..., m, n]
         The derivative is that at constant rank (Golub and Pereyra, 1973).
     rcond : float, optional
         Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
@@ -221,7 +222,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
     Parameters
     ----------
-    matrix : tensor of floats, shape [..., m, n]
+    matrix : tensor of floats or complex numbers, shape [..., m, n]
         Of full rank, unless `l2_regularizer` is positive or `fast` is False.
     rhs : tensor, shape [..., m, k]
         Of the dtype of `matrix`.
@@ -274,6 +275,8 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         q, r = _orthogonal(adjoint_of(a))
         return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))
     except errors.InvalidArgumentError as e:
+        if "not invertible" not in str(e):
+            raise
         raise errors.InvalidArgumentError(
             "lstsq: the matrix has not full rank; use fast=False, or a positive l2_regularizer"
         ) from e

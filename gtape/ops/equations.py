@@ -115,7 +115,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    input : tensor of floats, shape [..., n, n]
+    input : tensor of floats or complex numbers, shape [..., n, n]
     adjoint : bool
         Invert the adjoint matrices instead.
     name : str, optional
@@ -146,7 +146,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
     Parameters
     ----------
-    matrix : tensor of floats, shape [..., n, n]
+    matrix : tensor of floats or complex numbers, shape [..., n, n]
     rhs : tensor, shape [..., n, k]
         Of the dtype of `matrix`.
     adjoint : bool
@@ -181,7 +181,7 @@ def triangular_solve(
 
     Parameters
     ----------
-    matrix : tensor of floats, shape [..., n, n]
+    matrix : tensor of floats or complex numbers, shape [..., n, n]
     rhs : tensor, shape [..., n, k]
         Of the dtype of `matrix`.
     lower : bool

@@ -38,7 +38,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    input : tensor of floats, shape [..., n, n]
+    input : tensor of floats or complex numbers, shape [..., n, n]
     name : str, optional
         Ignored; TensorFlow has it.
 
@@ -72,16 +72,16 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 
     Parameters
     ----------
-    input : tensor of floats, shape [..., n, n]
+    input : tensor of floats or complex numbers, shape [..., n, n]
     name : str, optional
         Ignored; TensorFlow has it.
 
     Returns
     -------
     sign : Tensor, shape [...]
-        Its gradient is zero.
+        For real numbers its gradient is zero. For complex ones a number of modulus 1, which does have a derivative.
     log_abs_determinant : Tensor, shape [...]
-        -inf for a singular matrix.
+        -inf for a singular matrix; of complex matrices as a complex number, as TensorFlow has it.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    matrix : tensor of floats, shape [..., n, n]
+    matrix : tensor of floats or complex numbers, shape [..., n, n]
         NaN for one that is not positive definite; `slogdet` takes any matrix.
     name : str, optional
         Ignored; TensorFlow has it.

@@ -212,7 +212,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Parameters
     ----------
-    tensor : tensor of floats, shape [..., n, n]
+    tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
     name : str, optional
         Ignored; TensorFlow has it.
@@ -220,9 +220,12 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     Returns
     -------
     e : Tensor, shape [..., n]
-        Eigenvalues in ascending order.
+        Eigenvalues in ascending order; of complex matrices as complex numbers, as TensorFlow has them.
     v : Tensor, shape [..., n, n]
-        Eigenvectors as columns, with LAPACK's signs. They have no derivative where eigenvalues are equal.
+        Eigenvectors as columns, with LAPACK's signs; of complex matrices with the phase that makes their first
+        element of at least half the size of the largest positive. They have no derivative where eigenvalues are
+        equal, nor has what is made of them and of functions of the eigenvalues, such as a root of the matrix: only
+        what is the same in every basis of such a space (a sum over it, its projector).
 
     Raises
     ------
@@ -244,7 +247,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    tensor : tensor of floats, shape [..., n, n]
+    tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
     name : str, optional
         Ignored; TensorFlow has it.
@@ -282,7 +285,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
     Parameters
     ----------
-    tensor : tensor of floats, shape [..., m, n]
+    tensor : tensor of floats or complex numbers, shape [..., m, n]
     full_matrices : bool
         Complete `u` and `v` to square matrices.
     compute_uv : bool
@@ -295,7 +298,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     s : Tensor, shape [..., min(m, n)]
         Singular values in descending order; the only result when not `compute_uv`.
     u : Tensor, shape [..., m, min(m, n)]
-        Left singular vectors as columns, with LAPACK's signs.
+        Left singular vectors as columns, with LAPACK's signs; of complex matrices with phases as for `eigh`, by `v`.
     v : Tensor, shape [..., n, min(m, n)]
         Right singular vectors as columns, not transposed.
 
