@@ -142,6 +142,11 @@ def _expm1(x: Array) -> Array:
 sqrt = _wide(np.sqrt)
 sqrt_slope = _wide(lambda x: _quotient(np.ones_like(x), 2 * np.sqrt(x)))
 rsqrt = _wide(lambda x: _quotient(np.ones_like(x), np.sqrt(x)))
+rsqrt_derivative = _wide(
+    lambda x, *, n: (
+        math.prod(-0.5 - k for k in range(n)) * _divide_power(_quotient(np.ones_like(x), np.sqrt(x)), x, n=n)
+    )
+)
 exp = _wide(np.exp)
 expm1 = _wide(_expm1)
 log = _wide(np.log)

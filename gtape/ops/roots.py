@@ -13,7 +13,7 @@ from gtape.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.ops import complex_kernels
 from gtape.ops import elementary_kernels as k
 from gtape.ops import root_kernels as roots
-from gtape.ops.derivative_orders import FROM_TWO
+from gtape.ops.derivative_orders import FROM_ONE, FROM_TWO
 from gtape.primitive import elementwise
 
 __all__: list[str] = []
@@ -61,7 +61,7 @@ sqrt_slope = elementwise(
 rsqrt = elementwise(
     "rsqrt",
     k.rsqrt,
-    lambda xp, y, x: -y / (2 * x),
+    lambda xp, y, x: xp.rsqrt_derivative(x, n=1),
     scalar=lambda x: 1.0 / _sqrt(x),
     domain=POSITIVE,
     ulps=1.5,
@@ -70,6 +70,19 @@ rsqrt = elementwise(
     summary="Reciprocal square root, 1 / sqrt(x).",
     example=((4.0,), 0.5),
     complex=complex_kernels.rsqrt,
+)
+rsqrt_derivative = elementwise(
+    "rsqrt_derivative",
+    k.rsqrt_derivative,
+    lambda xp, y, x, *, n: xp.rsqrt_derivative(x, n=n + 1),
+    domain=POSITIVE,
+    ulps=3.0,
+    special=(0.0, 1.0),
+    summary="n-th derivative of 1 / sqrt(x).",
+    params=("n",),
+    samples=FROM_ONE,
+    public=False,
+    complex=complex_kernels.rsqrt_derivative,
 )
 reciprocal = elementwise(
     "reciprocal",
