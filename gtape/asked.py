@@ -92,9 +92,13 @@ def record_of(x: Any) -> record.Record:
     return r
 
 
-def seeds_of(targets: list[Any], output_gradients: Any) -> list[Any]:
-    """The cotangents that the sweep starts from: one tensor for each target, None for those that have no gradient."""
+def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -> list[Any]:
+    """The cotangents that the sweep starts from: one tensor for each target, None for those that have no gradient.
+
+    `structure` is what `targets` were before `leaves`: IndexedSlices take cotangents of the whole.
+    """
     given = [] if output_gradients is None else nest.flatten(output_gradients)
+    wholes = nest.flatten(structure) if given else []
     seeds: list[Any] = []
     for i, t in enumerate(targets):
         aval = t._aval
@@ -111,6 +115,8 @@ def seeds_of(targets: list[Any], output_gradients: Any) -> list[Any]:
             g = wrap(np.asarray(g, dtype=aval.dtype))
         else:
             g = convert_to_tensor(g)
+        if i < len(wholes) and isinstance(wholes[i], IndexedSlices) and wholes[i].dense_shape is not None:
+            g = _rows_of(g, wholes[i])
         if g._aval.dtype != aval.dtype:
             raise errors.InvalidArgumentError(
                 f"output_gradients[{i}] is {g.dtype.name} but its target is {np.dtype(aval.dtype).name}: give it the "
@@ -132,6 +138,15 @@ def seeds_of(targets: list[Any], output_gradients: Any) -> list[Any]:
                 )
         seeds.append(conjugate(g) if aval.complex else g)
     return seeds
+
+
+def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
+    """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
+    if g._aval.shape != tuple(whole.shape):
+        return g
+    from gtape.ops.gather import gather
+
+    return gather(g, whole.indices)
 
 
 def is_finite(c: Any) -> bool:

@@ -354,7 +354,7 @@ class GradientTape:
         if output_gradients is None and len(flat_targets) == 1:
             seeds = [one_of(flat_targets[0]._aval)]
         else:
-            seeds = seeds_of(flat_targets, output_gradients)
+            seeds = seeds_of(flat_targets, output_gradients, target)
         session = self._begin()
         try:
             results = self._differentiate(session, flat_targets, seeds, flat_sources)

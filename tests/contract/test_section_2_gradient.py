@@ -473,3 +473,21 @@ def test_numpy_options_are_recorded_and_arrays_to_write_into_leave_the_tape() ->
     np.add(into, x, out=into)
     assert into.tolist() == [1.0, 3.0]
     assert np.allclose(x, [1.0, 3.0])
+
+
+def test_slices_as_a_target_take_a_cotangent_of_the_whole() -> None:
+    x = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    weights = tf.constant([[1.0, -1.0], [2.0, 0.5], [0.25, 3.0]])
+
+    def second(dense: bool) -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                y = tf.reduce_sum(tf.gather(x, [2, 0, 2]) ** 3)
+            g = inner.gradient(y, x)
+            assert isinstance(g, tf.IndexedSlices)
+            g = tf.convert_to_tensor(g) if dense else g
+        return tf.convert_to_tensor(outer.gradient(g, x, output_gradients=weights)).numpy()
+
+    expected = 6.0 * x.numpy() * weights.numpy() * [[1.0], [0.0], [2.0]]
+    np.testing.assert_allclose(second(dense=True), expected, rtol=1e-6)
+    np.testing.assert_allclose(second(dense=False), expected, rtol=1e-6)
