@@ -9,6 +9,7 @@ import numpy as np
 from gtape import branches
 from gtape.symbolic.balls import objects, precision
 from gtape.symbolic.program import Node, Program, build
+from gtape.verify.choices import COMPARISONS
 from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.oracle import Oracle
 from gtape.verify.verdict import Finding
@@ -65,7 +66,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
 
 
 def _is_comparison(node: Node) -> bool:
-    return node.kind == "op" and node.name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+    return node.kind == "op" and node.name in COMPARISONS
 
 
 def _varying(program: Program) -> set[int]:

@@ -23,6 +23,7 @@ from gtape.symbolic.program import Program, build
 from gtape.verify.blame import blame
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
+from gtape.verify.choices import choices_met
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
 from gtape.verify.customs import least_stable, only_rounded
@@ -297,6 +298,7 @@ def _at(
             )
         )
     report.findings += kinks_met(program, oracle, order)
+    report.findings += choices_met(program, oracle, exact, order)
     if locally:
         for f in check_locally(program, seeds, oracle.env):
             f.order = order

@@ -9,7 +9,7 @@ import pytest
 
 import gtape as tf
 from gtape.primitive import REGISTRY
-from gtape.verify import check
+from gtape.verify import check, judge
 
 m = tf.math
 
@@ -47,6 +47,18 @@ def test_a_tie_is_a_convention_and_names_its_op(f: Any, at: Any, op: str) -> Non
 )
 def test_equal_elements_that_do_not_matter_are_no_tie(f: Any, at: Any) -> None:
     assert check(f, np.array(at)).verdict == "correct"
+
+
+def test_a_choice_at_a_tie_is_a_convention_where_it_matters() -> None:
+    report = check(lambda x: tf.where(x > 0, x * x, -x), np.array([0.0, 1.0]))
+    assert report.ok and [(f.verdict, f.op) for f in report.findings] == [("convention", "greater")]
+    for smooth in (lambda x: tf.where(x > 0, x * x, -x * x), lambda x: tf.where(x > 0, tf.math.log(x), 0.0)):
+        assert check(smooth, np.array([0.0, 1.0])).verdict == "correct"
+
+
+def test_where_kinks_cancel_the_true_derivative_may_be_claimed() -> None:
+    for claimed, ok in ((1.0, True), (0.0, True), (0.5, False)):
+        assert judge(lambda x: tf.nn.relu(x) - tf.nn.relu(-x), 0.0, claimed).ok is ok, claimed
 
 
 def test_neighbouring_floats_are_no_tie() -> None:
