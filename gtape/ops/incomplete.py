@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.domains import POSITIVE, Domain, Interval
+from gtape.ops import beta_kernels as beta
 from gtape.ops import incomplete_kernels as k
 from gtape.ops.gamma import lgamma
 from gtape.primitive import elementwise
@@ -90,7 +91,7 @@ gamma_density_derivative = elementwise(
 )
 betainc = elementwise(
     "betainc",
-    k.betainc,
+    beta.betainc,
     (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
     arguments=("a", "b", "x"),
     domain=_BETA,
@@ -103,7 +104,7 @@ betainc = elementwise(
 )
 beta_density_derivative = elementwise(
     "beta_density_derivative",
-    k.beta_density_derivative,
+    beta.beta_density_derivative,
     (None, None, lambda xp, y, a, b, x, *, n: xp.beta_density_derivative(a, b, x, n=n + 1)),
     arguments=("a", "b", "x"),
     domain=_BETA,

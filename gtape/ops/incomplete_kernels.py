@@ -1,9 +1,9 @@
-"""Kernels of the incomplete gamma and beta functions, of their densities, and of P(a, x) differentiated in a.
+"""Kernels of the incomplete gamma functions, of their density, and of P(a, x) differentiated in a.
 
-The densities are exp of a sum whose terms cancel, which is formed as a pair. The derivative of P(a, x) in a is a sum of
+The density is exp of a sum whose terms cancel, which is formed as a pair. The derivative of P(a, x) in a is a sum of
 terms of one sign on either side of the place where that of the density changes sign: the power series (DLMF 8.7.1)
 below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution. For
-large parameters such an integral is good on both sides, and for the beta function's, too.
+large orders such an integral is good on both sides.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from gtape.ops.pairs import Pair, multiply_pairs, two_sum
 from gtape.ops.special_tables import log_exact
 
 __all__ = [
-    "beta_density_derivative",
-    "betainc",
+    "bend_series",
+    "decay_nodes",
+    "exp_of_pair",
+    "flat_arrays",
     "gamma_density_derivative",
     "igamma",
     "igamma_order_derivative",
@@ -31,14 +33,14 @@ __all__ = [
 _FAR = 200.0  # from this order on the mass of the density lies close to log(x), and one quadrature fits both sides
 
 
-def _flat(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
+def flat_arrays(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
     """Flat float64 arrays of one size, their common shape and dtype."""
     dtype = np.result_type(*arrays)
     together = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
     return [v.ravel() for v in together], together[0].shape, dtype
 
 
-def _exp(exponent: Pair) -> tuple[Pair, Any]:
+def exp_of_pair(exponent: Pair) -> tuple[Pair, Any]:
     """exp of a pair as a pair and a power of 2."""
     inside = np.abs(exponent[0]) < 3000.0
     high = np.where(inside, exponent[0], np.where(exponent[0] > 0, 3000.0, -3000.0))
@@ -110,7 +112,7 @@ def _others(a: Any, m: int) -> list[Any]:
 
 def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     """x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x."""
-    (a, x), shape, dtype = _flat(a, x)
+    (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         # so far out it is 0, and powers of x would overflow
@@ -125,7 +127,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
             h = _logarithmic(gap, _others(p + 1.0, m), m, p)
             value = sum(comb(m, i) * h[m - i] * _falling_in_order(p, q, n, i) for i in range(m + 1))
             factor = value, 0.0 * q
-        mantissa, k = _exp(_gamma_exponent(p, q, n + 1))
+        mantissa, k = exp_of_pair(_gamma_exponent(p, q, n + 1))
         product = multiply_pairs(mantissa, factor)
         out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k - np.where(shift > 1.0, 300, 0)))
         out = np.where(inside, out, np.nan)
@@ -138,7 +140,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _nodes() -> list[tuple[float, float]]:
+def decay_nodes() -> list[tuple[float, float]]:
     """Nodes and weights for integrals over u > 0 of what decays as exp(-u) or faster: u = exp(y - exp(-y))."""
     step = 1.0 / 18.0
     ys = [step * i for i in range(-68, 79)]
@@ -155,14 +157,14 @@ def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
     others = _others(a + 1.0, m)
     scale = high / 46.0
     total = np.zeros_like(x)
-    for node, weight in _nodes():
+    for node, weight in decay_nodes():
         u = node * scale
         total = total + weight * np.exp(a * u - x * np.expm1(u)) * _logarithmic(gap + u, others, m, a)[m]
     return -total * scale
 
 
 @lru_cache(maxsize=1)
-def _bend() -> list[float]:
+def bend_series() -> list[float]:
     """Coefficients of expm1(v) - v over v²."""
     return [1.0 / factorial(k) for k in range(2, 20)]
 
@@ -178,7 +180,7 @@ def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
     def fall(s: Any) -> Any:
         v = side * s
         bend: Any = 0.0
-        for c in _bend()[::-1]:
+        for c in bend_series()[::-1]:
             bend = bend * v + c
         return slope * s + x * (v * v * bend)
 
@@ -190,7 +192,7 @@ def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
     others = _others(a + 1.0, m)
     scale = high / 46.0
     total = np.zeros_like(x)
-    for node, weight in _nodes():
+    for node, weight in decay_nodes():
         s = node * scale
         total = total + weight * np.exp(-fall(s)) * _logarithmic(gap + side * s, others, m, a)[m]
     return -side * total * scale
@@ -249,14 +251,14 @@ def _negative(a: Pair) -> Pair:
 
 def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
     """P(a, x) differentiated m times in a, m > 0."""
-    (a, x), shape, dtype = _flat(a, x)
+    (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         x = np.where((a < 1e25) & (x > 1e30), np.inf, x)
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
         out = np.where((a > 0) & ((x == 0) | (x == np.inf)), 0.0, np.full(x.shape, np.nan))
         if np.any(inside):
             p, q = a[inside], x[inside]
-            mantissa, k = _exp(_gamma_exponent(p, q))
+            mantissa, k = exp_of_pair(_gamma_exponent(p, q))
             gap = _gap(p, q)
             far = p >= _FAR
             below, above = ~far & (gap < 0), ~far & (gap >= 0)
@@ -279,14 +281,14 @@ def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
             mask = here & ((a >= _FAR) == far) & (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
             if np.any(mask):
                 p, q = a[mask], x[mask]
-                mantissa, k = _exp(_gamma_exponent(p, q))
+                mantissa, k = exp_of_pair(_gamma_exponent(p, q))
                 out[mask] = np.ldexp(-side * way(p, q, 0, np.full_like(p, side)) * mantissa[0], k)
     return out
 
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q: SciPy's where it has the digits."""
-    (a, x), shape, dtype = _flat(a, x)
+    (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         out = np.where((a > 0) & (x >= 0), scipy_s(a, x), np.nan)
         # SciPy's loses digits where it is small, and for large a, where it is 1 nearly, too
@@ -311,131 +313,3 @@ def igammac(a: Any, x: Any) -> Any:
     from scipy.special import gammaincc
 
     return _regularised(a, x, gammaincc, False)
-
-
-# beta -----------------------------------------------------------------------------------------------------------------
-
-
-def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
-    """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""
-    right = sum_pair(log_exact(rest[0]), (rest[1] / rest[0], 0.0 * x))
-    exponent = sum_pair(
-        multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
-    )
-    both = two_sum(a, b)
-    beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
-    return difference(exponent, beta)
-
-
-def _log_gamma(x: Pair) -> Pair:
-    """log(gamma(x)) of pairs of any size."""
-    tiny = x[0] < 1e-25
-    plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
-    log = log_exact(x[0])
-    return np.where(tiny, -log[0], plain[0]), np.where(tiny, -log[1], plain[1])
-
-
-_ODD = [1.0 / (2 * k + 3) for k in range(11)]
-
-
-def _log1p_bend(w: Any) -> Any:
-    """log(1 + w) - w for w > -1: with r = w/(2 + w), log(1 + w) = 2 artanh(r) and 2 r - w = -r w."""
-    r = w / (2.0 + w)
-    z = r * r
-    series: Any = 0.0
-    for c in _ODD[::-1]:
-        series = series * z + c
-    return np.where(np.abs(w) < 0.4, 2.0 * r * z * series - r * w, np.log1p(w) - w)
-
-
-def _expm1_bend(v: Any) -> Any:
-    """expm1(v) - v."""
-    t = np.where(np.abs(v) < 1.0, v, 0.0)
-    series: Any = 0.0
-    for c in _bend()[::-1]:
-        series = series * t + c
-    return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
-
-
-def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
-    """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
-
-    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out, since
-    what is left nearly cancels. For x beside 1 the logarithm is log(1 + y expm1(s)) - s.
-    """
-    both = a + b
-    near = x <= 0.5
-    small = np.where(near, x, y)
-
-    def fall(s: Any) -> Any:
-        v = np.where(near, -s, np.minimum(s, 700.0))
-        w = small * np.expm1(v)
-        bend = _log1p_bend(w) + small * _expm1_bend(v)
-        # far from 0 the terms do not cancel, and might overflow
-        straight = np.where(near | (s < 700.0), np.log1p(w) + np.where(near, x, -y) * s, np.log(y) + x * s)
-        return slope * s + both * np.where(s < 1.0, bend, straight)
-
-    s = (46.0 - both * np.log(y)) / a
-    for _ in range(60):  # Newton's method from the right
-        steep = a - both * (x * np.exp(-s)) / (y + x * np.exp(-s))
-        s = s - (fall(s) - 46.0) / steep
-    scale = s / 46.0
-    total = np.zeros_like(x)
-    for node, weight in _nodes():
-        total = total + weight * np.exp(-fall(node * scale))
-    return total * scale
-
-
-def betainc(a: Any, b: Any, x: Any) -> Any:
-    """I_x(a, b), the regularised incomplete beta function."""
-    from scipy.special import betainc as scipy_betainc
-
-    (a, b, x), shape, dtype = _flat(a, b, x)
-    with np.errstate(all="ignore"):
-        inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
-        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
-        # two tiny parameters share what there is
-        out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
-        # SciPy's loses digits for large parameters: there the smaller tail comes from its integral
-        least = np.minimum(a, b)
-        poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
-        poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
-        if np.any(poor):
-            p, q, t = a[poor], b[poor], x[poor]
-            rest = two_sum(1.0, -t)
-            slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
-            low = slope >= 0
-            mantissa, k = _exp(_beta_exponent(p, q, t, rest))
-            args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
-            tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
-            out[poor] = np.where(low, tail, 1.0 - tail)
-    return out.astype(dtype).reshape(shape)[()]
-
-
-def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x."""
-    (a, b, x), shape, dtype = _flat(a, b, x)
-    with np.errstate(all="ignore"):
-        inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
-        p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
-        rest = two_sum(1.0, -t)
-        mantissa, k = _exp(_beta_exponent(p, q, t, rest, n + 1, 1))
-        # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
-        ratio = over((t, 0.0 * t), rest)
-        total: Pair = (0.0 * t, 0.0 * t)
-        for j in range(n + 1):
-            term: Pair = (np.full_like(t, float(comb(n, j))), 0.0 * t)
-            for i in range(1, j + 1):
-                term = multiply_pairs(term, two_sum(p, -float(i)))
-            for i in range(1, n - j + 1):
-                term = multiply_pairs(multiply_pairs(term, two_sum(-q, float(i))), ratio)
-            total = sum_pair(total, term)
-        product = multiply_pairs(mantissa, total)
-        out = np.where(total[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
-        out = np.where(inside, out, np.nan)
-        if n == 0:
-            valid = (a > 0) & (b > 0)
-            left_rim = np.where(a > 1, 0.0, np.where(a == 1, b, np.inf))
-            right_rim = np.where(b > 1, 0.0, np.where(b == 1, a, np.inf))
-            out = np.where(valid & (x == 0), left_rim, np.where(valid & (x == 1), right_rim, out))
-    return out.astype(dtype).reshape(shape)[()]
