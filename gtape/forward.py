@@ -56,16 +56,13 @@ def jvp_of(
             if p.__class__ is int:
                 c = t if p == 1 else -t if p == -1 else xp.zeros_like(t) if p == 0 else t * p
             else:
-                c = t * p(xp, y, *xs, **params)
+                slope = p(xp, y, *xs, **params)
+                c = t * slope
                 if prim.holds_zero:
                     c = held(xp, t, c)
                 if prim.selects:
-                    mask = p(xp, y, *xs, **params)
-                    mask = getattr(mask, "_value", mask)
-                    if (
-                        getattr(mask, "dtype", np.float64).__class__ is not type
-                        and np.asarray(mask).dtype.kind in "bif"
-                    ):
+                    mask = getattr(slope, "_value", slope)
+                    if hasattr(mask, "dtype") and mask.dtype.kind in "bif":
                         c = xp.where(np.asarray(mask) != 0, c, 0)
             if tuple(getattr(c, "shape", ())) != out_shape:  # NumPy makes a bare object of a 0-d object array
                 c = xp.broadcast_to(c, shape=out_shape)
