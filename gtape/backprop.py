@@ -17,8 +17,18 @@ import numpy as np
 from gtape import record as record_module
 from gtape.aval import aval_of
 from gtape.indexed_slices import SparseCotangent
-from gtape.pulls import RULES_ALONE, ItemPull, Pull, Slots, cotangents, cotangents_at_home, inputs_of, item_of
-from gtape.record import COT, INS, LEAF, NO_TAPES, OUT, PULL, SEQ, TAPES, Record, Session, get_stack, parents_of
+from gtape.pulls import (
+    RULES_ALONE,
+    ItemPull,
+    Pull,
+    Slots,
+    cotangents,
+    cotangents_at_home,
+    inputs_of,
+    item_of,
+    output_of,
+)  # fmt: skip
+from gtape.record import COT, INS, LEAF, NO_TAPES, PULL, SEQ, TAPES, Record, Session, get_stack, parents_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -54,7 +64,7 @@ def _pull_in_numpy(record: Record, g: Any) -> Any:
     avals = pull.avals or tuple(aval_of(0.0) for _ in ins)
     xs = tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
     shape = getattr(pull.out_aval, "shape", ())
-    made = cotangents(NUMPY, pull, _float64(g), _float64(record[OUT]), xs, avals=avals, out_shape=shape)
+    made = cotangents(NUMPY, pull, _float64(g), _float64(output_of(record)), xs, avals=avals, out_shape=shape)
     made = [float(c) if isinstance(c, np.float64) else c for c in made]
     return made[0] if len(made) == 1 else made
 
@@ -214,7 +224,7 @@ def _kept(record: Record, avals: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def _output(world: Any, record: Record) -> Any:
-    out = record[OUT]
+    out = output_of(record)
     if out is None:
         return None
     if world is TAPE:
@@ -243,6 +253,8 @@ def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) ->
     # Generic numbers in [1, 2): ones would cancel in a rule that subtracts (softmax), and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
     alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
+    if (pull.out_aval if pull.out_aval is not None else avals[0]).complex:
+        alive = alive * (1 + 0.5j)  # both parts live
     if mask is not None:
         alive = np.where(mask, alive, 0.0)
     values = _values(NUMPY, _kept(record, avals), avals)
@@ -367,7 +379,7 @@ def full_sweep(
         if not any(session in p[TAPES].sessions for p in listed):
             continue
         if pull.__class__ is ItemPull:
-            arrive(listed[0], Slots({pull.index: g}), mask)
+            arrive(listed[0], Slots({pull.index: g}), None)  # a mask is of one output
             continue
         prim = pull.prim
         if isinstance(g, SparseCotangent):
@@ -506,8 +518,9 @@ def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
     for t in inputs_of(record, len(record[PULL].prim.rules)):
         if t is not None:
             return t._aval
-    if record[OUT] is not None:
-        return aval_of(record[OUT])
+    out = output_of(record)
+    if out is not None:
+        return aval_of(out)
     # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
     if isinstance(g, Tensor):
         return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))

@@ -120,9 +120,8 @@ def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tup
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = [i for i in range(n) if i in reads]
     loads = ""
-    for i in only:
-        kept = "ins" if len(only) == 1 else f"ins[{i}]"
-        loads += f"    x{i} = {kept}\n" if i in active else f"    x{i} = {kept}._value\n"
+    for i, kept in zip(only, _places(only, reads), strict=True):
+        loads += f"    x{i} = {kept}._value\n"
     value = terms[0] if len(terms) == 1 else f"({', '.join(terms)})"
     if "zeros_like(g)" in terms:
         world.names["zeros_like"] = NUMPY.zeros_like
@@ -138,6 +137,7 @@ def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) 
     pull.general = None
     only = sorted(reads - {"y"})
     pull.single = only[0] if len(only) == 1 else None
+    pull.pair = len(only) == 2 and "y" not in reads
     return pull, reads
 
 
@@ -301,15 +301,20 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
     }
 
 
-def _fields(reads: frozenset[Any], active: tuple[int, ...], names: dict[str, str]) -> tuple[str, str]:
-    """Source of what a record keeps: of an active input its value, as its parent knows the rest; else the tensor."""
-    kept = [
-        "None" if i not in reads else value if i in active else tensor
-        for i, (tensor, value) in enumerate(names.items())
-    ]
-    only = sorted(reads - {"y"})
-    ins = "None" if not only else kept[only[0]] if len(only) == 1 else f"({', '.join(kept)})"
-    return ins, "t._value" if "y" in reads else "None"
+def _places(only: list[int], reads: frozenset[Any]) -> list[str]:
+    """Where a record keeps the inputs that its rules read."""
+    if len(only) < 2:
+        return ["ins"] * len(only)
+    return ["ins", "out"] if "y" not in reads else ["ins[0]", "ins[1]"]
+
+
+def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str]:
+    """Source of what a record keeps: of two inputs the second stands where the output would."""
+    kept = [a for i, a in enumerate(arguments) if i in reads]
+    out = "t._value" if "y" in reads else "None"
+    if len(kept) < 2:
+        return (*kept, "None")[0], out
+    return ("(x, y)", out) if "y" in reads else (kept[0], kept[1])
 
 
 def _make_unary(prim: Primitive) -> Callable[..., Any]:
@@ -317,7 +322,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
     if prim.connected(0):
         space["pull"], reads = _make_pull(prim, (0,))
         space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
-        ins, out = _fields(reads, (0,), {"x": "v"})
+        ins, out = _fields(reads, ("x",))
     else:
         return _make_general(prim)
     if prim.infix:
@@ -342,7 +347,7 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         if all(prim.connected(i) for i in active):
             space[("pull0", "pull1", "pull01")[k]], reads = _make_pull(prim, active)
             space[("pull0_s", "pull1_s", "pull01_s")[k]], _ = _make_pull(prim, active, scalars=True)
-            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, active, {"x": "a", "y": "b"})
+            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, ("x", "y"))
             words[f"d{k}"] = ""
         else:
             words[f"ins{k}"] = words[f"out{k}"] = "None"

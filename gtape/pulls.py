@@ -28,6 +28,7 @@ __all__ = [
     "held",
     "inputs_of",
     "item_of",
+    "output_of",
     "plan_for",
     "unbroadcast",
 ]
@@ -278,15 +279,16 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
     ins, pull = made[record.INS], made[record.PULL]
     if ins is None:
         return (None,) * n
-    listed = ins if ins.__class__ is tuple else tuple([ins if i == pull.single else None for i in range(n)])
-    return tuple([t if t is None or t.__class__ is Tensor else _restored(t, made, i) for i, t in enumerate(listed)])
+    if ins.__class__ is tuple:
+        return ins
+    if pull.pair:
+        return (ins, made[record.OUT])
+    return tuple([ins if i == pull.single else None for i in range(n)])
 
 
-def _restored(value: Any, made: record.Record, i: int) -> Tensor:
-    """Input `i`, of which a record keeps the value alone: to differentiation, what has the same record is the same."""
-    t = wrap(value)
-    t._record = record.parents_of(made)[made[record.PULL].active.index(i)]
-    return t
+def output_of(made: record.Record) -> Any:
+    """The raw value, or values, that a record keeps of its output; None where it keeps none."""
+    return None if getattr(made[record.PULL], "pair", False) else made[record.OUT]
 
 
 class Slots:

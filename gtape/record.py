@@ -11,12 +11,11 @@ index  name      what it holds
                  sweeps of several threads may share, so that theirs is kept elsewhere)
 2      PULL      ``pull(g, ins, out)`` -> cotangents of the parents; None for a leaf. Also knows primitive and params
 3      PARENTS   the one parent record, or a tuple of records aligned with ``PULL.active``; of a generated function's
-                 two the first alone, as a tuple would cost the garbage collector as much as a record. `parents_of`
-                 makes them alike
-4      INS       what the rule reads of the inputs: None, one, or a tuple with None where it does not read; of an
-                 input with a parent the value may stand alone, which costs the garbage collector nothing. `inputs_of`
+                 two the first alone; `parents_of` makes them alike
+4      INS       the tensors that the rule reads: None, one, or a tuple with None where it does not read; `inputs_of`
                  makes them all alike
-5      OUT       the output's raw value, if the rule reads it
+5      OUT       the output's raw value, if the rule reads it; of a generated function whose rule reads its two
+                 inputs alone, the second (a tuple would cost the garbage collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
 7      OTHER     the second of those two parents, or None
 8      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)

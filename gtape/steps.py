@@ -217,7 +217,7 @@ def step_for(pull: Any) -> Callable[..., Any] | None:
     exec(compile(notes.source(loads, results), f"<gtape step of {prim.name}>", "exec"), space)
     step: Any = space["pull"]
     step.prim, step.active, step.params, step.general = prim, pull.active, pull.params, pull
-    step.avals, step.out_aval, step.single = pull.avals, pull.out_aval, None
+    step.avals, step.out_aval, step.single, step.pair = pull.avals, pull.out_aval, None, False
     return step  # type: ignore[no-any-return]
 
 

@@ -202,7 +202,7 @@ def test_intermediates_of_a_persistent_tape_die_with_it_while_its_result_lives()
     with tape:
         h = tf.exp(x)
         y = h * h
-    alive = weakref.ref(h._value)
+    alive = weakref.ref(h)
     del h
     tape.gradient(y, x)
     assert alive() is not None
@@ -218,7 +218,7 @@ def test_reset_and_used_up_tapes_free_what_they_held(end: str) -> None:
     with tape:
         h = tf.exp(x)
         y = h * h
-        alive = weakref.ref(h._value)
+        alive = weakref.ref(h)
         del h
         if end == "reset":
             tape.reset()
@@ -241,7 +241,7 @@ def test_gradient_that_raises_frees_the_record_too() -> None:
     with tape:
         h = tf.exp(x)
         y = broken(h) * h
-        alive = weakref.ref(h._value)
+        alive = weakref.ref(h)
         del h
     with pytest.raises(ZeroDivisionError):
         tape.gradient(y, x)
@@ -252,7 +252,7 @@ def test_dead_primals_of_forward_mode_are_not_kept() -> None:
     x = tf.constant(np.ones(8))
     with tf.autodiff.ForwardAccumulator(x, tf.constant(np.ones(8))) as acc:
         y = x + 1.0
-        alive = weakref.ref(x._value)
+        alive = weakref.ref(x)
         del x
         assert alive() is None
     assert acc.jvp(y).numpy().tolist() == [1.0] * 8

@@ -206,7 +206,7 @@ def test_unwatched_results_are_not_kept(no_collector: None) -> None:
     x = tf.constant([3.0])
     with tf.GradientTape():
         y = x * x
-        died = weakref.ref(y._value)
+        died = weakref.ref(y)
         z = y * 2.0
         del y
         assert died() is None
@@ -217,7 +217,7 @@ def test_recorded_result_without_other_reference_is_dropped_at_once(no_collector
     x = tf.Variable([3.0])
     with tf.GradientTape():
         y = x * x
-        died = weakref.ref(y._value)
+        died = weakref.ref(y)
         del y
         assert died() is None
 
@@ -229,7 +229,7 @@ def test_ops_keep_no_more_than_their_rules_read(no_collector: None) -> None:
         b = a + 1.0  # keeps nothing
         c = tf.exp(b)  # keeps its output
         d = b * b  # keeps its inputs
-        of_a, of_b = weakref.ref(a._value), weakref.ref(b._value)
+        of_a, of_b = weakref.ref(a), weakref.ref(b)
         del a, b
         assert of_a() is None
         assert of_b() is not None
@@ -245,7 +245,7 @@ def test_intermediates_die_when_the_recording_ends(end: str, no_collector: None)
     with tape:
         a = x * 2.0
         y = a * a
-        alive = weakref.ref(a._value)
+        alive = weakref.ref(a)
         del a
         if end == "reset":
             tape.reset()
@@ -319,7 +319,7 @@ def test_reset_frees_what_was_recorded() -> None:
     with tf.GradientTape() as tape:
         y = tf.exp(x)
         z = y * y
-        ref = weakref.ref(y._value)
+        ref = weakref.ref(y)
         del y, z
         tape.reset()
         assert ref() is None
@@ -332,7 +332,7 @@ def test_a_chain_of_dead_results_dies_at_once() -> None:
         refs = []
         for _ in range(5):
             y = y * x
-            refs.append(weakref.ref(y._value))
+            refs.append(weakref.ref(y))
         del y
         assert [r() for r in refs] == [None] * 5
 
@@ -415,3 +415,16 @@ def test_jacobians_stop_there_too() -> None:
             z = y * v
     assert second.jacobian(z, v).numpy().tolist() == [[9.0, 0.0], [0.0, 1.0]]
     assert first.gradient(z, v).numpy().tolist() == [27.0, 3.0]
+
+
+def test_what_multiply_reads_stays_a_tensor_while_it_is_recorded(no_collector: None) -> None:
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        z = y * x
+        died = weakref.ref(y)
+        del y
+        assert died() is not None
+    tape.gradient(z, x)
+    assert died() is None
