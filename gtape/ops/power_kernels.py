@@ -130,7 +130,8 @@ def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
     odd = np.abs(np.fmod(y, 2.0)) == 1.0
     whole = np.equal(np.rint(y), y)
     if m == 0:
-        out = np.where(np.isnan(x), x, np.where(np.equal(k, 0), 0.0, out))
+        # where the power is 0, its factor does not matter, though it overflow
+        out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
         out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
         return np.where((x < 0) & ~whole, np.nan, out)
     if np.any(np.equal(x, 0)):
