@@ -165,8 +165,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             g = record[1]
     except BaseException:
         if keep:
-            for r in (record, *heap):
-                r[1] = None
+            for r in [*heap, record] if record is not None else heap:
+                r[COT] = None
             for s in sources:
                 if s[PULL].__class__ is _Capture:
                     s[PULL] = s[PULL].pull
@@ -200,8 +200,9 @@ def batches_as_is(session: Session, start: Record) -> bool:
         seen.add(r[SEQ])
         if r[TAPES] is not session.alone:
             return False
-        if pull.__class__ is FunctionType and pull.general is not None:
-            pull = r[PULL] = pull.general  # written for one cotangent of one shape
+        general = getattr(pull, "general", None)
+        if general is not None:
+            pull = r[PULL] = general  # it was written for one cotangent of one shape
         if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
             return False
         pending.extend(parents_of(r))

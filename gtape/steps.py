@@ -53,7 +53,7 @@ class _Noted:
         raise Untraceable("a rule compares or indexes values")
 
     __bool__ = __float__ = __int__ = __index__ = __iter__ = __len__ = __getitem__ = __array__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
 
     def __add__(self, o: Any) -> _Noted:
         return self.notes.infix("+", self, o)
@@ -115,7 +115,7 @@ class _Notes:
 
     def _operand(self, x: Any, other: Any) -> str:
         if x.__class__ is _Noted:
-            return x.text  # type: ignore[no-any-return]
+            return x.text
         if not isinstance(x, (int, float)) or isinstance(x, bool):
             raise Untraceable(f"a rule computes with {x!r}")
         if other.__class__ is _Noted and other.value.__class__ is not float and other.dtype.kind == "f":
