@@ -117,11 +117,13 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 made = _pull_in_numpy(record, g)
             record[1] = None
             if not keep:
-                record[2] = record[4] = record[5] = record[7] = None
+                record[2] = record[4] = record[5] = None
                 record[3] = _NOTHING
                 record[6] = NO_TAPES
             if parents.__class__ is list:
                 if other is not None:
+                    if not keep:
+                        record[7] = None
                     first, made = made
                     old = parents[1]
                     if old is None:

@@ -16,6 +16,7 @@ from gtape.half_precision import is_narrow, narrowed, widened
 from gtape.operands import check_dtypes, failure, operands, promoted
 from gtape.primitive import Primitive
 from gtape.pulls import ComplexPull, NarrowPull, item_of, plan_for
+from gtape.steps import Known, remember
 from gtape.tensor import Tensor, wrap
 
 __all__ = ["apply", "record_op", "refuse"]
@@ -144,12 +145,22 @@ def record_op(
     if not active or not out._aval.inexact:
         return out if active or prim.differentiable else _record_anyhow(stack, prim, tensors, params, out)
     plan = plan_for(prim, tuple(active), i)
-    pull = plan.make(prim, plan.active, params, tuple([t._aval for t in tensors]), out._aval)
+    avals = tuple([t._aval for t in tensors])
+    if params:
+        pull = plan.make(prim, plan.active, params, avals, out._aval)
+    else:
+        found = plan.known.get(avals)
+        if found is None:
+            found = remember(plan.known, avals, Known([plan.make(prim, plan.active, params, avals, out._aval)]))
+        if found.unfamiliar:
+            found.meet(stack)
+        pull = found.steps[0]
     keep = plan.keep
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
+    several = len(parents) > 2
     out._record = [
-        next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
-        out._value if plan.reads_y else None, recording, None,
+        next(record.count), None, pull, tuple(parents) if several else parents[0], ins,
+        out._value if plan.reads_y else None, recording, parents[1] if len(parents) == 2 else None,
     ]  # fmt: skip
     if stack.note is not None:
         stack.note(out)

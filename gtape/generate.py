@@ -141,9 +141,6 @@ def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) 
     return pull, reads
 
 
-# What follows a record, on the same line.
-_AFTER = "; s.note and s.note(t)"
-
 _UNARY = """
 def {name}(x, name=None):
     try:
@@ -331,7 +328,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
         scalar = "scalar_kernel(v)" if prim.scalar is not None else "float(s.run(kernel, float64(v)))"
     source = _UNARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, v)", ins=ins, out=out,
-        accepts=_accepts(prim), mark=_AFTER + ("; s.tracker.selects = True" if prim.selects else ""),
+        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
     )  # fmt: skip
     exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
@@ -358,7 +355,7 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         scalar = "scalar_kernel(a, b)" if prim.scalar is not None else "s.run(kernel, float64(a), float64(b)).item()"
     source = _BINARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, a, b)", float_aval="FLOAT", array_aval="av",
-        accepts=_accepts(prim), mark=_AFTER + ("; s.tracker.selects = True" if prim.selects else ""),
+        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
         **words,
     )  # fmt: skip
     exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)

@@ -18,35 +18,13 @@ from gtape.operands import failure, operands
 from gtape.ops.axes import axes_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
-from gtape.steps import kernel_for, step_for
+from gtape.steps import Known, kernel_for, remember
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["one_operand", "two_operands"]
 
 # Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
 _LAYOUT = frozenset({"axis", "keepdims"})
-_MOST_KNOWN = 512
-# How often a layout is met before its backward step is written down, which takes as long as some hundred steps.
-_FAMILIAR = 8
-
-
-class _Known:
-    """What was found out about operands of one layout: the kernel, the result's Aval, a backward step for each plan."""
-
-    __slots__ = ("aval", "kernel", "params", "steps", "unfamiliar")
-
-    def __init__(self, kernel: Any, aval: Any, steps: list[Any], params: dict[str, Any]) -> None:
-        self.kernel = kernel
-        self.aval = aval
-        self.steps = steps
-        self.params = params
-        self.unfamiliar = _FAMILIAR
-
-    def meet(self, s: record.Stack) -> None:
-        """Count down; then replace the steps by functions written for this layout, where the rules allow it."""
-        self.unfamiliar -= 1
-        if not self.unfamiliar:
-            self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]
 
 
 def one_operand(prim: Primitive) -> Callable[..., Any]:
@@ -89,8 +67,6 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
                 next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
                 t._value if reads_y else None, tapes, None,
             ]  # fmt: skip
-            if s.note is not None:
-                s.note(t)
             return t
         return record_op(s, prim, (x,), params, t) if s.sessions else t
 
@@ -105,17 +81,15 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     plan = plan_for(prim, (0,), 1)
     keep, reads_y = plan.keep is not None, plan.reads_y
     peek, idle, count = record.peek, record.idle_stack, record.count
-    known: dict[Any, _Known] = {}
+    known: dict[Any, Known] = {}
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
         av = x._aval
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
         t = function(x, **params)
         if (axis is None or axis.__class__ is int) and av.real and not av.detour and av is not FLOAT64_SCALAR:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
             step = plan.make(prim, plan.active, params, (av,), t._aval)
-            known[av, axis, keepdims] = _Known(kernel_for(prim, (av,), params), t._aval, [step], params)
+            remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
         return t
 
     def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
@@ -145,8 +119,6 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
             None,
         ]  # fmt: skip
-        if s.note is not None:
-            s.note(t)
         return t
 
     return along
@@ -163,21 +135,17 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
         for active in ((0,), (1,), (0, 1))
     ]
-    known: dict[tuple[Any, Any], _Known] = {}
+    known: dict[tuple[Any, Any], Known] = {}
 
-    def learn(ax: Any, ay: Any, v: Any) -> _Known:
+    def learn(ax: Any, ay: Any, v: Any) -> Known:
         out = make_aval(v.dtype, v.shape)
         scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
         steps: list[Any] = [None, None, None]
         if out.inexact and not scalar:
             steps = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
-        found = _Known(kernel if scalar else kernel_for(prim, (ax, ay), {}), out, steps, {})
-        if ax.complex or ax.detour:
-            found.unfamiliar = 0  # never
+        found = Known(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
         if not scalar:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[ax, ay] = found
+            remember(known, (ax, ay), found)
         return found
 
     def function(x: Any, y: Any, name: str | None = None) -> Any:
@@ -241,8 +209,6 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
             None if keep is None else (x if keep[0] else None, y if keep[1] else None),
             v if plan.reads_y else None, tapes, other,
         ]  # fmt: skip
-        if s.note is not None:
-            s.note(t)
         return t
 
     function.__name__ = prim.name

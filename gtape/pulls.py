@@ -255,7 +255,7 @@ _PULLS: dict[str, type[Pull]] = {
 class _Plan:
     """What a record of a primitive keeps when the given arguments are active; made once for each combination."""
 
-    __slots__ = ("active", "keep", "make", "reads_y")
+    __slots__ = ("active", "keep", "known", "make", "reads_y")
 
     def __init__(self, prim: Primitive, active: tuple[int, ...], n: int) -> None:
         reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
@@ -263,6 +263,8 @@ class _Plan:
         self.reads_y = "y" in reads
         self.keep = tuple([i in reads for i in range(n)]) if reads - {"y"} else None
         self.make = Pull if prim.variadic else _PULLS[prim.kind]
+        # Backward steps of an op without parameters, by the Avals of its operands: see `gtape.steps`.
+        self.known: dict[tuple[Aval, ...], Any] = {}
 
 
 def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:

@@ -142,7 +142,7 @@ class Stack:
         # The fast path records where an input's set *is* `tapes`; everything else goes the general way.
         self.tapes = _NEVER
         self.tracker: Any = None
-        # What the fast path tells of each result, if anything wants to know.
+        # What is told of each result, if anything wants to know.
         self.note: Any = None
         self.trace = False
         if not sessions:
@@ -152,10 +152,11 @@ class Stack:
             self.recording = session.alone
             self.trace = session.trace
             if not session.trace and session.forward is None:
-                self.tapes = session.alone
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
+                else:
+                    self.tapes = session.alone
         else:
             self.recording = TapeSet(sessions)
             for session in sessions:

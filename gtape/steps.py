@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape import record
 from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.pulls import held
 from gtape.worlds import NUMPY
 
-__all__ = ["kernel_for", "step_for"]
+__all__ = ["Known", "kernel_for", "remember", "step_for"]
 
 # A sample run of the rule must not cost more than the op itself ever did.
 _MOST_ELEMENTS = 1 << 20
@@ -256,3 +257,38 @@ def _elementwise(notes: _Notes, pull: Any, i: int, g: _Noted, y: Any, xs: list[A
             c = notes.line(f"{notes.bound(held)}({notes.bound(NUMPY)}, g, {c.text})", c.value)
     own = pull.avals[i].shape
     return c if own == pull.out_aval.shape else notes.sum_to(c, shape=own, batch=0)
+
+
+# How many layouts of an op are remembered, and how often one is met before its backward step is written down, which
+# takes as long as some hundred steps.
+_MOST_KNOWN = 512
+_FAMILIAR = 8
+
+
+def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
+    """Keep what was found out about a layout; returns it."""
+    if len(known) >= _MOST_KNOWN:  # programs with ever new shapes must not fill the memory
+        known.clear()
+    known[layout] = found
+    return found
+
+
+class Known:
+    """What was found out about operands of one layout: a backward step for each plan, the kernel, the result's Aval."""
+
+    __slots__ = ("aval", "kernel", "params", "steps", "unfamiliar")
+
+    def __init__(self, steps: list[Any], kernel: Any = None, aval: Any = None, params: Any = None) -> None:
+        self.steps = steps
+        self.kernel = kernel
+        self.aval = aval
+        self.params = params
+        # Complex numbers and half precision are left to the general steps.
+        detour = any(a.detour for step in steps if step is not None for a in step.avals)
+        self.unfamiliar = 0 if detour else _FAMILIAR
+
+    def meet(self, s: record.Stack) -> None:
+        """Count down; then replace the steps by functions written for this layout, where the rules allow it."""
+        self.unfamiliar -= 1
+        if not self.unfamiliar:
+            self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]
