@@ -62,13 +62,19 @@ class Domain:
     where : callable, optional
         ``where(*arguments) -> bool`` for scalars inside the intervals, or for whole arrays if the op is not
         elementwise; None where every combination is allowed.
+    fit : callable, optional
+        ``fit(*arrays) -> arrays`` moves whole arrays into the domain, or near it: for whoever draws arguments of an op
+        whose domain is thin among all arrays.
     """
 
-    __slots__ = ("intervals", "where")
+    __slots__ = ("fit", "intervals", "where")
 
-    def __init__(self, *intervals: Interval, where: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, *intervals: Interval, where: Callable[..., Any] | None = None, fit: Callable[..., Any] | None = None
+    ) -> None:
         self.intervals = intervals
         self.where = where
+        self.fit = fit
 
     def __contains__(self, point: tuple[float, ...]) -> bool:
         inside = all(x in i for x, i in zip(point, self.intervals, strict=True))

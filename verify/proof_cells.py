@@ -29,6 +29,8 @@ __all__ = ["Argument", "Setting", "boxed", "settings", "unseen"]
 # Beyond this a special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
 FAR = 50
 _ORDERS = 24
+# Further draws where none of those lies in the domain.
+_TRIES = 200
 _BROADCASTS: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
     1: (((),), ((2,),), ((2, 1),)),
     2: (((), ()), ((2,), (2,)), ((), (2,)), ((2,), ()), ((2, 1), (1, 3)), ((1,), (3,)), ((2, 2), (1,)), ((), (1, 1))),
@@ -149,6 +151,7 @@ class Setting:
         elements = [(a, s) for a in self.arguments if a.symbols is not None for s in a.symbols.ravel()]
         n = len(elements)
         orders: Any = itertools.permutations(range(n)) if n <= 4 else (rng.sample(range(n), n) for _ in range(_ORDERS))
+        some = False
         for order in orders:
             # All above and all around zero: both orders and signs matter to some op.
             for shift in (0, n // 2, n) if n < 5 else (0, n // 2):
@@ -157,7 +160,12 @@ class Setting:
                     value = sp.Rational(2 * (rank - shift) + 1, 3) + sp.Rational(rng.randrange(1, 60), 997)
                     point[s] = _into(a, value)
                 if self.allows(point):
+                    some = True
                     yield point
+        for _ in range(0 if some else _TRIES):  # a domain of an odd shape
+            point = {s: _into(a, sp.Rational(rng.randrange(-3 * 997, 3 * 997), 997)) for a, s in elements}
+            if self.allows(point):
+                yield point
 
     def allows(self, point: Mapping[Any, Any]) -> bool:
         """Whether a point lies in the domain, for every combination that broadcasting makes."""

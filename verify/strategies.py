@@ -19,7 +19,7 @@ from gtape.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
 from gtape.verify.points import NEIGHBOURS, landmarks, steps, unsteps
 from gtape.verify.subjects import subjects
-from gtape.verify.trials import dominated, usable
+from gtape.verify.trials import dominated, fitted, usable
 
 __all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
 
@@ -328,11 +328,12 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
             arrays.append(given)
         else:
             arrays.append(draw(_array(elements, given.shape if isinstance(given, np.ndarray) else tuple(given), dtype)))
+    arrays = fitted(prim, arrays)
     if not usable(prim, arrays, params):
         arrays = [
             dominated(a) if a.ndim >= 2 and a.shape[-1] == a.shape[-2] and a.dtype.kind == "f" else a for a in arrays
         ]
-    return Call(prim, arrays, params)
+    return Call(prim, fitted(prim, arrays), params)
 
 
 def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrategy[Call]:

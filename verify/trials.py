@@ -24,7 +24,7 @@ from gtape.verify.collect import collecting
 from gtape.verify.examine import examine
 from gtape.verify.verdict import Report
 
-__all__ = ["dominated", "others", "random_arguments", "trial", "usable"]
+__all__ = ["dominated", "fitted", "others", "random_arguments", "trial", "usable"]
 
 MODES = ("reverse", "forward")
 
@@ -41,6 +41,11 @@ def dominated(a: Any) -> Any:
     a = (a + np.swapaxes(a, -1, -2)) / 2
     n = a.shape[-1]
     return a + np.eye(n, dtype=a.dtype) * (1 + np.abs(a).sum(axis=-1, keepdims=True))
+
+
+def fitted(prim: Primitive, arrays: list[Any]) -> list[Any]:
+    """The arguments moved into the domain, where the declaration says how."""
+    return arrays if prim.domain.fit is None else list(prim.domain.fit(*arrays))
 
 
 def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
@@ -80,6 +85,7 @@ def random_arguments(
             if attempt % 2 and len(shape) >= 2 and shape[-1] == shape[-2]:
                 x = dominated(x)
             arrays.append(x)
+        arrays = fitted(prim, arrays)
         if usable(prim, arrays, params):
             return arrays
     raise ValueError(

@@ -95,6 +95,11 @@ def _eigenvalues_differ(a: Array) -> bool:
     return hermitian and bool((np.diff(w, axis=-1) > _APART * np.abs(w).max(axis=-1, keepdims=True, initial=0.0)).all())
 
 
+def _hermitian_part(a: Array) -> tuple[Array]:
+    """The nearest matrix that is Hermitian, in real and imaginary part."""
+    return ((a + np.swapaxes(a, -1, -2) * np.array([1, -1], a.dtype)[:, None, None]) / 2,)
+
+
 def _singular_values_differ(a: Array) -> bool:
     s = singular_kernel(a.astype(np.float64))[0]
     least = _APART * s.max(axis=-1, keepdims=True, initial=0.0)
@@ -160,7 +165,7 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _hermitian = implicit(
     "eigh_parts",
     hermitian_kernel,
-    domain=Domain(ANY_REAL, where=_eigenvalues_differ),
+    domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part),
     vjp=(_hermitian_pull,),
     jvp=(_hermitian_push,),
     outputs=2,

@@ -46,10 +46,11 @@ def _factors_kernel(a: Array) -> Array:
 
 
 def _has_pivots(a: Array) -> bool:
-    """Whether elimination finds no pivot that is 0, or a rounding from it."""
+    """Whether elimination finds no pivot that is 0, or a rounding from it, or whose reciprocal squared overflows."""
     with np.errstate(all="ignore"):
         pivots = np.abs(np.diagonal(_factors_kernel(a), axis1=-2, axis2=-1))
-        return bool((pivots > 1e-12 * np.abs(a).max(axis=(-2, -1), initial=0.0)[..., None]).all())
+        least = 1e-12 * np.abs(a).max(axis=(-2, -1), initial=0.0)[..., None]
+        return bool((pivots > np.maximum(least, np.sqrt(np.finfo(a.dtype).tiny))).all())
 
 
 def _upper(xp: Any, x: Any) -> Any:
