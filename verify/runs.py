@@ -110,8 +110,9 @@ def jobs_of(
     names : sequence of str
         Only these primitives, and no programs; everything when empty.
     points : int
-        Of the census, for each elementwise primitive in float64; a quarter in float32, which has fewer binades, and for
-        the few ops that promise 1e-12 instead of 4 ULP, whose exact derivatives take a hundred times as long.
+        Of the census, for each elementwise primitive in float64; a quarter in float32, which has fewer binades; a
+        fortieth for the few ops that promise 1e-12 instead of 4 ULP, whose exact derivatives take a thousand times as
+        long.
     dtypes : tuple of str
     programs : bool
         Whether the example programs are checked, too.
@@ -135,9 +136,14 @@ def jobs_of(
         wanted = set(names)
     lines = [Line(p.name, p.kind) for p in REGISTRY.values() if p.name in wanted]
     jobs: list[Job] = [("proof", line.name, ()) for line in lines]
-    few = max(points // 4, 100)
+
+    def share(prim: Any, dtype: str) -> int:
+        if prim.limit > 4:
+            return max(points // 40, 50)
+        return points if dtype == "float64" else max(points // 4, 100)
+
     jobs += [
-        ("census", s.prim.name, (s.params, d, points if d == "float64" and s.prim.limit <= 4 else few))
+        ("census", s.prim.name, (s.params, d, share(s.prim, d)))
         for s in subjects()
         if s.prim.name in wanted
         for d in dtypes

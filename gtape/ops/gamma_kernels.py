@@ -358,11 +358,13 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
         total = total + np.exp(-s * np.log1p(k / q))
     last = np.exp(-s * np.log1p(_DIRECT / q))
     x = q + _DIRECT
-    tail = last * (x / gap + bernoulli_sum(s, x))
-    total = total + np.where((last > 1e-25) & (s < 4.0 * x), tail, 0.0)
+    # x/gap may overflow where the whole, with the small power before it, does not.
+    down = np.where(q > 2.0**900, -128, 0)
+    tail = last * (np.ldexp(x, down) / gap + np.ldexp(bernoulli_sum(s, x), down))
+    total = np.ldexp(total, down) + np.where((last > 1e-25) & (s < 4.0 * x), tail, 0.0)
     part, k = _exp_of((0.0 * q, 0.0 * q) if log_factor is None else log_factor, -s, q, -low)
     # the total may be as large as 1/gap: it joins the power before that leaves the range
-    return np.ldexp(total * part, k)
+    return np.ldexp(total * part, k - down)
 
 
 def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
