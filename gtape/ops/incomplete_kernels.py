@@ -286,6 +286,21 @@ def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
     return out
 
 
+def _rest_by_series(a: Any, x: Any) -> Any:
+    """1 - P(a, x), P by its power series as a pair (DLMF 8.7.1): SciPy adds terms that cancel here."""
+    mantissa, k = exp_of_pair(_gamma_exponent(a, x))
+    term: Pair = (np.ones_like(x), 0.0 * x)
+    total = term
+    for j in range(1, 200):
+        term = multiply_pairs(term, over((x, 0.0 * x), two_sum(a, float(j))))
+        total = sum_pair(total, term)
+        if np.all(term[0] <= 1e-25 * total[0]):
+            break
+    lower = multiply_pairs(mantissa, total)
+    rest = difference((1.0, 0.0), (np.ldexp(lower[0], k), np.ldexp(lower[1], k)))
+    return rest[0] + rest[1]
+
+
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q: SciPy's where it has the digits."""
     (a, x), shape, dtype = flat_arrays(a, x)
@@ -298,6 +313,10 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
         ways = {-1.0: (_from_below, _from_afar), 1.0: (_from_above, _from_afar)}
         small = _smaller(a, x, below, above, ways)
         out = np.where(np.isnan(small), out, np.where(below == lower, small, 1.0 - small))
+        # for smaller a than these the pair would lose the digits of the rest, and SciPy has them
+        middle = (a > 1e-13) & (a < 4.0) & (x > 0) & (x <= 1.1 * a + 1.0)
+        if not lower and np.any(middle):
+            out[middle] = _rest_by_series(a[middle], x[middle])
     return out.astype(dtype).reshape(shape)[()]
 
 

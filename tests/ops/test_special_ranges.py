@@ -126,3 +126,14 @@ def test_complex_derivatives_need_no_long_double(name: str, monkeypatch: pytest.
         finite = np.isfinite(expected)
         assert np.array_equal(np.isfinite(got), finite)
         assert np.all((np.abs(got - expected) <= 4.3 * np.spacing(np.abs(expected)))[finite])
+
+
+def test_upper_gamma_integral_keeps_its_digits_where_one_minus_the_lower_cancels() -> None:
+    rng = np.random.default_rng(2)
+    a = np.concatenate([10.0 ** rng.uniform(-12, 0.6, 150), np.full(50, 0.501)])
+    x = np.concatenate([10.0 ** rng.uniform(-2, 0.7, 150), rng.uniform(0.4, 1.2, 50)])
+    got = tf.math.igammac(a, x).numpy()
+    with precision(200):
+        exact = [arb(float(v)).gamma_upper(arb(float(s)), 1) for s, v in zip(a, x, strict=True)]
+        errors = [abs(float(arb(float(g)) - e)) / float(np.spacing(float(e))) for g, e in zip(got, exact, strict=True)]
+    assert max(errors) < 30.0
