@@ -76,29 +76,31 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     return function
 
 
+def _is_plain(axis: Any, keepdims: Any) -> bool:
+    """Whether they may be looked up: 1.0 and True would be found where 1 is, and a list cannot be."""
+    return (axis is None or axis.__class__ is int) and keepdims.__class__ is bool
+
+
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
     plan = plan_for(prim, (0,), 1)
     keep, reads_y = plan.keep is not None, plan.reads_y
     peek, idle, count = record.peek, record.idle_stack, record.count
-    known: dict[Any, Known] = {}
+    known: dict[Any, Known] = prim.layouts.setdefault("axes", {})
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
         av = x._aval
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
         t = function(x, **params)
-        if (axis is None or axis.__class__ is int) and av.real and not av.detour and av is not FLOAT64_SCALAR:
+        if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
             step = plan.make(prim, plan.active, params, (av,), t._aval)
             remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
         return t
 
     def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
         """Of a tensor of floats."""
-        try:
-            found = known.get((x._aval, axis, keepdims))
-        except TypeError:  # axes in a list
-            found = None
-        if found is None or axis.__class__ is float:  # 1.0 is found where 1 is
+        found = known.get((x._aval, axis, keepdims)) if _is_plain(axis, keepdims) else None
+        if found is None:
             return learn(x, axis, keepdims)
         s = peek() or idle()
         v = s.run(found.kernel, x._value)
@@ -135,7 +137,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
         for active in ((0,), (1,), (0, 1))
     ]
-    known: dict[tuple[Any, Any], Known] = {}
+    known: dict[tuple[Any, Any], Known] = prim.layouts.setdefault("operands", {})
 
     def learn(ax: Any, ay: Any, v: Any) -> Known:
         out = make_aval(v.dtype, v.shape)

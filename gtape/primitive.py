@@ -132,6 +132,8 @@ class Primitive:
     diagonal : callable or None
         ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
         diagonal `d`; None where that is no shorter than the rule.
+    layouts : dict
+        What its functions found out about operands of one layout: see `gtape.layouts`.
     users : set of Primitive
         Those whose generated functions have the kernel of this one written in.
     complex : bool, callable or str
@@ -142,8 +144,8 @@ class Primitive:
 
     __slots__ = (
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
-        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "limit", "module", "name", "outputs",
-        "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects", "sparse",
+        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "module", "name",
+        "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects", "sparse",
         "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
     )  # fmt: skip
 
@@ -163,6 +165,7 @@ class Primitive:
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
         self.users: set[Primitive] = set()
+        self.layouts: dict[str, dict[Any, Any]] = {}
         self.diagonal: Callable[..., Any] | None = None
         for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
             setattr(self, slot, data.pop(slot, None))
@@ -201,8 +204,10 @@ class Primitive:
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
             from gtape.worlds import COMPLEX, NUMPY
 
-            self.plans.clear()
             for prim in (self, *self.users):
+                prim.plans.clear()
+                for known in prim.layouts.values():
+                    known.clear()
                 object.__setattr__(prim, "_function", None)
             self.users.clear()
             vars(NUMPY).pop(self.name, None)

@@ -10,6 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape import backprop
+from gtape.primitive import REGISTRY
 from gtape.record import PULL
 
 
@@ -74,3 +75,25 @@ def test_a_sweep_beside_another_takes_the_way_that_needs_nothing_of_the_records(
     expected = _expected()
     with backprop.keeping:
         np.testing.assert_array_equal(tape.gradient(y, x), expected)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_kernel_that_is_swapped_is_used_by_steps_written_before(
+    persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = tf.Variable([[1.0, 2.0], [3.0, 4.0]]), tf.Variable([1.0, 2.0])
+
+    def gradient() -> Any:
+        with tf.GradientTape(persistent=persistent) as tape:
+            y = tf.reduce_sum(tf.add(a, b))
+        return tape.gradient(y, b).numpy().tolist()
+
+    for _ in range(20):  # familiar by then
+        assert gradient() == [2.0, 2.0]
+    kernel = REGISTRY["sum_to"].kernel
+    monkeypatch.setattr(
+        REGISTRY["sum_to"], "kernel", lambda g, *, shape, batch: 3 * kernel(g, shape=shape, batch=batch)
+    )
+    assert gradient() == [6.0, 6.0]
+    monkeypatch.undo()
+    assert gradient() == [2.0, 2.0]
