@@ -145,8 +145,8 @@ class Primitive:
     __slots__ = (
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
         "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "module", "name",
-        "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects", "sparse",
-        "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
+        "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects",
+        "sparse", "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
     )  # fmt: skip
 
     partials: tuple[Partial, ...] | None
