@@ -1,12 +1,11 @@
 """`enable_check_numerics`: every op that makes a NaN or an infinity raises, with its name and the line that called it.
 
 While no thread asks for it, it costs nothing: every kernel is called through the `run` of its thread's stack, and that
-is what is exchanged here.
+is what is exchanged here. Open blocks hand it on to the stack that they go back to.
 """
 
 from __future__ import annotations
 
-import gc
 import math
 import threading
 from collections.abc import Callable
@@ -14,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape import record
+from gtape import catalogue, record
 from gtape.backprop import full_sweep, short_sweep
 from gtape.errors import InvalidArgumentError
-from gtape.generate import make_function
 from gtape.half_precision import narrowed
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tracing import user_line
@@ -30,8 +28,10 @@ _HARMLESS = frozenset({
     "split", "stack", "strided_slice", "transpose",
 })  # fmt: skip
 
-# The names of the ops by their kernels.
+# The names of the ops by their kernels; a kernel that is planned for a layout has the op's name itself.
 _names: dict[Callable[..., Any], str] = {}
+# The threads that asked.
+_checking: set[int] = set()
 _lock = threading.Lock()
 
 
@@ -55,11 +55,12 @@ class _CheckedRun:
         else:
             if f is not narrowed:  # which rounds what the last kernel made to half precision
                 self.kernel = f
-            name = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
+            named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
+            name = named or getattr(self.kernel, "__name__", "an op")
             if name not in _HARMLESS:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):
-                        raise _found(name or str(getattr(self.kernel, "__name__", "an op")), i, part, args)
+                        raise _found(name, i, part, args)
         return made
 
 
@@ -97,56 +98,14 @@ def _check_gradient(cotangents: Any) -> None:
             )
 
 
-def _watched(scalar: Any) -> Callable[..., Any]:
-    """A kernel for Python floats that hands what is not finite to the kernel for arrays, which is looked at."""
+def _call_every_kernel(so: bool) -> None:
+    """Let Python floats go through the kernels too, or be computed by the functions themselves again.
 
-    def kernel(*args: float) -> float:
-        y: float = scalar(*args)
-        if not math.isfinite(y):
-            raise ValueError("not finite")
-        return y
-
-    return kernel
-
-
-def _prepare() -> None:
-    """Learn the names of the kernels; once."""
-    from gtape import catalogue
-
-    with _lock:
-        if _names:
-            return
-        catalogue.load()
-        for prim in REGISTRY.values():
-            if prim.kernel.__hash__ is not None:
-                _names.setdefault(prim.kernel, prim.name)
-            _look_at_scalars(prim)
-
-
-def _look_at_scalars(prim: Primitive) -> None:
-    """Send the results of a function on Python floats through `run` where they are not finite.
-
-    For all threads, and for good: the values stay the same.
+    For all threads, to which it is only slower.
     """
-    function: Any = prim.function
-    space = getattr(function, "__globals__", {})
-    scalar: Any = prim.scalar
-    if scalar is None or space.get("scalar_kernel") is not scalar:
-        return
-    if prim.infix:  # written out in the source: that of the function which calls the kernel takes its place
-        infix, prim.infix = prim.infix, None
-        try:
-            function.__code__ = make_function(prim).__code__
-        finally:
-            prim.infix = infix
-    space["scalar_kernel"] = _watched(scalar)
-
-
-def _exchange(old: Any, new: Any) -> None:
-    """Give all stacks of this thread another `run`: those of open blocks too, which come back when a block ends."""
-    for holder in gc.get_referrers(old):
-        if holder.__class__ is record.Stack and holder.run is old:
-            holder.run = new
+    Primitive.inlined = not so
+    for prim in list(dict.values(REGISTRY)):
+        prim.renew()
 
 
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
@@ -182,10 +141,16 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     >>> tf.math.log(tf.constant([1.0, 0.0])).numpy()
     array([  0., -inf], dtype=float32)
     """
-    _prepare()
-    run = record.get_stack().run
-    if not isinstance(run, _CheckedRun):
-        _exchange(run, _CheckedRun(run))
+    stack = record.get_stack()
+    if isinstance(stack.run, _CheckedRun):
+        return
+    catalogue.load()
+    stack.run = _CheckedRun(stack.run)
+    with _lock:
+        _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+        if not _checking:
+            _call_every_kernel(True)
+        _checking.add(threading.get_ident())
 
 
 def disable_check_numerics() -> None:
@@ -200,6 +165,11 @@ def disable_check_numerics() -> None:
     >>> import gtape as tf
     >>> tf.debugging.disable_check_numerics()
     """
-    run = record.get_stack().run
-    if isinstance(run, _CheckedRun):
-        _exchange(run, run.unchecked)
+    stack = record.get_stack()
+    if not isinstance(stack.run, _CheckedRun):
+        return
+    stack.run = stack.run.unchecked
+    with _lock:
+        _checking.discard(threading.get_ident())
+        if not _checking:
+            _call_every_kernel(False)

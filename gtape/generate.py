@@ -23,7 +23,7 @@ from gtape.pulls import held
 from gtape.tensor import Tensor, as_operand
 from gtape.worlds import NUMPY
 
-__all__ = ["make_function"]
+__all__ = ["make_function", "make_general"]
 
 
 class _Source:
@@ -321,11 +321,11 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
         space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
         ins, out = _fields(reads, ("x",))
     else:
-        return _make_general(prim)
-    if prim.infix:
-        scalar = f"{prim.infix}v"
+        return make_general(prim)
+    if prim.scalar is None or not prim.inlined:
+        scalar = "float(s.run(kernel, float64(v)))"
     else:
-        scalar = "scalar_kernel(v)" if prim.scalar is not None else "float(s.run(kernel, float64(v)))"
+        scalar = f"{prim.infix}v" if prim.infix else "scalar_kernel(v)"
     source = _UNARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, v)", ins=ins, out=out,
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
@@ -338,7 +338,7 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
 def _make_binary(prim: Primitive) -> Callable[..., Any]:
     space = _base_names(prim)
     if not (prim.connected(0) or prim.connected(1)):
-        return _make_general(prim)
+        return make_general(prim)
     words: dict[str, str] = {}
     for k, active in enumerate(((0,), (1,), (0, 1))):
         if all(prim.connected(i) for i in active):
@@ -349,10 +349,10 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         else:
             words[f"ins{k}"] = words[f"out{k}"] = "None"
             words[f"d{k}"] = " and False"
-    if prim.infix:
-        scalar = f"a {prim.infix} b"
+    if prim.scalar is None or not prim.inlined:
+        scalar = "s.run(kernel, float64(a), float64(b)).item()"
     else:
-        scalar = "scalar_kernel(a, b)" if prim.scalar is not None else "s.run(kernel, float64(a), float64(b)).item()"
+        scalar = f"a {prim.infix} b" if prim.infix else "scalar_kernel(a, b)"
     source = _BINARY.format(
         name=prim.name, scalar=scalar, array="s.run(kernel, a, b)", float_aval="FLOAT", array_aval="av",
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
@@ -401,7 +401,8 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     return call
 
 
-def _make_general(prim: Primitive) -> Callable[..., Any]:
+def make_general(prim: Primitive) -> Callable[..., Any]:
+    """The function of tensors that goes the general way, which asks rules and kernels when it is called."""
     if prim.kind != "elementwise" and not prim.variadic:
         if len(prim.rules) == 1:
             return one_operand(prim)
@@ -418,9 +419,9 @@ def _make_general(prim: Primitive) -> Callable[..., Any]:
 
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
-    fast = prim.kind == "elementwise" and not prim.params and prim.name != "where"
+    fast = prim.kind == "elementwise" and not prim.params and prim.name != "where" and not prim.opaque
     n = len(prim.rules)
-    made = _make_unary(prim) if fast and n == 1 else _make_binary(prim) if fast and n == 2 else _make_general(prim)
+    made = _make_unary(prim) if fast and n == 1 else _make_binary(prim) if fast and n == 2 else make_general(prim)
     from gtape.docstring import docstring_of
 
     made.__doc__ = docstring_of(prim)

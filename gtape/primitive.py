@@ -98,7 +98,7 @@ CONSTANTS: dict[str, float] = {
 }
 
 
-_SWAPPED = frozenset({"kernel", "partials", "vjp"})
+_SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
 
 
 class Primitive:
@@ -148,6 +148,10 @@ class Primitive:
         "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects",
         "sparse", "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
     )  # fmt: skip
+
+    # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
+    # `run` of a stack, for whoever looks there.
+    inlined = True
 
     partials: tuple[Partial, ...] | None
     vjp: Any
@@ -202,18 +206,32 @@ class Primitive:
         """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
         object.__setattr__(self, name, value)
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
-            from gtape.worlds import COMPLEX, NUMPY
+            from gtape.worlds import COMPLEX, NUMPY, TAPE
 
-            for prim in (self, *self.users):
-                prim.plans.clear()
-                for known in prim.layouts.values():
-                    known.clear()
-                object.__setattr__(prim, "_function", None)
-            self.users.clear()
-            vars(NUMPY).pop(self.name, None)
-            vars(COMPLEX).pop(self.name, None)
-            if name != "kernel" and not self.variadic and self.kind != "linear":
+            if name in ("partials", "vjp") and not self.variadic and self.kind != "linear":
                 object.__setattr__(self, "reads", _Reads(self.rules))
+            for world in (NUMPY, COMPLEX, TAPE):
+                vars(world).pop(self.name, None)
+            users = (self, *self.users)
+            self.users.clear()
+            for prim in users:
+                prim.renew()
+
+    def renew(self) -> None:
+        """Find out again all that follows from the declaration. Its function stays the one that others hold."""
+        self.plans.clear()
+        for known in self.layouts.values():
+            known.clear()
+        held, self._function = self._function, None
+        if held is None:
+            return
+        from gtape.generate import make_function, make_general
+
+        try:
+            made = make_function(self)
+        except (AttributeError, TypeError):  # a rule that cannot be written down, put there to be caught when it runs
+            made = make_general(self)
+        self._function = held if takes_over(held, made) else made
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -244,9 +262,27 @@ class Primitive:
             return tuple(self.partials)
         return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)
 
+    @property
+    def opaque(self) -> bool:
+        """Whether a rule looks at the world that it runs in, as faults do for tests: it is not to be written down."""
+        return any(getattr(rule, "opaque", False) for rule in self.rules)
+
     def connected(self, i: int) -> bool:
         """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
         return self.variadic or self.rules[i] is not None
+
+
+def takes_over(held: Any, made: Any) -> bool:
+    """Let a function that others hold do what a new one of the same make does; whether it could be told."""
+    if len(held.__code__.co_freevars) != len(made.__code__.co_freevars):
+        return False
+    if held.__globals__ is not made.__globals__:  # generated source has a space of its own
+        held.__globals__.update(made.__globals__)
+    for cell, other in zip(held.__closure__ or (), made.__closure__ or (), strict=True):
+        cell.cell_contents = other.cell_contents
+    held.__code__ = made.__code__
+    held.__dict__.update(made.__dict__)
+    return True
 
 
 def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:

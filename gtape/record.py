@@ -216,6 +216,7 @@ def push(before: Stack, session: Session) -> Stack:
 
 def restore_stack(stack: Stack) -> None:
     """Go back to a stack that `get_stack` gave earlier in this thread."""
+    stack.run = (peek() or stack).run  # it may have been exchanged since
     _stack.set(stack)
 
 

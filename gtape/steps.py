@@ -207,7 +207,7 @@ def step_for(pull: Any) -> Callable[..., Any] | None:
         ``step(g, ins, out)``, with what `pull` knows as attributes, and `pull` itself as ``general``.
     """
     prim: Primitive = pull.prim
-    if prim.variadic or sum(a.size for a in (*pull.avals, pull.out_aval)) > _MOST_ELEMENTS:
+    if prim.variadic or prim.opaque or sum(a.size for a in (*pull.avals, pull.out_aval)) > _MOST_ELEMENTS:
         return None
     notes = _Notes(prim)
     try:

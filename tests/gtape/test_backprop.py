@@ -97,3 +97,38 @@ def test_a_kernel_that_is_swapped_is_used_by_steps_written_before(
     assert gradient() == [6.0, 6.0]
     monkeypatch.undo()
     assert gradient() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(("name", "function"), [("sin", tf.sin), ("square", tf.square), ("reduce_sum", tf.reduce_sum)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_rule_that_is_swapped_is_used_by_functions_that_others_hold(
+    name: str, function: Any, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = tf.Variable(np.array([0.5, 0.25]))
+
+    def gradient() -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as tape:
+                y = function(x * x)
+            g = tape.gradient(y, x)
+        return (g if order == 1 else outer.gradient(g, x)).numpy()
+
+    right = gradient()
+    prim = REGISTRY["sum" if name == "reduce_sum" else name]
+    slot = "vjp" if prim.partials is None else "partials"
+    (rule,) = getattr(prim, slot)
+    monkeypatch.setattr(prim, slot, (lambda xp, *args, **params: 3 * rule(xp, *args, **params),))
+    assert np.allclose(gradient(), 3 * right, rtol=1e-14)
+    monkeypatch.undo()
+    assert gradient().tolist() == right.tolist()
+
+
+@pytest.mark.parametrize("value", [2.0, [2.0, 3.0]])
+def test_operators_follow_a_swapped_kernel(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tf.constant(value, "float64")
+    right = (x * x).numpy()
+    for slot, new in (("kernel", lambda a, b: 7 * a * b), ("scalar", None)):
+        monkeypatch.setattr(REGISTRY["multiply"], slot, new)
+    assert ((x * x).numpy() == 7 * right).all()
+    monkeypatch.undo()
+    assert ((x * x).numpy() == right).all()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
+from gtape.primitive import REGISTRY, Primitive
 
 INF = float("inf")
 
@@ -39,6 +40,33 @@ def test_an_op_that_makes_no_number_raises_with_its_name(make: Any, op: str, kin
     for dtype in ("float16", "float32", "float64"):
         with pytest.raises(tf.errors.InvalidArgumentError, match=rf"Infinity or NaN in output 0 of {op}: {kind}"):
             make(lambda x, dtype=dtype: tf.constant(x, dtype))
+
+
+@pytest.mark.usefixtures("checked")
+def test_layouts_that_were_met_before_are_looked_at_too() -> None:
+    a, b = tf.ones([2, 3], "float64"), tf.ones([3], "float64")
+    for _ in range(3):
+        tf.reduce_sum(a + b, 1)
+    for make, op in ((lambda: tf.reduce_sum(a * 1e308, 1), "sum"), (lambda: (a * 1e308) + b * 1e308, "add")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"in output 0 of {op}: "):
+            make()
+
+
+@pytest.mark.usefixtures("checked")
+def test_an_op_whose_kernel_was_swapped_meanwhile_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tf.constant(1e300, "float64")
+    multiply = REGISTRY["multiply"]
+    monkeypatch.setattr(multiply, "kernel", multiply.kernel)
+    monkeypatch.undo()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="in output 0 of multiply: "):
+        x * x
+
+
+def test_python_floats_are_computed_without_kernels_again() -> None:
+    tf.debugging.enable_check_numerics()
+    assert not Primitive.inlined
+    tf.debugging.disable_check_numerics()
+    assert Primitive.inlined
 
 
 @pytest.mark.usefixtures("checked")

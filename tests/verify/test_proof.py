@@ -14,7 +14,7 @@ import sympy as sp
 
 from gtape import catalogue
 from gtape.aval import make_aval
-from gtape.primitive import REGISTRY, _Reads, implicit
+from gtape.primitive import REGISTRY, implicit
 from gtape.pulls import Pull, cotangents
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
 from gtape.verify import proof_normal
@@ -73,8 +73,6 @@ def _plant(monkeypatch: pytest.MonkeyPatch, name: str, **rules: Any) -> None:
     prim = REGISTRY[name]
     for slot, entries in rules.items():
         monkeypatch.setattr(prim, slot, entries)
-    monkeypatch.setattr(prim, "reads", _Reads(prim.rules))
-    monkeypatch.setattr(prim, "_function", None)
 
 
 Partials = tuple[Any, ...]
