@@ -501,7 +501,7 @@ class _Anchor:
             leaf = wrap(t._value)
             leaf._record = record_module.leaf(self.stack.recording)
             if t._record is not None:  # a constant for the outer tape, yet made by ops that the oracle should know
-                leaf._record[SEQ] = t._record[SEQ]
+                leaf._record[SEQ], leaf._record[INS] = t._record[SEQ], t._record
             found = self.known[id(t)] = (leaf, t)
         return found[0]
 

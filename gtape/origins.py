@@ -68,13 +68,19 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
         trace = r[record.TRACE] if len(r) > record.TRACE else None
         if trace is not None:
             trace.origins, trace.body_origins = (
-                tuple([p if p is None else kept.get(p[record.SEQ], p) for p in origins])
+                tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)
             )
         elif number in kept and r[record.PULL].prim is None:  # one output of several
             parent = r[record.PARENTS]
             kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
     return kept
+
+
+def _meant(r: Any) -> Any:
+    """The record that an anchor of `gtape.backprop` stands for, unless that was emptied; any other is itself."""
+    meant = r[record.INS] if r[record.PULL] is None else None
+    return r if meant is None or meant[record.PULL] is None else meant
 
 
 def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:

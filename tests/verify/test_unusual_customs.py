@@ -49,3 +49,23 @@ def test_a_gradient_that_has_not_the_shape_of_its_input_is_found_and_named(value
 
     with pytest.raises(tf.VerificationError, match="misshapen returns for input 0 has shape"):
         slope(misshapen, value)
+
+
+@pytest.mark.parametrize("order", ["alone", "in forward mode", "in forward mode twice"])
+def test_constants_that_only_an_accumulator_follows_are_exact_on_both_sides(order: str) -> None:
+    @tf.custom_gradient
+    def squared(x: Any) -> Any:
+        return x * x, lambda g: 2.0 * g * x
+
+    a, v = tf.constant([1.3, 0.4, 2.1], tf.float64), tf.Variable([1.1, -0.8, 0.5], dtype=tf.float64)
+    tangent = tf.constant([1.0, -2.0, 0.5], tf.float64)
+    with tf.GradientTape() as tape:
+        if order == "alone":
+            g = squared(tf.sin(a)) * v
+        else:
+            with tf.autodiff.ForwardAccumulator(a, tangent) as accumulator:
+                y = squared(tf.sin(a)) * v
+                if order == "in forward mode twice":
+                    y = squared(squared(tf.cos(a))) * y
+            g = accumulator.jvp(y)
+    tape.gradient(g, v)  # what is not certified raises
