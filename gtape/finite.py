@@ -56,7 +56,7 @@ class _CheckedRun:
             if f is not narrowed:  # which rounds what the last kernel made to half precision
                 self.kernel = f
             named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
-            name = named or getattr(self.kernel, "__name__", "an op")
+            name: str = named or getattr(self.kernel, "__name__", "an op")
             if name not in _HARMLESS:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):

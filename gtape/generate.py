@@ -1,7 +1,7 @@
 """From a declaration to the function that users call.
 
 For each elementwise primitive of one or two arguments Python source is generated: operands of one shape and dtype, at
-most one plain tape, no detours. The rule's partial is traced to an expression and inlined, so that the backward step
+most one plain tape, no detours. The rule's partial is written down too (see `gtape.written`), so that the backward step
 of an op is one Python call. Everything else goes through closures of the same form, or `gtape.dispatch.apply`.
 """
 
@@ -18,124 +18,25 @@ from gtape.aval import FLOAT64_SCALAR
 from gtape.dispatch import apply, record_op, refuse
 from gtape.layouts import one_operand, two_operands
 from gtape.operands import check_dtypes, operands
-from gtape.primitive import CONSTANTS, REGISTRY, Primitive
-from gtape.pulls import held
+from gtape.primitive import Primitive
+from gtape.pulls import by_slope
 from gtape.tensor import Tensor, as_operand
-from gtape.worlds import NUMPY
+from gtape.written import Notes
 
 __all__ = ["make_function", "make_general"]
 
 
-class _Source:
-    """A value in a rule that is being traced to Python source."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @staticmethod
-    def of(x: Any) -> str:
-        if isinstance(x, _Source):
-            return x.text
-        if isinstance(x, (int, float)):  # floats only in a rule that somebody swapped in to be caught
-            return repr(float(x)) if isinstance(x, float) else repr(int(x))
-        raise TypeError(f"a rule may use integers and the constants of the namespace, not {x!r}")
-
-    def __add__(self, o: Any) -> _Source:
-        return _Source(f"({self.text} + {self.of(o)})")
-
-    def __radd__(self, o: Any) -> _Source:
-        return _Source(f"({self.of(o)} + {self.text})")
-
-    def __sub__(self, o: Any) -> _Source:
-        return _Source(f"({self.text} - {self.of(o)})")
-
-    def __rsub__(self, o: Any) -> _Source:
-        return _Source(f"({self.of(o)} - {self.text})")
-
-    def __mul__(self, o: Any) -> _Source:
-        return _Source(f"({self.text} * {self.of(o)})")
-
-    def __rmul__(self, o: Any) -> _Source:
-        return _Source(f"({self.of(o)} * {self.text})")
-
-    def __truediv__(self, o: Any) -> _Source:
-        return _Source(f"({self.text} / {self.of(o)})")
-
-    def __rtruediv__(self, o: Any) -> _Source:
-        return _Source(f"({self.of(o)} / {self.text})")
-
-    def __neg__(self) -> _Source:
-        return _Source(f"(-{self.text})")
-
-
-class _SourceWorld:
-    """The namespace that writes a rule of `user` down as source; collects the names that the source needs.
-
-    With `scalars` the functions are the kernels for Python floats where an op has one.
-    """
-
-    def __init__(self, user: Primitive, scalars: bool = False) -> None:
-        self.names: dict[str, Any] = {}
-        self.user = user
-        self.scalars = scalars
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CONSTANTS:
-            self.names[f"c_{name}"] = CONSTANTS[name]
-            return _Source(f"c_{name}")
-        if name not in REGISTRY:
-            raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
-
-        def call(*args: Any, **params: Any) -> _Source:
-            REGISTRY[name].users.add(self.user)
-            kernel = REGISTRY[name].scalar if self.scalars else None
-            self.names[f"xp_{name}"] = getattr(NUMPY, name) if kernel is None or params else kernel
-            words = [_Source.of(a) for a in args] + [f"{k}={v!r}" for k, v in params.items()]
-            return _Source(f"xp_{name}({', '.join(words)})")
-
-        return call
-
-
-def _pull_source(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[str, dict[str, Any], frozenset[Any]]:
-    """Source of ``pull(g, ins, out)`` for the given active arguments, the names it needs, and what it reads."""
-    world = _SourceWorld(prim, scalars)
-    n = len(prim.rules)
-    symbols = [_Source(f"x{i}") for i in range(n)]
-    terms = []
-    for i in active:
-        p = prim.rules[i]
-        if p.__class__ is int:
-            terms.append({1: "g", -1: "-g", 0: "zeros_like(g)"}.get(p, f"g * {p}"))
-            continue
-        e = p(world, _Source("out"), *symbols)
-        term = f"g * {_Source.of(e)}"
-        if prim.holds_zero and scalars:
-            term = f"(c if (c := {term}) == c or g else 0.0)"
-        elif prim.holds_zero:
-            world.names["held"], world.names["xp"] = held, NUMPY
-            term = f"held(xp, g, {term})"
-        terms.append(term)
-    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
-    only = [i for i in range(n) if i in reads]
-    loads = ""
-    for i, kept in zip(only, _places(only, reads), strict=True):
-        loads += f"    x{i} = {kept}._value\n"
-    value = terms[0] if len(terms) == 1 else f"({', '.join(terms)})"
-    if "zeros_like(g)" in terms:
-        world.names["zeros_like"] = NUMPY.zeros_like
-    return f"def pull(g, ins, out):\n{loads}    return {value}\n", world.names, reads
-
-
 def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) -> tuple[Any, frozenset[Any]]:
-    source, names, reads = _pull_source(prim, active, scalars)
-    space = dict(names)
-    exec(compile(source, f"<gtape rule of {prim.name}>", "exec"), space)
-    pull = space["pull"]
+    """The function ``pull(g, ins, out)`` for the given active arguments, all of one shape, and what it reads."""
+    notes = Notes(prim, scalars=scalars)
+    xs = [notes.value(f"x{i}") for i in range(len(prim.rules))]
+    made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Notes.hold) for i in active]
+    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
+    only = [i for i in range(len(xs)) if i in reads]
+    loads = [f"x{i} = {kept}._value" for i, kept in zip(only, _places(only, reads), strict=True)]
+    pull = notes.function(loads, made, f"<gtape rule of {prim.name}>")
     pull.prim, pull.active, pull.params, pull.avals, pull.out_aval = prim, active, {}, None, None
     pull.general = None
-    only = sorted(reads - {"y"})
     pull.single = only[0] if len(only) == 1 else None
     pull.pair = len(only) == 2 and "y" not in reads
     return pull, reads

@@ -18,8 +18,9 @@ from gtape.operands import failure, operands
 from gtape.ops.axes import axes_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
-from gtape.steps import Known, kernel_for, remember
+from gtape.steps import Known, remember
 from gtape.tensor import Tensor, as_operand, wrap
+from gtape.written import kernel_for
 
 __all__ = ["one_operand", "two_operands"]
 

@@ -23,6 +23,7 @@ __all__ = [
     "NarrowPull",
     "Pull",
     "Slots",
+    "by_slope",
     "cotangents",
     "cotangents_at_home",
     "held",
@@ -89,17 +90,33 @@ def cotangents(
         ]
     result = []
     for i in pull.active:
-        p = prim.partials[i]
-        if p.__class__ is int:
-            c = g if p == 1 else -g if p == -1 else xp.zeros_like(g) if p == 0 else g * p
-        else:
-            c = g * p(xp, y, *xs, **params)
-            if prim.holds_zero:
-                c = held(xp, g, c)
+        c = by_slope(xp, prim, i, g, y, xs, params)
         if mask is not None:
             c = xp.where(mask, c, 0)
         result.append(unbroadcast(xp, c, avals[i].shape, out_shape, batch))
     return result
+
+
+def by_slope(
+    xp: Any, prim: Primitive, i: int, g: Any, y: Any, xs: Any, params: dict[str, Any], hold: Any = None
+) -> Any:
+    """The cotangent that an elementwise op hands to its argument `i`, in the shape of its output.
+
+    Parameters
+    ----------
+    xp : world
+    prim : Primitive
+    g, y : values of that world
+    xs : sequence of values
+    params : dict
+    hold : callable, optional
+        What to do instead of `held`, with the same arguments.
+    """
+    p: Any = prim.partials[i]  # type: ignore[index]
+    if p.__class__ is int:
+        return g if p == 1 else -g if p == -1 else xp.zeros_like(g) if p == 0 else g * p
+    c = g * p(xp, y, *xs, **params)
+    return (hold or held)(xp, g, c) if prim.holds_zero else c
 
 
 def held(xp: Any, g: Any, c: Any) -> Any:
@@ -184,21 +201,12 @@ class _ElementwisePull(Pull):
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         prim = self.prim
-        partials: Any = prim.partials
         avals = self.avals
         shape = self.out_aval.shape
         xs = avals if ins is None else self._inputs(ins)
         made = []
         for i in self.active:
-            p: Any = partials[i]
-            if p == 1:
-                c = g
-            elif p.__class__ is int:
-                c = -g if p == -1 else NUMPY.zeros_like(g) if p == 0 else g * p
-            else:
-                c = g * p(NUMPY, out, *xs, **self.params)
-                if prim.holds_zero:
-                    c = held(NUMPY, g, c)
+            c = by_slope(NUMPY, prim, i, g, out, xs, self.params)
             own = avals[i].shape
             made.append(c if own == shape else NUMPY.sum_to(c, shape=own, batch=0))
         return made[0] if len(made) == 1 else made
