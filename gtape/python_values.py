@@ -35,12 +35,12 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
         ):
             return array.astype(np.int32)
-        if kind != "f":
-            return array
+        if kind != "f":  # a copy: what hands out its own memory may change it later
+            return np.array(array, dtype=own_dtype(array.dtype))
         # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
         own = getattr(_first(value), "dtype", None)
-        if own is not None and own.kind == "f":
-            return array.astype(own)
+        if own is not None and own.kind == "f" and own.itemsize <= 8:
+            return array.astype(own_dtype(own))
         with np.errstate(all="ignore"):
             made = array.astype(np.float32)
         if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
@@ -75,12 +75,13 @@ def _first(value: Any) -> Any:
 
 def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Strings as an object array of bytes."""
-    for leaf in np.array(value, dtype=object).flat:
+    leaves = np.empty(array.shape, object)  # from the strings themselves: NumPy's arrays of them lose zeros at the end
+    leaves[...] = value if isinstance(value, (str, bytes, list, tuple)) else array
+    for i, leaf in enumerate(leaves.flat):
         if not isinstance(leaf, (str, bytes)):
             raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
-    made = np.empty(array.shape, object)
-    made[...] = np.char.encode(array, "utf-8").astype(object) if array.dtype.kind == "U" else array.astype(object)
-    return made
+        leaves.flat[i] = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8")
+    return leaves
 
 
 def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -113,6 +114,7 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
     gtape.errors.OperandTypeError
         Where something would be.
     """
+    x = np.asarray(x)  # what a matrix or a masked array does otherwise is of no concern to ops
     with np.errstate(all="ignore"):
         made = x.astype(dtype)
         if x.dtype.kind in "fc" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):

@@ -313,6 +313,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
+            if not value.size and wanted is None:  # an empty list would say neither the shape nor that they are strings
+                return born(wrap(np.empty(value.shape, object)))
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
             return born(wrap(np.array(value, dtype=own_dtype(value.dtype))))

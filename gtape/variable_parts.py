@@ -179,9 +179,9 @@ class VariableSlice(Tensor):
             raise errors.InvalidArgumentError(
                 f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
             ) from None
-        flat = values.reshape(-1)
+        flat = values.reshape(-1)  # a view only of what lies in C order
         flat[places] = how(flat[places], new)
-        v._put(values)
+        v._put(flat.reshape(values.shape))
         return v
 
     def assign(self, value: Any) -> Variable:

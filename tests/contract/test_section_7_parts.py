@@ -81,3 +81,14 @@ def test_copies_keep_the_shape_that_values_may_have_and_the_constraint(again: An
     assert (made.name, made.trainable, made.shape.as_list(), made.constraint) == ("w:0", False, [None], tf.nn.relu)
     assert made.assign([1.0, 2.0, 3.0]).numpy().tolist() == [1.0, 2.0, 3.0]
     assert v.numpy().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("method", ["assign", "assign_add", "assign_sub"])
+def test_a_part_can_be_assigned_however_the_value_lies_in_memory(method: str) -> None:
+    v = tf.Variable(tf.zeros([2, 3]))
+    v.assign(tf.transpose(tf.constant([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])))
+    wanted = v.numpy()
+    getattr(v[0], method)([9.0, 8.0, 7.0])
+    change = {"assign": lambda a: [9.0, 8.0, 7.0], "assign_add": lambda a: a + [9, 8, 7]}
+    wanted[0] = change.get(method, lambda a: a - [9, 8, 7])(wanted[0])
+    np.testing.assert_array_equal(v.numpy(), wanted)

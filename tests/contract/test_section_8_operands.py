@@ -165,3 +165,63 @@ def test_tensors_in_a_list_are_not_cut_off() -> None:
         tf.convert_to_tensor([x, x], tf.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match="cast"):
         tf.constant([1, 2]) * [x, x]
+
+
+class _Lends:
+    """An object that becomes an array by handing out its own memory."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "lends",
+    [lambda a: memoryview(a), lambda a: _Lends(a), lambda a: _Lends(a.astype(np.complex128)), lambda a: _Lends(a > 1)],
+)
+def test_a_tensor_shares_no_memory_with_what_it_was_made_from(lends: Any) -> None:
+    source = lends(np.array([1, 2], np.uint8))
+    t = tf.constant(source)
+    before = t.numpy()
+    memory = np.asarray(source)
+    memory[...] = 0
+    np.testing.assert_array_equal(t.numpy(), before)
+
+
+@pytest.mark.parametrize("dtype", [">u2", ">c16", ">f8"])
+def test_lists_and_objects_of_the_other_byte_order_are_turned(dtype: str) -> None:
+    for value in (_Lends(np.array([1, 2], dtype)), [np.array([1, 2], dtype)]):
+        assert tf.constant(value).numpy().dtype.isnative
+
+
+@pytest.mark.parametrize("value", [[np.datetime64("2020")], [np.timedelta64(1)], _Lends(np.zeros(2, [("a", "f4")]))])
+def test_lists_of_what_tensors_cannot_hold_are_a_value_error(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"use \.astype first"):
+        tf.constant(value)
+
+
+def test_a_list_of_long_doubles_is_float32_as_tensorflow_takes_it() -> None:
+    assert tf.constant([np.longdouble(1)]).dtype == tf.float32
+
+
+class _Marked(np.ndarray[Any, Any]):
+    pass
+
+
+@pytest.mark.parametrize("array", [np.ones((1, 2)).view(_Marked), np.ma.array([[1.0, 2.0]], mask=[[0, 1]])])
+def test_subclasses_and_masked_arrays_beside_a_tensor_are_plain_arrays(array: Any) -> None:
+    x = tf.constant([[1.0, 2.0]])
+    assert type((x * array).numpy()) is np.ndarray
+    assert type(tf.Variable(x).assign(array).numpy()) is np.ndarray
+
+
+def test_strings_keep_the_zeros_at_their_end() -> None:
+    assert tf.constant(b"a\0").numpy() == b"a\0"
+    assert tf.constant([["a\0"], ["b"]]).numpy().tolist() == [[b"a\0"], [b"b"]]
+
+
+def test_arrays_of_no_strings_stay_strings_of_their_shape() -> None:
+    t = tf.constant(np.empty((0, 3), "U5"))
+    assert t.dtype == tf.string and t.shape == (0, 3)
