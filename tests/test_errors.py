@@ -191,6 +191,56 @@ def test_overflow_on_the_way_is_a_range_verdict() -> None:
     assert verdicts(tf.exp, np.float64(1000.0)) == {"range"}
 
 
+def test_overflow_tells_the_element_the_exact_value_and_what_comes_of_it() -> None:
+    finding = tf.verify.check(lambda x: tf.math.log(1.0 + tf.exp(x)), np.array([1.0, 800.0])).findings[0]
+    assert (finding.verdict, finding.op, finding.element, finding.ok) == ("range", "exp", (0, (1,)), False)
+    assert float(finding.exact) == 1.0 and "exp(800.0) is inf, exactly 2.72637e+347" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "op", "slope"),
+    [
+        (lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 40.0, "log", -1.0),
+        (lambda x: tf.math.atanh(tf.tanh(x)), 20.0, "atanh", 1.0),
+        (lambda x: 1.0 / ((x + 1.0) - 1.0), 1e-20, "divide", -1e40),
+    ],
+    ids=["log(1 - sigmoid)", "atanh(tanh)", "1 / ((x + 1) - 1)"],
+)
+def test_what_rounding_alone_takes_out_of_a_domain_is_unstable(f: Any, x: float, op: str, slope: float) -> None:
+    report = tf.verify.check(f, x)
+    finding = report.findings[0]
+    assert (report.verdict, report.ok, finding.op, finding.element) == ("unstable", False, op, (0, ()))
+    assert float(finding.exact) == pytest.approx(slope) and "rounding before" in finding.reason
+    assert finding.witness is None  # the op alone shows nothing
+    with tf.verifying(), tf.autodiff.ForwardAccumulator(c := tf.constant(x, tf.float64), tf.ones_like(c)) as forward:
+        y = f(c)
+    with pytest.raises(tf.VerificationError, match=r"unstable.*rounding before"):
+        forward.jvp(y)
+
+
+def test_what_has_no_derivative_is_told_with_its_place_and_input() -> None:
+    finding = tf.verify.check(tf.math.log, np.array([2.0, -1.0])).findings[0]
+    assert (finding.verdict, finding.element) == ("domain", ("value", (1,)))
+    assert "log(-1.0) is nan" in finding.reason
+    finding = tf.verify.check(lambda x: tf.sqrt(x * x), np.array([2.0, 0.0])).findings[0]
+    assert (finding.verdict, finding.element) == ("domain", ("value", (1,)))
+    assert "derivative of sqrt(0.0) is inf" in finding.reason
+
+
+def test_a_kernel_that_gives_nan_inside_its_domain_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gtape.primitive import REGISTRY
+
+    monkeypatch.setattr(REGISTRY["tan"], "kernel", lambda x: np.where(x > 1.0, np.nan, np.tan(x)))
+    finding = tf.verify.check(tf.tan, np.array([0.5, 1.25])).findings[0]
+    assert (finding.verdict, finding.op, finding.element) == ("rule", "tan", ("value", (1,)))
+    assert "kernel is wrong" in finding.reason
+
+
+def test_a_report_on_nothing_says_so() -> None:
+    report = tf.verify.check(lambda x: tf.constant(x.numpy() ** 2), 2.0)
+    assert report.ok and "nothing to compare" in report.summary()
+
+
 def test_not_finite_output_gradient_is_no_wrong_number() -> None:
     assert verdicts(lambda x: x * x, np.float64(1.0), output_gradients=tf.constant(np.nan, tf.float64)) <= {
         "domain",

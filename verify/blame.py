@@ -74,7 +74,10 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
     except ArithmeticError:
         rules = []
     found: list[tuple[Node | None, str]] = [
-        (f.node, f"the rule of {f.node.name} is not the derivative of its mirror (relative error {f.error:.3g})")
+        (
+            f.node,
+            f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})",
+        )
         for f in rules
         if f.node is not None
     ]
@@ -85,22 +88,26 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
             found += deeper
             continue
         reason = f"the gradient that {f.node.name} returns is not the derivative of its body"
-        found.append((f.node, f"{reason} (relative error {f.error:.3g})"))
+        found.append((f.node, f"{reason} ({_by(f)})"))
     mark = next((f.mark for f in failures if f.mark is not None), None)
     if not found and mark is not None:
         for f in faulty_customs(oracle, slopes=True):
             assert f.node is not None
             reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
-            found.append((f.node, f"{reason} its body (relative error {f.error:.3g})"))
+            found.append((f.node, f"{reason} its body ({_by(f)})"))
         for node in _wrong_when_differentiated(program, mark):
             found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
     if not found:
         # A custom gradient that nothing above could follow is the likeliest.
         customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
         likely = customs[0] if customs else None if mark is not None else failures[0].node
-        what = f"the {failures[0].what} disagrees with the mirrors (relative error {failures[0].error:.3g})"
+        what = f"the {failures[0].what} disagrees with the mirrors ({_by(failures[0])})"
         found.append((likely, what))
     return found
+
+
+def _by(failure: Failure) -> str:
+    return f"relative error {failure.error:.3g} along a random direction"
 
 
 def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:

@@ -30,7 +30,7 @@ from gtape.verify.customs import least_stable, only_rounded
 from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
-from gtape.verify.outside import masked_by_infinities, not_differentiable, outside
+from gtape.verify.outside import masked_by_infinities, not_differentiable, outside, shown_by
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 from gtape.verify.witness import add_witnesses
@@ -145,14 +145,14 @@ def _examine(program: Program, seeds: list[Any], got: list[Any], locally: bool) 
             report.findings.append(no_derivative(reasons, order))
             return report
         bad.order = order
-        if bad.verdict != "range":
+        if bad.verdict not in ("range", "unstable"):
             report.findings.append(bad)
             return report
         # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
         inside = _compared(program, seeds, got, order, locally, Report(coverage=dict(report.coverage)))
         if all(f.verdict == "range" for f in inside.findings):
             return inside
-        report.findings.append(bad)
+        report.findings.append(shown_by(bad, inside.findings))
         return report
     return _compared(program, seeds, got, order, locally, report)
 

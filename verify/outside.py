@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.program import Program
+from gtape.symbolic.balls import digits, objects, precision, ties_assumed
+from gtape.symbolic.program import Node, Program
+from gtape.verify.enclosures import BALLS
+from gtape.verify.replay import Replay
 from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX
 
-__all__ = ["masked_by_infinities", "not_differentiable", "outside"]
+__all__ = ["masked_by_infinities", "not_differentiable", "outside", "shown_by"]
+
+_BITS = 800  # what overflows or cancels in floats is followed exactly with so many
 
 
 def not_differentiable(program: Program, order: int) -> Finding | None:
@@ -28,16 +34,21 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
         values = [np.asarray(program.nodes[j].output) for j in node.inputs]
         for a in node.active:
             p = node.prim.partials[a]
-            if (
-                callable(p)
-                and not np.isfinite(widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))).all()
-            ):
+            if not callable(p):
+                continue
+            slope = widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))
+            slope = np.broadcast_to(slope, node.shape)
+            if not np.isfinite(slope).all():
+                place = _first(~np.isfinite(slope))
+                by = f" by argument {a}" if len(values) > 1 else ""
                 return Finding(
                     "domain",
                     order=order,
                     op=node.name,
                     line=node.line,
-                    reason=f"the derivative of {node.name} is not finite at its inputs",
+                    element=("value", place),
+                    reason=f"the derivative of {_call(node, values, place)}{by} is {slope[place].item()!r}: "
+                    f"{node.name} is not differentiable there",
                 )
     return None
 
@@ -57,23 +68,101 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
                     "domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False
                 )
             if _matters(program, node, got):
-                inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
-                overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
-                where = f"{node.name} gives {'NaN' if np.isnan(v).any() else 'infinity'} at its inputs"
-                if overflow and not _at_pole(node, inputs):
-                    return Finding(
-                        "range",
-                        op=node.name,
-                        line=node.line,
-                        reason=f"{where}: a value along the way overflows {v.dtype.name}",
-                        ok=False,
-                    )
-                return Finding(
-                    "domain",
-                    op=node.name,
-                    line=node.line,
-                    reason=f"{where}: there the function is not defined or not differentiable",
-                )
+                return _described(program, node, v)
+    return None
+
+
+def _described(program: Program, node: Node, v: Any) -> Finding:
+    """The finding for a value that is not finite: where, of what, and what it is exactly."""
+    inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+    place = _first(~np.isfinite(v))
+    came = v[place].item()
+    what = f"{_call(node, inputs, place)} is {came!r}"
+    ball = None if isinstance(node.output, tuple) else _exactly(program, node, place)
+    exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
+
+    def finding(verdict: str, reason: str) -> Finding:
+        return Finding(
+            verdict,
+            op=node.name,
+            line=node.line,
+            element=("value", place),
+            got=came,
+            exact=exact,
+            reason=reason,
+            ok=False,
+        )
+
+    overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
+    if overflow and not _at_pole(node, inputs):
+        exactly = f", exactly {short}" if short else ""
+        return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
+    if exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
+        if _defined_at(node, inputs, place):
+            return finding("rule", f"{what}, exactly {short}: {node.name} is defined there, so its kernel is wrong")
+        lost = f"rounding before {node.name} lost the digits that its input exactly has"
+        return finding("unstable", f"{what}, exactly {short}: {lost}")
+    return finding("domain", f"{what}: there {node.name} is not defined, or not differentiable")
+
+
+def shown_by(bad: Finding, findings: list[Finding]) -> Finding:
+    """The finding for a value along the way, with the element of the result that shows what comes of it.
+
+    Parameters
+    ----------
+    bad : Finding
+        From `outside`: a value that only floats cannot hold, "range" or "unstable".
+    findings : list of Finding
+        What came of comparing the result with the exact one.
+    """
+    for f in findings:
+        if f.verdict == "domain":
+            return f
+    shown = max(
+        (f for f in findings if f.got is not None and isinstance(f.element, tuple) and f.element[0] != "value"),
+        key=lambda f: (not np.isfinite(f.got), f.ulps or 0.0),
+        default=None,
+    )
+    if shown is not None:
+        bad.element, bad.got, bad.exact, bad.ulps = shown.element, shown.got, shown.exact, shown.ulps
+    return bad
+
+
+def _first(mask: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def _call(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
+    """An op with its inputs at one element of its result, where single numbers make it."""
+    if node.prim is None or node.prim.kind != "elementwise":
+        return f"{node.name}, element {list(place)},"
+    words = [repr(np.broadcast_to(x, node.shape)[place].item()) for x in inputs]
+    words += [f"{k}={v!r}" for k, v in node.params.items()]
+    return f"{node.name}({', '.join(words)})"
+
+
+def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
+    """Whether an elementwise op has a finite exact value at its recorded inputs."""
+    if node.prim is None or node.prim.kind != "elementwise":
+        return False
+    at = [BALLS.lift(np.broadcast_to(x, node.shape)[place]) for x in inputs]
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        return _finite(objects(node.apply(BALLS, at)).item())
+    return False
+
+
+def _finite(ball: Any) -> bool:
+    return not hasattr(ball, "is_finite") or bool(ball.is_finite())
+
+
+def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
+    """The exact value of an element that is not finite in floats; None where there is none."""
+    replay = Replay(program, [])
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        for i in program.ancestors([node.index]):
+            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        ball = objects(replay.env[node.index])[place]
+        return ball if _finite(ball) else None
     return None
 
 

@@ -21,7 +21,7 @@ from gtape.verify.examine import PRECISIONS, TIES, differ, no_derivative, order_
 from gtape.verify.forward import ForwardOracle, check_tangents_locally, noisy_tangent
 from gtape.verify.noise import spreads
 from gtape.verify.oracle import Oracle, TooDeep
-from gtape.verify.outside import masked_by_infinities, not_differentiable, outside
+from gtape.verify.outside import masked_by_infinities, not_differentiable, outside, shown_by
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 
@@ -86,12 +86,12 @@ class _Tangent:
                 report.findings += limit
                 report.coverage["limits"] = 1
                 return report
-        if bad is None or bad.verdict == "range":
+        if bad is None or bad.verdict in ("range", "unstable"):
             report.findings += self.compared()
         # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
         if bad is not None and not (report.findings and all(f.verdict == "range" for f in report.findings)):
             bad.order = self.order
-            report.findings = [bad]
+            report.findings = [shown_by(bad, report.findings)]
         return report
 
     def compared(self) -> list[Finding]:

@@ -141,6 +141,8 @@ class Finding:
             parts.append(f"exact {self.exact}")
         if self.ulps is not None:
             parts.append(f"{self.ulps:.3g} ULP off")
+        if self.verdict == "conditioning" and self.condition is not None:
+            parts.append(f"rounding grows {self.condition:.2g} times")
         text = ", ".join(parts)
         if self.reason:
             text += f": {self.reason}"
@@ -235,8 +237,11 @@ class Report:
     def summary(self, findings: list[Finding] | None = None) -> str:
         """The findings in words, the gravest first."""
         shown = sorted(self.findings if findings is None else findings, key=lambda f: f.gravity)
+        if not shown and not self.checked:
+            return "correct: there was nothing to compare, since every gradient is None or empty"
         if not shown:
-            return f"correct: {self.checked} numbers, at most {self.max_ulp:.3g} ULP from the exact ones"
+            numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
+            return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP from the exact"
         text = "\n".join(str(f) for f in shown[:5])
         return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
 
