@@ -209,12 +209,15 @@ def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: b
     after = xp.linear_recurrence(
         with_batch_axis(xp, xp.shift(x, axis=axis, by=step), g), g, axis=axis, reverse=not reverse
     )
-    return after * xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
+    # What no cotangent reaches stays zero, also where the product of the others overflows.
+    return xp.multiply_no_nan(xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse), after)
 
 
 def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     before = xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
-    made = xp.linear_recurrence(with_batch_axis(xp, x, t), t * before, axis=axis, reverse=reverse)
+    # An element that does not move adds nothing, also where the product of the others overflows.
+    new = xp.multiply_no_nan(before, t)
+    made = xp.linear_recurrence(with_batch_axis(xp, x, t), new, axis=axis, reverse=reverse)
     return xp.shift(made, axis=axis, by=-1 if reverse else 1) if exclusive else made
 
 
@@ -231,12 +234,22 @@ _cumprod = primitive(
 )
 
 
+def _near_one(x: Any) -> bool:
+    """Whether the product of any of the last axis' elements is far from overflow and underflow."""
+    info = np.finfo(x.dtype)
+    reach = min(info.maxexp, -info.minexp - info.nmant) / x.shape[-1]
+    size = np.abs(x)
+    return bool(2.0**-reach < size.min() and size.max() < 2.0**reach)
+
+
 def _prod_kernel(x: Any) -> Any:
-    y = np.multiply.reduce(x, axis=-1, dtype=x.dtype)
-    if x.shape[-1] and y.size and _strayed(y):
+    if x.dtype not in _SAFE or not x.size or _near_one(x):
+        return np.multiply.reduce(x, axis=-1, dtype=x.dtype)
+    y = np.multiply.accumulate(x, axis=-1, dtype=x.dtype)
+    if _strayed(y):
         f, e = _fraction_scan(np.moveaxis(x, -1, 0))
-        y = _joined(f[-1], e[-1], x.dtype)
-    return y
+        return _joined(f[-1], e[-1], x.dtype)
+    return y[..., -1]
 
 
 def _prod_others_kernel(x: Any) -> Any:
@@ -258,7 +271,9 @@ def _prod_others_kernel(x: Any) -> Any:
 def _prod_others_vjp(xp: Any, g: Any, x: Any) -> Any:
     before = xp.cumprod(x, axis=-1, exclusive=True, reverse=False)
     after = xp.cumprod(x, axis=-1, exclusive=True, reverse=True)
-    return _cumprod_vjp(xp, g * after, x, -1, True, False) + _cumprod_vjp(xp, g * before, x, -1, True, True)
+    return _cumprod_vjp(xp, xp.multiply_no_nan(after, g), x, -1, True, False) + _cumprod_vjp(
+        xp, xp.multiply_no_nan(before, g), x, -1, True, True
+    )
 
 
 _LAST_SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((4,),), {}), (((1,),), {}), (((2, 3),), {}), (((2,),), {}))
@@ -278,7 +293,7 @@ _prod = primitive(
     "prod",
     _prod_kernel,
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
-    (lambda xp, t, y, x: xp.sum(t * xp.prod_others(x), axis=(-1,), keepdims=False),),
+    (lambda xp, t, y, x: xp.sum(xp.multiply_no_nan(xp.prod_others(x), t), axis=(-1,), keepdims=False),),
     batched=True,
     complex=True,
     public=False,

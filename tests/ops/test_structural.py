@@ -272,6 +272,28 @@ def test_products_are_exact_through_zeros(name: str, x: list[float]) -> None:
     assert second.numpy().tolist() == exact
 
 
+@pytest.mark.parametrize(("x", "exact"), [([1e-160, 1e-160, 1e160], 1e-160), ([1e200, 1e200, 1e-200], 1e200)])
+def test_a_product_keeps_its_digits_through_tiny_and_huge_products_on_the_way(x: list[float], exact: float) -> None:
+    np.testing.assert_allclose(tf.reduce_prod(tf.constant(np.array(x))).numpy(), exact, rtol=1e-15)
+    np.testing.assert_allclose(tf.math.cumprod(tf.constant(np.array(x)))[-1].numpy(), exact, rtol=1e-15)
+
+
+@pytest.mark.parametrize("f", [tf.reduce_prod, lambda x: tf.math.cumprod(x)[-1]])
+def test_an_element_that_does_not_move_adds_nothing_to_a_product_whose_others_overflow(f: Any) -> None:
+    x = tf.constant(np.array([1e200, 1e200, 1e-200]))
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(np.array([1.0, 0.0, 0.0]))) as forward:
+        y = f(x)
+    np.testing.assert_allclose(forward.jvp(y).numpy(), 1.0, rtol=1e-15)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+        some = tf.reduce_sum(g[:2])
+    np.testing.assert_allclose(outer.gradient(some, x).numpy(), [1e-200, 1e-200, 2e200], rtol=1e-15)
+
+
 def test_lookups_on_a_source_are_slices_and_others_dense() -> None:
     x = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     with tf.GradientTape(persistent=True) as tape:
