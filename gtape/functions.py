@@ -19,6 +19,7 @@ from gtape import nest
 from gtape.asked import UnconnectedGradients, record_of, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.differentiation import differentiate
 from gtape.jacobians import jacobians
 from gtape.record import SEQ
 from gtape.tape import GradientTape
@@ -366,7 +367,7 @@ def gradients(
     seeds = seeds_of(targets, None if grad_ys is None else _listed(grad_ys))
     stops = frozenset(record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
     assert graph._session is not None
-    made = graph._differentiate(graph._session, targets, seeds, sources, stops)
+    made = differentiate(graph._session, targets, seeds, sources, persistent=True, mode=graph._mode, stops=stops)
     if zero:
         made = [
             wrap(np.zeros(x._aval.shape, x._aval.dtype)) if g is None else g for g, x in zip(made, sources, strict=True)

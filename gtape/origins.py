@@ -53,7 +53,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
         r, limit = pending.pop()
         old = seen.get(r[record.SEQ])
         if old is not None and (old[record.PULL] is not None or r[record.PULL] is None):
-            continue  # a leaf may stand for the record of the same number, see backprop's anchors
+            continue  # a leaf may stand for the record of the same number, see the anchors of `gtape.full_sweep`
         seen[r[record.SEQ]] = r
         for part, new in _origins(r, limit):
             pending.extend(
@@ -78,7 +78,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
 
 
 def _meant(r: Any) -> Any:
-    """The record that an anchor of `gtape.backprop` stands for, unless that was emptied; any other is itself."""
+    """The record that an anchor of `gtape.full_sweep` stands for, unless that was emptied; any other is itself."""
     meant = r[record.INS] if r[record.PULL] is None else None
     return r if meant is None or meant[record.PULL] is None else meant
 

@@ -13,23 +13,21 @@ from gtape.asked import (
     SIMPLE,
     UnconnectedGradients,
     checked,
-    is_finite,
     leaves,
     one_of,
-    record_of,
     result_of,
     seeds_of,
     wants_zeros,
     zeros_for,
 )  # fmt: skip
-from gtape.backprop import full_sweep, keeping, short_sweep
+from gtape.backprop import short_sweep
+from gtape.differentiation import differentiate
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.jacobians import batch_jacobian, jacobians, release
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
-from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["GradientTape"]
 
@@ -357,7 +355,9 @@ class GradientTape:
             seeds = seeds_of(flat_targets, output_gradients, target)
         session = self._begin()
         try:
-            results = self._differentiate(session, flat_targets, seeds, flat_sources)
+            results = differentiate(
+                session, flat_targets, seeds, flat_sources, persistent=self._persistent, mode=self._mode
+            )
         finally:
             if not self._persistent:
                 self._use_up(session)
@@ -412,62 +412,6 @@ class GradientTape:
                     continue
             results.append(result_of(c, s))
         return results if flat is sources else results[0]
-
-    def _differentiate(
-        self,
-        session: Session,
-        targets: list[Any],
-        seeds: list[Any],
-        sources: list[Any],
-        stops: frozenset[int] = frozenset(),
-    ) -> list[Any]:
-        target_records = [record_of(t) for t in targets]
-        source_records = [record_of(s) for s in sources]
-        stack = record.get_stack()
-        start = [(r, g) for r, g in zip(target_records, seeds, strict=True) if g is not None]
-        foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
-        if not (stack.sessions or session.shared or session.selects or session.trace or foreign):
-            raw = [(r, g._value) for r, g in start]
-            if not self._persistent:
-                made = stack.run(short_sweep, raw, source_records)
-                return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
-            if keeping.acquire(blocking=False):  # else another thread sweeps: the long way needs nothing of the records
-                try:
-                    made = stack.run(short_sweep, raw, source_records, keep=True)
-                finally:
-                    keeping.release()
-                return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
-        if not stack.sessions:
-            raw = [(r, g._value) for r, g in start]
-            made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
-            if session.selects and not all(is_finite(c) for c in made):
-                made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
-        else:
-            made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
-        results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
-        if session.trace or stack.trace:
-            results = self._checked_results(session, targets, start, sources, results, stack)
-        if not self._persistent:
-            session.live = False
-            for r in visited:
-                if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
-                    record.empty(r)
-            session.live = True
-        return results
-
-    def _checked_results(
-        self, session: Session, targets: list[Any], start: Any, sources: list[Any], results: list[Any], stack: Any
-    ) -> list[Any]:
-        mode = self._mode()
-        if mode:
-            from gtape.verify.examine import check_gradient
-
-            check_gradient(session, targets, start, sources, results, strict=mode == "strict")
-        if stack.trace:
-            from gtape.origins import mark_gradients
-
-            results = mark_gradients(session, start, sources, results)
-        return results
 
     def jacobian(
         self,

@@ -69,7 +69,7 @@ class Noted:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return () if self._sample().__class__ is float else self.value.shape  # type: ignore[no-any-return]
+        return () if self._sample().__class__ is float else self.value.shape
 
     @property
     def ndim(self) -> int:
