@@ -106,7 +106,7 @@ def test_a_wrong_edge_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("gtape/tape.py", "def f():\n    from gtape.verify.examine import check_gradient"),
+        ("gtape/differentiation.py", "def f():\n    from gtape.verify.examine import check_gradient"),
         ("gtape/tape.py", "from gtape import record\nimport numpy as np"),
         ("symbolic/jets.py", "from gtape.symbolic.program import Program\nfrom gtape.domains import Domain"),
         ("verify/check.py", "from gtape import tape\nfrom gtape.symbolic import jets\nfrom gtape.verify import ulp"),
