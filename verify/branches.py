@@ -9,7 +9,7 @@ import numpy as np
 from gtape import branches
 from gtape.symbolic.balls import objects, precision
 from gtape.symbolic.program import Node, Program, build
-from gtape.verify.choices import COMPARISONS
+from gtape.verify.choices import COMPARISONS, varying
 from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.oracle import Oracle
 from gtape.verify.verdict import Finding
@@ -42,8 +42,8 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
         return []
     program = build([(r, v) for r, v, _ in taken], sources, session)
     asked = {i: line for i, (_, _, line) in zip(reversed(program.outputs), reversed(taken), strict=True)}
-    varying = _varying(program)
-    deciding = {i: [n for n in _deciding(program, i) if n.index in varying] for i in asked}
+    moving = varying(program)
+    deciding = {i: [n for n in _deciding(program, i) if n.index in moving] for i in asked}
     if not any(deciding.values()):
         return []
     with np.errstate(all="ignore"):
@@ -67,15 +67,6 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
 
 def _is_comparison(node: Node) -> bool:
     return node.kind == "op" and node.name in COMPARISONS
-
-
-def _varying(program: Program) -> set[int]:
-    """The nodes that depend on a source."""
-    found = {i for nodes in program.sources for i in nodes}
-    for node in program.nodes:
-        if not found.isdisjoint(node.inputs) or not found.isdisjoint(node.body):
-            found.add(node.index)
-    return found
 
 
 def _deciding(program: Program, i: int) -> list[Node]:

@@ -11,10 +11,11 @@ from flint import arb
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensor import Tensor
-from gtape.verify.enclosures import BALLS
+from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.examine import examine
 from gtape.verify.oracle import Oracle
 from gtape.verify.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.replay import decided_anew, is_step
 from gtape.verify.ulp import spacing, widest
 from gtape.verify.verdict import Finding, Report
 
@@ -263,11 +264,10 @@ def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], s
 
 def _decided_here(oracle: Oracle, node: Node) -> Any:
     """The value of a node beside the recorded point: comparisons and places are decided anew there."""
-    if node.kind == "op" and not node.prim.differentiable and (node.prim.kinks or node.prim.kind == "elementwise"):
-        output = node.output if isinstance(node.output, np.ndarray) else np.asarray(node.output)
-        if output.dtype.kind in "biu" and node.name != "cast":
-            exact = getattr(BALLS, node.prim.name)(*[oracle.env[i] for i in node.inputs], **node.params)
-            return np.asarray(exact).astype(output.dtype)
+    if is_step(node):
+        return node.apply(BALLS, [oracle.env[i] for i in node.inputs])
+    if node.kind == "op" and not is_floating(node.output) and not isinstance(node.output, tuple):
+        return decided_anew(node, [oracle.env[i] for i in node.inputs])
     return oracle.value_of(node, oracle.env)
 
 

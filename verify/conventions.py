@@ -155,6 +155,26 @@ def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
         return np.asarray(p(NUMPY, *values, **node.params), dtype=np.float64)
 
 
+def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bool:
+    """Whether an op's values at its recorded and at its exact inputs lie on two sides of a jump."""
+    if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
+        return False
+    try:
+        here = node.apply(BALLS, [BALLS.lift(v) for v in recorded])
+    except ArithmeticError:
+        return False
+    smooth: Any = 0.0
+    for a, (v, x) in enumerate(zip(recorded, exact, strict=True)):
+        if v.dtype.kind == "f" and node.prim.rules[a] is not None:
+            p = node.prim.rules[a]
+            slopes = [abs(p) if isinstance(p, int) else np.abs(_partial_here(p, node, recorded))]
+            if callable(p):
+                slopes.append(np.abs(to_float(objects(p(BALLS, there, *exact, **node.params)))))
+            smooth = smooth + np.maximum.reduce(np.broadcast_arrays(*slopes)) * np.abs(to_float(BALLS.lift(v) - x))
+    gap = np.abs(to_float(objects(here - there)))
+    return bool((gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there)))).any())
+
+
 def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
     """The first op whose recorded inputs lie on another branch than the exact ones."""
     for node in program.nodes:
@@ -165,6 +185,8 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
         if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
             recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
             exact = [oracle.env[j] for j in node.inputs]
+            if _jumped(node, recorded, exact, oracle.env[node.index]):
+                return node
             for a in node.active:
                 p = node.prim.partials[a]
                 if not callable(p):

@@ -70,6 +70,8 @@ class Oracle(Replay):
                 continue
             elif node.kind == "op" and not any(_varies(env[j]) for j in node.inputs):
                 value = self.env[i]
+            elif node.kind == "op" and any(node is f for f in self.flips):
+                value = self.env[i]  # a step that rounding took: constant on either side of the jump
             elif node.kind == "op":
                 arguments = [
                     env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)

@@ -39,6 +39,7 @@ _MET: dict[str, tuple[Any, ...]] = {
     "x == 0 and y <= -1": (0.0, -1.0),
     "x / y whole": (4.0, 2.0),
     "x whole": (2.0,),
+    "x halfway between whole numbers": (2.5,),
     "all elements are 0": ([0.0, 0.0],),
     "two elements are equal": ([2.0, 2.0],),
     "two elements are equal and extreme": ([2.0, 2.0],),

@@ -12,8 +12,9 @@ from gtape.pulls import cotangents
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
+from gtape.verify.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shape"]
+__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step"]
 
 
 class Misshapen(Exception):
@@ -77,19 +78,30 @@ class Replay:
                     return BALLS.lift(node.output)  # a NaN: what was recorded stands
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
-            elif node.prim.kinks and self._other_choice(node, env):
+            elif (node.prim.kinks or node.name == "cast") and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
-        return self.program.step(BALLS, node, env)
+        value = self.program.step(BALLS, node, env)
+        if is_step(node) and self._other_step(node, value):  # as a comparison: what was recorded decides
+            self.flips.append(node)
+            return BALLS.lift(node.output)
+        return value
 
     @staticmethod
     def _other_choice(node: Node, env: dict[int, Any]) -> bool:
         """Whether an op that picks places (an order, the greatest of a window) certainly picks others exactly."""
         try:
-            exact = getattr(BALLS, node.prim.name)(*[env[i] for i in node.inputs], **node.params)
+            exact = decided_anew(node, [env[i] for i in node.inputs])
         except Undecided:  # so close that either choice will do
             return False
         return bool((np.asarray(exact) != np.asarray(node.output)).any())
+
+    @staticmethod
+    def _other_step(node: Node, exact: Any) -> bool:
+        """Whether a step function (floor, rint) is exactly on another step than rounding left it on."""
+        recorded = np.asarray(node.output)
+        gap = np.abs(to_float(exact) - widest(recorded))
+        return bool((gap > np.maximum(node.prim.ulps, 0.5) * spacing(recorded, recorded.dtype)).any())
 
     def replay(self) -> list[Any]:
         """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
@@ -249,6 +261,27 @@ class Replay:
         if n.kind == "op" and not is_floating(n.output):
             return BALLS.lift(n.output)
         return sub.step(BALLS, n, env)
+
+
+def is_step(node: Node) -> bool:
+    """Whether an op is a step function of floats: no derivative anywhere, floats that jump."""
+    prim = node.prim
+    return (
+        node.kind == "op"
+        and prim.kind == "elementwise"
+        and prim.public
+        and not prim.differentiable
+        and bool(prim.kinks)
+        and is_floating(node.output)
+    )
+
+
+def decided_anew(node: Node, arguments: list[Any]) -> Any:
+    """What an op that gives no floats decides at other inputs, exactly, in the dtype that was recorded."""
+    if all(np.asarray(v).dtype != object for v in arguments):
+        return node.prim.kernel(*map(np.asarray, arguments), **node.params)
+    exact = np.asarray(getattr(BALLS, node.prim.name)(*arguments, **node.params))
+    return exact.astype(np.asarray(node.output).dtype)
 
 
 def _dtype_of(node: Node) -> Any:

@@ -14,6 +14,7 @@ from gtape.symbolic.program import Program, build
 from gtape.verify.blame import culprits
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import Failure, certify_marks
+from gtape.verify.choices import choices_met
 from gtape.verify.comparison import Cause, Comparison
 from gtape.verify.customs import faulty_forwards
 from gtape.verify.enclosures import BALLS, jet_world, turned
@@ -161,10 +162,17 @@ class _Tangent:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=self.order, op=node.name, line=node.line, reason=reason))
         findings += kinks_met(program, oracle, self.order)
+        findings += choices_met(program, oracle, self.order, lambda o: [self.derivative(o, directions)])
         for f in check_tangents_locally(program, self.tangents, oracle.env):
             f.order = self.order
             findings.append(f)
         return findings
+
+    def derivative(self, oracle: Oracle, directions: dict[int, Any]) -> Any:
+        """The exact tangent, from an oracle that has all values."""
+        only = self.program.ancestors(self.program.outputs)
+        env = oracle.jets(1, directions, only, None, (self.program.session,))
+        return objects(jet_world(1).component(env[self.program.outputs[0]], 1))
 
     def depends_on_bases(self, directions: dict[int, Any], exact: Any) -> bool:
         """Whether a derivative is another one where vectors of equal eigenvalues are chosen in another way."""
@@ -181,13 +189,15 @@ class _Tangent:
 
     def cause(self, oracle: Oracle) -> Cause:
         """Why the tangent lies beyond its bounds."""
+        from gtape.verify.conventions import flipped_branch
+
         found = check_tangents_locally(self.program, self.tangents, oracle.env)
         if found:
             return found[0].verdict, found[0].reason, found[0].op, found[0].line
-        for node, reason in faulty_forwards(oracle):
-            return "rule", reason, node.name, node.line
-        if oracle.flips:
-            node = oracle.flips[0]
+        for culprit, reason in faulty_forwards(oracle):
+            return "rule", reason, culprit.name, culprit.line
+        node = flipped_branch(self.program, oracle)
+        if node is not None:
             return "conditioning", f"rounding moved {node.name} to the other side of its kink", node.name, node.line
         way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
         reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "

@@ -43,11 +43,10 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind == "elementwise" or not node.prim.kinks or is_complex(node.output):
             continue
-        chosen = not node.prim.differentiable  # an order, which decides where gradients go
-        if not (node.active or (chosen and _picks_places(node))) or _size(program, node) > _MANY:
+        if not node.active or _size(program, node) > _MANY:
             continue
         try:
-            reason = _other_places(node, oracle) if chosen else _two_slopes(node, oracle)
+            reason = _two_slopes(node, oracle)
         except (ArithmeticError, Undecided):
             continue
         if reason:
@@ -59,10 +58,6 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 
 def _size(program: Program, node: Node) -> int:
     return sum(int(np.size(program.nodes[j].output)) for j in node.inputs)
-
-
-def _picks_places(node: Node) -> bool:
-    return not isinstance(node.output, tuple) and np.asarray(node.output).dtype.kind in "iu"
 
 
 def _direction(rng: Any, x: Any) -> Any:
@@ -82,14 +77,6 @@ def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
 
 def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
     return [x if d is None or not sign else objects(x + sign * _STEP * d) for x, d in inputs]
-
-
-def _other_places(node: Node, oracle: Oracle) -> str | None:
-    inputs = _inputs(node, oracle)
-    left, right = [np.asarray(getattr(BALLS, node.prim.name)(*_moved(inputs, sign), **node.params)) for sign in (-1, 1)]
-    if (left == right).all():
-        return None
-    return f"a tie: {node.prim.kinks[0]}; the first of them gets the gradient"
 
 
 def _slopes(node: Node, inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:

@@ -33,7 +33,8 @@ __all__ = [
 _TWO = (None, None)
 _RELATION: dict[str, Any] = {"kinks": ("x == y",), "ints": True, "ulps": 0.5}
 _LOGIC: dict[str, Any] = {"domain": BOOLEAN, "ints": True, "ulps": 0.5}
-_STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "kinks": ("x whole",), "ulps": 0.5}
+_STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "ulps": 0.5}
+_WHOLE, _HALVES = ("x whole",), ("x halfway between whole numbers",)
 
 equal = elementwise(
     "equal", np.equal, _TWO, summary="Whether x == y.", example=((1.0, 2.0), False), complex=True, **_RELATION
@@ -86,11 +87,16 @@ is_finite = elementwise(
     "is_finite", np.isfinite, None, ulps=0.5, summary="Whether x is finite.", example=((1.0,), True)
 )
 
-floor = elementwise("floor", np.floor, None, summary="The largest whole number <= x.", example=((1.5,), 1.0), **_STEP)
-ceil = elementwise("ceil", np.ceil, None, summary="The smallest whole number >= x.", example=((1.5,), 2.0), **_STEP)
-rint = elementwise(
-    "rint", np.rint, None, summary="The nearest whole number, the even one at a tie.", example=((2.5,), 2.0), **_STEP
+floor = elementwise(
+    "floor", np.floor, None, kinks=_WHOLE, summary="The largest whole number <= x.", example=((1.5,), 1.0), **_STEP
 )
+ceil = elementwise(
+    "ceil", np.ceil, None, kinks=_WHOLE, summary="The smallest whole number >= x.", example=((1.5,), 2.0), **_STEP
+)
+rint = elementwise(
+    "rint", np.rint, None, kinks=_HALVES, summary="The nearest whole number, the even one at a tie.",
+    example=((2.5,), 2.0), **_STEP,
+)  # fmt: skip
 
 
 def _floordiv(x: Any, y: Any) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import has_complex, sided
-from gtape.symbolic.jets import ZERO, Jet
+from gtape.symbolic.balls import Undecided, equal, has_complex, sided
+from gtape.symbolic.jets import ZERO, Jet, value_of
 from gtape.symbolic.mirrors.registry import array
 
 __all__ = ["cast", "is_complex"]
@@ -80,9 +80,27 @@ _to_complex = _over(_widened, place=True)
 _to_real = _over(_real)
 
 
+def _whole(x: Any) -> int:
+    """The whole number next to a ball towards 0."""
+    x = arb(_real(value_of(x)))
+    if x.is_integer() and x.is_exact():
+        return int(x.unique_fmpz())
+    n = x.floor().unique_fmpz()
+    if n is None:
+        raise Undecided("floor", x, x.floor())
+    return int(n) + (1 if n < 0 and not equal(x, arb(n)) else 0)
+
+
 def cast(W: Any, x: Any, *, dtype: Any) -> Any:
-    """To real numbers the real part; complex numbers of real ones for functions that go on beside the real line."""
+    """To real numbers the real part; complex numbers of real ones for functions that go on beside the real line.
+
+    To whole numbers and truth values, balls are decided.
+    """
     kind = np.dtype(dtype).kind
     if kind == "c":
         return _to_complex(W, x)
+    if kind in "biu" and all(isinstance(value_of(e), (arb, acb)) for e in W.objects(x).ravel().tolist()):
+        if kind == "b":
+            return W.not_equal(x, 0)
+        return np.frompyfunc(_whole, 1, 1)(W.objects(x))
     return _to_real(W, x) if kind == "f" and is_complex(x) else x

@@ -1,0 +1,114 @@
+"""Decisions at a jump or tie (floor, casts, comparisons, places) are conventions; those that rounding made, not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, judge
+from gtape.verify.collect import collecting
+
+m = tf.math
+F8 = tf.float64
+
+# f, where, the op, slopes before and behind
+JUMPS: dict[str, Any] = {
+    "floor": (lambda x: tf.floor(x) * x, 2.0, "floor", (1.0, 2.0)),
+    "ceil": (lambda x: m.ceil(x) * x, 2.0, "ceil", (2.0, 3.0)),
+    "round": (lambda x: tf.round(x) * x, 2.5, "rint", (2.0, 3.0)),
+    "floordiv": (lambda x: (x // 2.0) * x, 4.0, "floordiv", (1.0, 2.0)),
+    "cast to int": (lambda x: tf.cast(tf.cast(x, tf.int32), F8) * x, 2.0, "cast", (1.0, 2.0)),
+    "cast to int below 0": (lambda x: tf.cast(tf.cast(x, tf.int64), F8) * x, -2.0, "cast", (-2.0, -1.0)),
+    "cast to bool": (lambda x: tf.cast(tf.cast(x, tf.bool), F8) * (x + 1.0), 0.0, "cast", (1.0, 1.0)),
+    "comparison": (lambda x: tf.cast(x >= 2.0, F8) * (x + 1.0), 2.0, "greater_equal", (0.0, 1.0)),
+    "both of two": (
+        lambda x: tf.where(tf.logical_and(x >= 0.0, x <= 1.0), x * x, -x),
+        0.0,
+        "greater_equal",
+        (-1.0, 0.0),
+    ),
+    "count": (
+        lambda x: tf.cast(tf.reduce_sum(tf.cast(x >= tf.constant([1.0, 2.0], F8), tf.int32)), F8) * x,
+        2.0,
+        "greater_equal",
+        (1.0, 2.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_jump_is_a_convention_that_names_its_op(name: str, order: int) -> None:
+    f, at, op, (before, behind) = JUMPS[name]
+    report = check(f, at, order=order)
+    assert report.ok and [(v.verdict, v.op) for v in report.findings] == [("convention", op)]
+    if order == 1:
+        assert f"is {before:g} with what it gives before, {behind:g} behind" in report.findings[0].reason
+
+
+@pytest.mark.parametrize("name", ["floor", "cast to int", "comparison"])
+def test_forward_mode_says_the_same(name: str) -> None:
+    f, at, op, _ = JUMPS[name]
+    x = tf.constant(np.float64(at))
+    with collecting() as report, tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, tf.ones((), F8)) as acc:
+        acc.jvp(f(x))
+    assert report.ok and [(v.verdict, v.op) for v in report.findings] == [("convention", op)]
+
+
+def test_judge_takes_what_lies_between_the_sides_of_a_jump() -> None:
+    f, at, _, (before, behind) = JUMPS["floor"]
+    for claimed, ok in ((before, True), (behind, True), ((before + behind) / 2, True), (behind + 1.0, False)):
+        assert judge(f, at, claimed).ok is ok, claimed
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.round(x) * x, 2.0),
+        (lambda x: tf.cast(tf.cast(x, tf.int32), F8) * x, 0.0),
+        (lambda x: tf.floor(x) * 0.0 + x, 2.0),
+        (lambda x: tf.floor(tf.stop_gradient(x)) * x, 2.0),
+        (lambda x: tf.where(tf.equal(x, x), x * x, x), 2.0),
+        (tf.sort, [2.0, 2.0]),
+        (lambda x: x / tf.where(x > 0.0, x, 1.0), 2.0),
+    ],
+)
+def test_decisions_that_change_nothing_are_no_jump(f: Any, at: Any) -> None:
+    for order in (1, 2):
+        assert check(f, np.asarray(at), order=order).verdict == "correct"
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.where(x > 0.0, x * x, -x * x), 0.0),
+        (lambda x: tf.where(tf.equal(x, 2.0), x, x * x), 2.0),
+        (lambda x: tf.where(tf.logical_and(x >= 0.0, x <= 1.0), x * x, -x), 0.0),
+    ],
+)
+def test_a_second_derivative_at_a_tie_is_a_convention_too(f: Any, at: Any) -> None:
+    report = check(f, at, order=2)
+    assert report.ok and report.verdict == "convention"
+
+
+ROUNDED: dict[str, Any] = {  # 10 * 0.3 rounds up to 3, 10 * 0.15 to 1.5
+    "floor": lambda x: tf.floor(x * 10.0) * x,
+    "floordiv": lambda x: ((x * 10.0) // 3.0) * x,
+    "floormod": lambda x: ((x * 10.0) % 3.0) * x,
+    "cast": lambda x: tf.cast(tf.cast(x * 10.0, tf.int32), F8) * x,
+    "rint": lambda x: tf.round(x * 5.0) * x,
+    "sign": lambda x: tf.sign(x * 10.0 - 3.0) * x,
+}
+
+
+@pytest.mark.parametrize("op", ROUNDED)
+def test_a_step_that_rounding_took_is_conditioning(op: str) -> None:
+    report = check(ROUNDED[op], 0.3)
+    assert report.ok and [(v.verdict, v.op) for v in report.findings] == [("conditioning", op)]
+    x = tf.constant(np.float64(0.3))
+    with collecting() as forward, tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, tf.ones((), F8)) as acc:
+        acc.jvp(ROUNDED[op](x))
+    assert forward.ok and [(v.verdict, v.op) for v in forward.findings] == [("conditioning", op)]
