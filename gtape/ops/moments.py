@@ -16,15 +16,18 @@ from gtape.tensor import Tensor, as_operand
 __all__ = ["reduce_std", "reduce_variance"]
 
 
+_WIDE = {np.dtype("e"): np.float32, np.dtype("f"): np.float64, np.dtype("F"): np.complex128}
+
+
 def _center_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
     if not axis:
         return x - x
-    work = x.astype(np.float32) if x.dtype == np.float16 else x
+    work = x.astype(_WIDE.get(x.dtype, x.dtype), copy=False)
     n = np.array(count_of(x.shape, axis), work.dtype)
-    # A second pass over the remainders gives equal elements exact zeros: their std is at its kink, not beside it.
-    mean = np.add.reduce(work, axis=axis, keepdims=True) / n
-    mean = mean + np.add.reduce(work - mean, axis=axis, keepdims=True) / n
-    return (work - mean).astype(x.dtype)
+    # The mean is rounded, what lies between it and near elements is not: the mean of that makes up for the rounding.
+    # Equal elements come out as exact zeros: their std is at its kink, not beside it.
+    d = work - np.add.reduce(work, axis=axis, keepdims=True) / n
+    return (d - np.add.reduce(d, axis=axis, keepdims=True) / n).astype(x.dtype, copy=False)
 
 
 _center = linear(
