@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,12 +27,19 @@ def __dir__() -> list[str]:
 # ---------------------------------------------------------------------------------------------- what objects hold
 
 
+# What gtape's own classes keep for themselves in attributes; variables that `add_weight` made come last.
+_INTERNAL = frozenset({
+    "_added", "_chosen", "_graph", "_graph_layers", "_losses", "_made", "_means", "_penalties", "_pending", "_sequence",
+    "_settings", "_symbolic", "_tracker",
+})  # fmt: skip
+
+
 def _children(x: Any) -> Iterator[tuple[str, Any]]:
     """The parts of an object, by the names under which their variables are kept."""
     if isinstance(x, (list, tuple)):
         yield from ((str(i), part) for i, part in enumerate(x))
     elif isinstance(x, dict):
-        yield from ((str(k), x[k]) for k in sorted(x, key=str))
+        yield from ((_escaped(str(k)), x[k]) for k in sorted(x, key=str))
     elif isinstance(x, Checkpoint):
         yield from sorted(x._objects.items())
     elif callable(getattr(x, "save_own_variables", None)):  # an optimizer
@@ -42,9 +50,16 @@ def _children(x: Any) -> Iterator[tuple[str, Any]]:
             getattr(x, "layers", ()) if "_sequence" in inside else inside.get("_graph_layers", ())
         )  # of a Sequential, of a graph
         yield from ((f"layer-{i}", part) for i, part in enumerate(listed))
-        yield from ((name, inside[name]) for name in sorted(inside) if not name.startswith("_"))
+        named = sorted(inside.keys() - _INTERNAL, key=lambda name: (name.startswith("_"), name))
+        yield from ((name, inside[name]) for name in named)
+        yield "_made", inside.get("_made", [])
     elif hasattr(x, "_variables") and isinstance(x._variables, list):  # a metric
         yield from ((str(i), v) for i, (v, _) in enumerate(x._variables))
+
+
+def _escaped(key: str) -> str:
+    """A key of a dict as one part of a path."""
+    return key.replace("%", "%25").replace("/", "%2F").replace("|", "%7C")
 
 
 def _held(x: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
@@ -65,7 +80,15 @@ def _held(x: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tupl
 
 def values_of(x: Any) -> dict[str, Any]:
     """The values of all variables of an object, by path."""
-    return {path: v.numpy() for path, v in _held(x) if isinstance(v, Variable)}
+    values: dict[str, Any] = {}
+    for path, v in _held(x):
+        if path in values:
+            raise ValueError(
+                f"two variables would be kept under the name {path!r}: rename one of the keys it is made of"
+            )
+        if isinstance(v, Variable):
+            values[path] = v.numpy()
+    return values
 
 
 class _Status:
@@ -140,8 +163,10 @@ def _when_built(path: str, values: dict[str, Any], unused: set[str]) -> Callable
 def write_values(path: str, values: dict[str, Any]) -> None:
     """Write an archive; a crash leaves the old one."""
     unfinished = f"{path}.part"
-    with open(unfinished, "wb") as f:
-        np.savez(f, **{p.replace("/", "|"): v for p, v in values.items()})
+    with zipfile.ZipFile(unfinished, "w") as archive:  # np.savez takes no array of the name "file"
+        for name, value in values.items():
+            with archive.open(name.replace("/", "|") + ".npy", "w", force_zip64=True) as f:
+                np.lib.format.write_array(f, _without_objects(np.asarray(value)), allow_pickle=False)
     os.replace(unfinished, path)
 
 
@@ -149,9 +174,24 @@ def read_values(path: str) -> dict[str, Any]:
     """Read an archive."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {p.replace("|", "/"): archive[p] for p in archive.files}
+            return {p.replace("|", "/"): _with_objects(archive[p]) for p in archive.files}
     except FileNotFoundError:
         raise NotFoundError(f"Unsuccessful: failed to find any matching files for {path}") from None
+
+
+def _without_objects(value: Any) -> Any:
+    """Strings as bytes of one length, each with a mark at its end, where NumPy would drop zeros."""
+    if value.dtype.kind not in "OS":
+        return value
+    return np.array([s + b"." for s in value.ravel().tolist()], "S").reshape(value.shape)
+
+
+def _with_objects(value: Any) -> Any:
+    if value.dtype.kind != "S":
+        return value
+    made = np.empty(value.size, object)
+    made[:] = [s[:-1] for s in value.ravel().tolist()]
+    return made.reshape(value.shape)
 
 
 class Checkpoint:

@@ -129,3 +129,66 @@ def test_a_model_saves_and_loads_its_weights(tmp_path: Path) -> None:
     other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match=r"no values for \['layer-2/bias'"):
         other.load_weights(tmp_path / "m.weights.h5")
+
+
+class Hidden(tf.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self._w, self._parts = tf.Variable(1.0), {"k": [tf.Variable(2.0)]}
+
+
+class HiddenLayer(keras.layers.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self._inner = keras.layers.Dense(2)
+
+    def build(self, input_shape: Any) -> None:
+        self._scale = self.add_weight(shape=[2])
+        self.add_weight(shape=[3])  # in no attribute at all
+
+    def call(self, x: Any) -> Any:
+        return self._inner(x) * self._scale
+
+
+@pytest.mark.parametrize("make", [Hidden, HiddenLayer])
+def test_what_private_attributes_hold_is_kept_too(tmp_path: Path, make: Any) -> None:
+    objects = [make(), make()]
+    if make is HiddenLayer:
+        for layer in objects:
+            layer(tf.ones([1, 3]))
+    for i, v in enumerate(objects[0].variables):
+        v.assign(tf.fill(v.shape, float(i)))
+    path = tf.train.Checkpoint(m=objects[0]).save(tmp_path / "ckpt")
+    tf.train.Checkpoint(m=objects[1]).restore(path).assert_consumed()
+    for a, b in zip(*[x.variables for x in objects], strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_weights_of_layers_in_private_attributes_are_saved(tmp_path: Path) -> None:
+    models = [keras.Sequential([keras.Input((3,)), HiddenLayer()]) for _ in range(2)]
+    models[0].save_weights(tmp_path / "w.weights.h5")
+    models[1].load_weights(tmp_path / "w.weights.h5")
+    for a, b in zip(*[m.get_weights() for m in models], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_no_two_variables_share_a_name_in_a_file(tmp_path: Path) -> None:
+    variables = [tf.Variable(float(i)) for i in range(5)]
+    parts = {"a/b": variables[0], "a": {"b": variables[1]}, "a|b": variables[2], "a%2Fb": variables[3]}
+    checkpoint = tf.train.Checkpoint(parts=parts, file=variables[4])
+    path = checkpoint.save(tmp_path / "ckpt")
+    for v in variables:
+        v.assign(-1.0)
+    checkpoint.restore(path)
+    assert [float(v) for v in variables] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(ValueError, match="rename one of the keys"):
+        tf.train.Checkpoint(parts={1: variables[0], "1": variables[1]}).save(tmp_path / "ckpt")
+
+
+def test_strings_come_back_as_they_were(tmp_path: Path) -> None:
+    v, texts = tf.Variable(["", "b\0", "long"]), [b"", b"b\0", b"long"]
+    checkpoint = tf.train.Checkpoint(v=v)
+    path = checkpoint.save(tmp_path / "ckpt")
+    v.assign(["x", "y", "z"])
+    checkpoint.restore(path)
+    assert v.numpy().tolist() == texts
