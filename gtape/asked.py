@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape import errors, nest, record
+from gtape import errors, nest
 from gtape.aval import FLOAT64_SCALAR
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -15,7 +15,7 @@ from gtape.variable import Variable
 from gtape.worlds import TAPE
 
 __all__ = [
-    "SIMPLE", "UnconnectedGradients", "checked", "conjugate", "is_finite", "leaves", "one_of", "record_of", "result_of",
+    "SIMPLE", "UnconnectedGradients", "checked", "conjugate", "is_finite", "leaves", "one_of", "result_of",
     "seeds_of", "wants_zeros", "zeros_for",
 ]  # fmt: skip
 
@@ -79,17 +79,10 @@ def checked(x: Any, role: str) -> Any:
         return x.values  # what was recorded: the elements of the whole add up to theirs
     if x is None:
         raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
-    raise TypeError(
+    raise errors.NotATensorError(
         f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({x!r}); wrap it in "
         "gtape.constant and watch it before it is used"
     )
-
-
-def record_of(x: Any) -> record.Record:
-    r: record.Record | None = x._record
-    if r is None:
-        r = x._record = record.leaf()
-    return r
 
 
 def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -> list[Any]:
@@ -175,4 +168,5 @@ def result_of(c: Any, source: Any) -> Any:
 
 
 def zeros_for(source: Any) -> Tensor:
-    return wrap(np.zeros(source._aval.shape, source._aval.dtype))
+    shape, dtype = source._aval.shape, source._aval.dtype
+    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # of strings: empty ones

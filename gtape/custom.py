@@ -197,7 +197,9 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     Raises
     ------
     TypeError
-        When variables are read inside and `grad_fn` does not take ``variables``.
+        When variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
+    ValueError
+        When `grad_fn` returns a wrong number of gradients.
 
     Examples
     --------
@@ -247,9 +249,10 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     probe: dict[int, Any] = {}
     record.set_stack(before.sessions, probe)
     try:
-        y, grad_fn = f(*args, **kwargs)  # as they came: a number stays a number
+        returned = f(*args, **kwargs)  # as they came: a number stays a number
     finally:
         record.restore_stack(before)
+    y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
     known = {id(t) for t in [*tensors, *nest.flatten(list(kwargs.values()))]}
@@ -268,6 +271,18 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
         # No input has a gradient: what the body took from elsewhere (a keyword argument) keeps its plain derivative.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
+
+
+def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
+    """What the function returned, if it is a value and its gradient function."""
+    said = f"a custom gradient returns (value, gradient function), and {getattr(f, '__name__', f)} returned "
+    if not isinstance(returned, (tuple, list)):
+        raise TypeError(f"{said}a {type(returned).__name__}")
+    if len(returned) != 2:
+        raise ValueError(f"{said}{len(returned)} things")
+    if not callable(returned[1]):
+        raise TypeError(f"{said}a {type(returned[1]).__name__} in place of the function")
+    return returned[0], returned[1]
 
 
 def _input(x: Any) -> Any:

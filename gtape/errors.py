@@ -9,7 +9,7 @@ __all__ = [
     "INVALID_ARGUMENT", "NOT_FOUND", "OK", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
     "UNAUTHENTICATED", "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN",
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
-    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotFoundError", "OpError",
+    "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotATensorError", "NotFoundError", "OpError",
     "OperandTypeError", "OperatorNotAllowedInGraphError", "OutOfRangeError", "PermissionDeniedError",
     "ResourceExhaustedError", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError",
     "VerificationError",
@@ -136,6 +136,19 @@ class OperandTypeError(InvalidArgumentError, TypeError):
     --------
     >>> import gtape as tf
     >>> issubclass(tf.errors.OperandTypeError, TypeError)
+    True
+    """
+
+
+class NotATensorError(TypeError, AttributeError):
+    """A number, an array or another object stands where a tensor or a variable is to be.
+
+    TensorFlow raises AttributeError for some of them and TypeError for others: code that expects either works.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> issubclass(tf.errors.NotATensorError, (TypeError, AttributeError))
     True
     """
 

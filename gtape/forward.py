@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gtape import nest, record
+from gtape import errors, nest, record
 from gtape.asked import UnconnectedGradients
 from gtape.flags import verify_mode
+from gtape.indexed_slices import IndexedSlices
 from gtape.pulls import held
 from gtape.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensor import Tensor, constant, wrap
 from gtape.variable import Variable
 from gtape.worlds import TAPE
 
@@ -178,7 +179,7 @@ class ForwardAccumulator:
                         f"the tangent is {tangent.dtype.name} but its primal is {p.dtype.name}: cast one of them"
                     )
             else:
-                tangent = wrap(np.asarray(t).astype(p._aval.dtype))
+                tangent = constant(t, p.dtype)
             self._watch(p, tangent)
 
     def _watch(self, primal: Any, tangent: Tensor) -> None:
@@ -196,6 +197,15 @@ class ForwardAccumulator:
             self._directions.append((primal, tangent))
         live = {s for s in r[TAPES].sessions if s.live} | {self._session}
         r[TAPES] = TapeSet(live)
+
+    def __copy__(self) -> ForwardAccumulator:
+        return self  # what it follows is its own: a copy that ends would end it
+
+    def __deepcopy__(self, memo: Any) -> ForwardAccumulator:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ForwardAccumulator cannot be pickled: take the products first, and pickle those")
 
     def __enter__(self) -> ForwardAccumulator:
         if self._recording:
@@ -229,14 +239,21 @@ class ForwardAccumulator:
 
         Parameters
         ----------
-        primals : tensor, variable or nest
+        primals : tensor, variable, IndexedSlices or nest
             What to look up.
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
 
         Returns
         -------
-        tensor, None or nest
+        tensor, IndexedSlices, None or nest
             In the structure of `primals`.
+
+        Raises
+        ------
+        ValueError
+            For an unknown value of `unconnected_gradients`.
+        TypeError
+            For what is no tensor.
         """
         try:
             zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
@@ -244,7 +261,11 @@ class ForwardAccumulator:
             raise ValueError(f"{unconnected_gradients!r} is not a valid UnconnectedGradients") from None
 
         def look_up(x: Any) -> Any:
-            x = x if isinstance(x, (Tensor, Variable)) else convert_to_tensor(x)
+            if isinstance(x, IndexedSlices):  # linear in its rows
+                rows = look_up(x.values)
+                return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
+            if not isinstance(x, (Tensor, Variable)):
+                raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({x!r})")
             found = self._push.tangent(x)
             if self._mode and x._aval.inexact and _traced(x._record):
                 from gtape.verify.tangents import check_jvp

@@ -7,6 +7,7 @@ import builtins
 import doctest
 import enum
 import inspect
+import pkgutil
 import subprocess
 import sys
 import textwrap
@@ -72,6 +73,14 @@ def test_nothing_foreign_is_listed() -> None:
     assert all(m.__name__.startswith("gtape") for m in NAMESPACES.values())
     internal = [p for p in NAMESPACES if p.split(".")[-1] in ("ops", "record", "catalogue", "primitive", "base", "np")]
     assert not internal
+
+
+@pytest.mark.parametrize("path", NAMESPACES)
+def test_no_module_bears_the_name_of_something_public(path: str) -> None:
+    # Importing it would put the module in the place of the function, whoever imports it and whenever.
+    space = NAMESPACES[path]
+    modules = {m.name for m in pkgutil.iter_modules(getattr(space, "__path__", ()))}
+    assert not [n for n in sorted(modules & set(dir(space))) if not isinstance(getattr(space, n), types.ModuleType)]
 
 
 def test_every_public_op_is_listed_somewhere() -> None:

@@ -212,6 +212,32 @@ def test_arrays_are_tangents_of_the_primals_dtype() -> None:
         assert acc.jvp(y).dtype == tf.float32 and acc.jvp(y).numpy().tolist() == [6.0, 4.0]
 
 
+@pytest.mark.parametrize(("tangent", "error"), [(None, ValueError), ("up", TypeError), (1j, TypeError)])
+def test_tangents_that_are_no_numbers_of_the_primals_kind_are_refused(tangent: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Accumulator(tf.constant(3.0), tangent)
+
+
+@pytest.mark.parametrize("thing", [3.0, None, "x"], ids=repr)
+def test_only_tensors_and_variables_are_looked_up(thing: Any) -> None:
+    acc = Accumulator(tf.constant(3.0), 1.0)
+    for expected in (TypeError, AttributeError):
+        with pytest.raises(expected, match="tensors and variables"):
+            acc.jvp(thing)
+
+
+def test_slices_have_slices_as_their_tangent() -> None:
+    x = tf.Variable([1.0, 2.0, 3.0])
+    with Accumulator(x, tf.constant([1.0, 1.0, 1.0])) as acc:
+        with tf.GradientTape() as tape:
+            y = tf.gather(x, [2, 2]) ** 2
+        slices = tape.gradient(y, x)
+    made = acc.jvp(slices)
+    assert isinstance(made, tf.IndexedSlices)
+    np.testing.assert_array_equal(tf.convert_to_tensor(made), [0.0, 0.0, 4.0])
+    assert acc.jvp(tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]))) is None
+
+
 def test_dicts_come_back_in_the_structure_that_is_asked_for() -> None:
     x = tf.constant([1.0, 2.0])
     with Accumulator({"a": x}, {"a": tf.constant([1.0, 2.0])}) as acc:

@@ -29,6 +29,23 @@ def test_given_gradient_is_used() -> None:
     assert tape.gradient(y, x).numpy().tolist() == [15.0, 15.0]
 
 
+@pytest.mark.parametrize(
+    ("returned", "error", "match"),
+    [
+        (lambda x: x, TypeError, "returned a Tensor"),
+        (lambda x: tf.stack([x, x]), TypeError, "returned a Tensor"),
+        (lambda x: (x, 3), TypeError, "a int in place of the function"),
+        (lambda x: (x, None), TypeError, "a NoneType in place of the function"),
+        (lambda x: (x, lambda g: g, 1), ValueError, "returned 3 things"),
+    ],
+)
+def test_what_returns_no_gradient_function_is_refused_at_its_call(
+    returned: Any, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        tf.custom_gradient(returned)(tf.constant(1.0))
+
+
 def test_name_and_docstring_are_kept_and_methods_can_be_decorated() -> None:
     assert tripled.__name__ == "tripled" and "derivative" in tripled.__doc__
 
@@ -279,6 +296,20 @@ def test_recompute_grad_at_second_order() -> None:
             y = tf.recompute_grad(lambda t: t * t * t)(x)
         dy = inner.gradient(y, x)
     assert outer.gradient(dy, x).numpy() == 12.0
+
+
+@pytest.mark.parametrize("pack", [lambda x: (x, x), lambda x: (x, x * 1.0), lambda x: (x * 1.0, x)])
+def test_recompute_grad_counts_what_is_passed_twice_once(pack: Any) -> None:
+    x = tf.Variable(3.0)
+    again = tf.recompute_grad(lambda a, b: a * b * b)
+    with tf.GradientTape(persistent=True) as tape:
+        y = again(*pack(x))
+        z = tf.recompute_grad(lambda both: both["a"] * both["b"])({"a": x, "b": x})
+    assert tape.gradient(y, x).numpy() == 27.0 and tape.gradient(z, x).numpy() == 6.0
+    assert tape.jacobian(y, x).numpy() == 27.0
+    with tf.autodiff.ForwardAccumulator(x, 1.0) as acc:
+        y = again(*pack(x))
+    assert acc.jvp(y).numpy() == 27.0
 
 
 def test_grad_pass_through_is_the_identity_backwards() -> None:
