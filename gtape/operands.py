@@ -20,6 +20,9 @@ _ON_BOOLS = frozenset({"equal", "not_equal"})
 _ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
 
 
+# Errors are raised `from None`: that an operand was no tensor, which is how one gets here, is not what was wrong.
+
+
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
     """Refuse operands whose dtypes the op does not take, or does not take together.
 
@@ -39,12 +42,12 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                 raise errors.InvalidArgumentError(
                     f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
-                )
+                ) from None
             if aval.dtype.kind == "O" and prim.name not in _ON_STRINGS:
                 raise errors.InvalidArgumentError(
                     f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only "
                     f"{', '.join(sorted(_ON_STRINGS))} take strings"
-                )
+                ) from None
             if aval.dtype.kind == "b":
                 if prim.name == "where":
                     continue
@@ -52,7 +55,7 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                     raise errors.InvalidArgumentError(
                         f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
-                    )
+                    ) from None
         elif not aval.inexact and not prim.connected(i):
             continue  # indices and the like
         checked.append(t)
@@ -66,7 +69,7 @@ def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
             raise errors.InvalidArgumentError(
                 f"{prim.name} cannot combine tensors of {tensors[0].dtype.name} and {t.dtype.name} (shapes "
                 f"{', '.join(str(u._aval.tensor_shape) for u in tensors)}): cast one of them with gtape.cast"
-            )
+            ) from None
 
 
 def operands(*args: Any) -> list[Tensor]:
@@ -137,4 +140,14 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
 def failure(prim: Primitive, tensors: tuple[Tensor, ...], e: Exception) -> errors.InvalidArgumentError:
     """The error of a kernel, with the op's name and the dtypes and shapes it was given."""
     shapes = ", ".join(f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors)
-    return errors.InvalidArgumentError(f"{prim.name}({shapes}): {e}")
+    reason = str(e)
+    if prim.kind == "elementwise" and "broadcast" in reason:
+        reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
+    elif prim.name == "matmul" and len(tensors) == 2:
+        columns, rows = tensors[0]._aval.shape[-1], tensors[1]._aval.shape[-2]
+        if columns != rows:
+            reason = (
+                f"incompatible shapes: the {columns} columns of the first meet {rows} rows of the second; is "
+                "transpose_a=True or transpose_b=True missing?"
+            )
+    return errors.InvalidArgumentError(f"{prim.name}({shapes}): {reason.strip()}")

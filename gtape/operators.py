@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gtape.absent import put_on
 from gtape.errors import InvalidArgumentError
 from gtape.primitive import REGISTRY
-from gtape.tensor import Tensor, as_operand, wrap
+from gtape.tensor import Operators, Tensor, as_operand, wrap
 
 __all__ = ["install"]
 
@@ -138,3 +139,4 @@ def install(cls: Any) -> None:
 
 
 install(Tensor)
+put_on(Operators)

@@ -467,7 +467,9 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         return wrap(np.asarray(x).astype(dtype)[()])
     if isinstance(x, np.generic):
         return wrap(adapted(x, dtype))
-    raise errors.OperandTypeError(f"Cannot convert {x!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+    hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""
+    wanted = dtypes.as_dtype(dtype).name
+    raise errors.OperandTypeError(f"Cannot convert {x!r} to EagerTensor of dtype {wanted}{hint}") from None
 
 
 import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

@@ -77,7 +77,10 @@ def scalar_int(v: Any) -> int:
         if v.size != 1:
             raise ValueError(f"expected one integer, got an array of shape {v.shape}")
         v = v.reshape(())[()]
-    return operator.index(v)
+    try:
+        return operator.index(v)
+    except TypeError:
+        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {v!r}") from None
 
 
 def static_ints(v: Any) -> tuple[int, ...]:

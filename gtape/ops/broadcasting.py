@@ -132,4 +132,11 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     array([[1., 2.],
            [1., 2.]], dtype=float32)
     """
-    return broadcast_to_op(as_operand(input), shape=_whole_shape(shape))
+    t, wanted = as_operand(input), _whole_shape(shape)
+    behind = wanted[len(wanted) - t._aval.ndim :]
+    if len(wanted) < t._aval.ndim or any(n not in (1, w) for n, w in zip(t._aval.shape, behind, strict=True)):
+        raise InvalidArgumentError(
+            f"broadcast_to: shape {t._aval.tensor_shape} does not fit {list(wanted)}: counted from the last axis, each "
+            "size must be the one that is wanted, or 1"
+        )
+    return broadcast_to_op(t, shape=wanted)

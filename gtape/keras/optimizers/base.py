@@ -156,7 +156,8 @@ class Optimizer(Settings):
         Raises
         ------
         ValueError
-            If the list is empty, no variable has a gradient, or a variable is unknown: see `apply`.
+            If the list is empty or not made of pairs, no variable has a gradient, or a variable is unknown: see
+            `apply`.
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
 
@@ -172,6 +173,8 @@ class Optimizer(Settings):
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No gradients provided for any variable. The list of gradients and variables is empty.")
+        if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
+            raise ValueError("apply_gradients takes (gradient, variable) pairs: zip(gradients, variables)")
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self.iterations
 

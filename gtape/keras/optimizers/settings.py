@@ -113,7 +113,7 @@ class Settings(State):
                 "optimizer with a float"
             )
         try:
-            rate = float(value)
+            rate = float("no number" if isinstance(value, (str, bytes)) else value)
         except (TypeError, ValueError):
             raise ValueError(
                 "Argument `learning_rate` should be a float or a callable that takes the number of steps done and "

@@ -19,7 +19,10 @@ __all__ = ["State", "check_variable"]
 def check_variable(v: Any) -> None:
     """Raise TypeError unless `v` can be updated."""
     if not callable(getattr(v, "assign_sub", None)):
-        raise TypeError(f"an optimizer updates variables, not {type(v).__name__}: make it a gtape.Variable")
+        raise TypeError(
+            f"an optimizer updates variables, not {type(v).__name__}: make it a gtape.Variable; in a pair the gradient "
+            "comes first"
+        )
 
 
 class State:
