@@ -39,6 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.join": (),
     "gtape.ops.tiling": (),
     "gtape.ops.indexing": ("math", "nn"),
+    "gtape.ops.decided": (),
     "gtape.ops.gather": ("math", "nn"),
     "gtape.ops.scatter": ("math", "nn"),
     "gtape.ops.sorting": ("math", "nn"),

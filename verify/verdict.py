@@ -153,6 +153,13 @@ class Finding:
     __repr__ = __str__
 
 
+def _said(finding: Finding) -> Any:
+    """What a finding that is about an op as a whole says, the same for every row of a derivative."""
+    if finding.element is not None or not finding.ok:
+        return None
+    return finding.verdict, finding.op, finding.line, finding.order
+
+
 class Report:
     """All that one check found.
 
@@ -202,7 +209,8 @@ class Report:
 
     def extend(self, other: Report) -> None:
         """Take in another report."""
-        self.findings += other.findings
+        known = {_said(f) for f in self.findings}
+        self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
         for rule, n in other.used.items():
             self.used[rule] = max(self.used.get(rule, 1), n)
         self.checked += other.checked

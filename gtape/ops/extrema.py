@@ -9,9 +9,10 @@ import numpy as np
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, scalar_int, shape_of, spread
+from gtape.ops.decided import decided
 from gtape.ops.reduction import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
 from gtape.primitive import primitive
-from gtape.tensor import Tensor, as_operand, wrap
+from gtape.tensor import Tensor, as_operand
 
 __all__ = ["argmax", "argmin", "reduce_max", "reduce_min"]
 
@@ -268,4 +269,4 @@ def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     wanted = dtypes.np_dtype(output_type)
     if wanted.kind not in "iu":
         raise InvalidArgumentError(f"output_type must be an integer type such as gtape.int64, not {wanted.name}")
-    return found if wanted == np.int64 else wrap(np.asarray(found._value).astype(wanted))
+    return found if wanted == np.int64 else decided(lambda v: v.astype(wanted), found)

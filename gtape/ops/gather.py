@@ -9,6 +9,7 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import SparseCotangent
 from gtape.ops.axes import one_axis, scalar_int, shape_of
+from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.worlds import NUMPY, TAPE
@@ -148,6 +149,10 @@ def index_values(indices: Any, what: str) -> Any:
     return np.asarray(t._value)
 
 
+def _itself(at: Any) -> Any:
+    return at
+
+
 def check_range(indices: Any, size: int, what: str) -> None:
     """Refuse indices outside 0 ... size - 1, negative ones too."""
     if indices.size:
@@ -199,6 +204,7 @@ def gather(
     """
     t = as_operand(params)
     shape = t._aval.shape
+    indices = as_operand(indices)
     where_ = index_values(indices, "gather")
     b = scalar_int(batch_dims)
     if b < 0:
@@ -216,7 +222,7 @@ def gather(
         # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
-        return prim(t, wrap(where_), axis=a - len(shape), size=shape[a])
+        return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
     # Batches become one long axis: the index of the batch is added to each index.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
@@ -224,8 +230,13 @@ def gather(
     rows = REGISTRY["transpose"](t, perm=order) if a != b else t
     rows = REGISTRY["reshape"](rows, shape=(batch * shape[a], *middle, *rest))
     inner = where_.shape[b:]
-    flat = where_.reshape(batch, int(np.prod(inner))).astype(np.int64) + shape[a] * np.arange(batch)[:, None]
-    taken = _gather(rows, wrap(flat.reshape(shape[:b] + inner)), axis=-len(rows._aval.shape), size=batch * shape[a])
+    starts = shape[a] * np.arange(batch)[:, None]
+
+    def flat(at: Any) -> Any:
+        return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
+
+    places = decided(flat, indices) if where_.size else wrap(flat(where_))
+    taken = _gather(rows, places, axis=-len(rows._aval.shape), size=batch * shape[a])
     if not middle or not inner:
         return taken
     n, m = len(inner), len(middle)
@@ -304,6 +315,7 @@ def gather_nd(
     """
     t = as_operand(params)
     shape = t._aval.shape
+    indices = as_operand(indices)
     at = index_values(indices, "gather_nd")
     b = scalar_int(batch_dims)
     if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
@@ -311,15 +323,20 @@ def gather_nd(
             f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._aval.tensor_shape} "
             f"with batch_dims={b}"
         )
-    if b:
-        batch = np.indices(at.shape[:-1], dtype=np.int64)[:b]
-        at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)
-    k = at.shape[-1]
-    flat, inside = rows_inside(at, shape[:k], bad_indices_policy, "gather_nd")
+    k = b + at.shape[-1]
+
+    def read(at: Any) -> tuple[Any, Any]:
+        if b:
+            batch = np.indices(at.shape[:-1], dtype=np.int64)[:b]
+            at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)
+        return rows_inside(at, shape[:k], bad_indices_policy, "gather_nd")
+
+    flat, inside = read(at)
     n = int(np.prod(shape[:k]))
     rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
     if inside is None or inside.all():
-        return _gather(rows, wrap(flat), axis=k - len(shape) - 1, size=n)
+        places = decided(lambda v: read(v)[0], indices) if indices._record is not None else wrap(flat)
+        return _gather(rows, places, axis=k - len(shape) - 1, size=n)
     zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
     rows = REGISTRY["concat"](rows, zeros, axis=0)
     return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
@@ -369,4 +386,4 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
         )
     n = chosen.size
     rows = t if k == 1 else REGISTRY["reshape"](t, shape=(*shape[:a], n, *shape[a + k :]))
-    return _gather(rows, wrap(np.flatnonzero(chosen)), axis=a - rows.ndim, size=n)
+    return _gather(rows, decided(lambda v: np.flatnonzero(v != 0), m), axis=a - rows.ndim, size=n)

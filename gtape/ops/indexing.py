@@ -9,9 +9,10 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
+from gtape.ops.decided import decided
 from gtape.ops.gather import boolean_mask
 from gtape.primitive import REGISTRY, linear
-from gtape.tensor import Tensor, as_operand, is_tensor, wrap
+from gtape.tensor import Tensor, as_operand, is_tensor
 
 __all__ = ["getitem", "slice", "strided_slice", "where"]
 
@@ -337,7 +338,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         value = np.asarray(c._value)
         if not value.ndim:
             raise InvalidArgumentError("where: a condition without axes has no indices; give x and y to select by it")
-        return wrap(np.argwhere(value).astype(np.int64))
+        return decided(lambda v: np.argwhere(v).astype(np.int64), c)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     if c._aval.dtype.kind != "b":

@@ -10,6 +10,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int
+from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -143,8 +144,10 @@ def argsort(
     """
     down = _descending(direction)
     t, perm = _last(_numbers(values, "argsort"), axis)
-    order = np.asarray(_order(t, descending=down)._value).astype(np.int32)
-    return wrap(order if perm is None else order.transpose(perm))
+    return decided(
+        lambda v: v.astype(np.int32) if perm is None else v.astype(np.int32).transpose(perm),
+        _order(t, descending=down),
+    )
 
 
 class TopK(NamedTuple):
@@ -196,5 +199,5 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     order = _order(t, descending=True)
     if n < t._aval.shape[-1]:
         order = REGISTRY["strided_slice"](order, key=((None, None, 1),) * (t.ndim - 1) + ((0, n, 1),))
-    places = np.asarray(order._value).astype(dtypes.np_dtype(index_type))
-    return TopK(_taken(t, order), wrap(places))
+    kind = dtypes.np_dtype(index_type)
+    return TopK(_taken(t, order), decided(lambda v: v.astype(kind), order))

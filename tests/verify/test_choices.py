@@ -94,6 +94,32 @@ def test_a_second_derivative_at_a_tie_is_a_convention_too(f: Any, at: Any) -> No
     assert report.ok and report.verdict == "convention"
 
 
+PLACES: dict[str, tuple[Any, str]] = {
+    "gather by argmax": (lambda x: tf.gather(x, tf.argmax(x)) ** 2, "argmax"),
+    "one_hot of argmin": (lambda x: x * x * tf.one_hot(tf.argmin(-x, output_type=tf.int32), 3, dtype=F8), "argmin"),
+    "indices of top_k": (lambda x: tf.gather(x, m.top_k(x, 1).indices) ** 2, "order"),
+    "argsort": (lambda x: tf.gather_nd(x * x, tf.argsort(x)[:, None]) * [1.0, 2.0, 3.0], "order"),
+    "batches": (
+        lambda x: tf.gather(tf.stack([x, x]), tf.argmax(tf.stack([x, -x]), axis=1)[:, None], batch_dims=1) ** 2,
+        "argmax",
+    ),
+    "boolean_mask": (lambda x: tf.boolean_mask(x, x > 1.0) * 2.0, "greater"),
+    "where": (lambda x: tf.reduce_sum(tf.gather(x, tf.where(x > 1.0)) ** 2), "greater"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_tie_is_seen_through_what_numpy_makes_of_places(name: str) -> None:
+    f, op = PLACES[name]
+    for order in (1, 2):
+        report = check(f, np.array([1.0, 2.0, 2.0]), order=order)
+        assert report.ok
+        if order == 1 or name not in ("batches", "boolean_mask"):
+            assert [(v.verdict, v.op) for v in report.findings] == [("convention", op)], report
+    apart = check(f, np.array([1.5, 2.0, 2.5]))
+    assert apart.verdict == "correct"
+
+
 ROUNDED: dict[str, Any] = {  # 10 * 0.3 rounds up to 3, 10 * 0.15 to 1.5
     "floor": lambda x: tf.floor(x * 10.0) * x,
     "floordiv": lambda x: ((x * 10.0) // 3.0) * x,
