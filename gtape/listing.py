@@ -48,6 +48,33 @@ _NOT_IN: dict[str, frozenset[str]] = {
     "linalg": frozenset(["reduce_euclidean_norm"]),
 }
 
+# What TensorFlow has and gtape leaves out, by namespace ("" is the top level): a near miss would lead nowhere.
+_LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
+    "": {
+        "gtape has no Fourier transforms and other signal ops": _names("signal"),
+        "gtape's tensors are dense": _names("RaggedTensor SparseTensor ragged sparse"),
+        "gtape has no ops on text": _names("strings"),
+        "gtape runs in one process, on the CPU": _names("distribute tpu"),
+        "gtape saves variables with train.Checkpoint": _names("io lite saved_model"),
+        "this is TensorFlow 1; here, as in TensorFlow 2, ops run as they are called": _names("""
+            Graph Session compat get_variable global_variables_initializer placeholder
+        """),
+    },
+    "linalg": {"gtape has no derivative of this one": _names("eigh_tridiagonal logm sqrtm")},
+    "nn": {
+        "gtape does not have this one": _names("""
+            ctc_beam_search_decoder ctc_greedy_decoder ctc_loss dilation2d erosion2d fractional_avg_pool
+            fractional_max_pool nce_loss sampled_softmax_loss
+        """),
+    },
+    "keras.layers": {
+        "gtape has no recurrent and attention layers": _names("""
+            AdditiveAttention Attention Bidirectional ConvLSTM2D GRU GRUCell GroupQueryAttention LSTM LSTMCell
+            MultiHeadAttention RNN SimpleRNN SimpleRNNCell StackedRNNCells TimeDistributed
+        """),
+    },
+}
+
 # How `x[key]` is recorded; nobody calls it.
 _NOWHERE = frozenset(["getitem"])
 
@@ -102,12 +129,16 @@ def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
     AttributeError: module 'gtape.linalg' has no attribute 'choleski'; did you mean 'cholesky'?
     """
     near: list[str] = []
-    if not name.startswith("_"):
+    left_out = _LEFT_OUT.get(where.removeprefix("gtape").removeprefix("."), {})
+    why = next((reason for reason, names in left_out.items() if name in names), None)
+    if why is None and not name.startswith("_"):
         from difflib import get_close_matches
 
         shapes = {k.lower(): k for k in known}
         near = [shapes[m] for m in get_close_matches(name.lower(), shapes, 3, 0.65)]
     said = [repr(n) for n in near]
     hint = f"; did you mean {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}?" if said else ""
+    if why is not None:
+        hint = f": {why}"
     # Without `obj`: Python would otherwise add a guess of its own when it prints the error.
     return AttributeError(f"module {where!r} has no attribute {name!r}{hint}", name=name)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape import catalogue
+from gtape import catalogue, listing
 from gtape.listing import listed
 
 
@@ -195,3 +195,25 @@ def _raises(f: Any) -> Iterator[str]:
 
 def test_every_function_that_raises_says_so() -> None:
     assert {n for n, f in FUNCTIONS.items() if "Raises\n" not in _own_text(f) and list(_raises(f))} == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "why"),
+    [
+        ("gtape", "signal", "no Fourier transforms"),
+        ("gtape", "Session", "TensorFlow 1"),
+        ("gtape.linalg", "logm", "no derivative"),
+        ("gtape.nn", "ctc_loss", "does not have"),
+        ("gtape.keras.layers", "LSTM", "no recurrent"),
+    ],
+)
+def test_what_is_left_out_is_said_to_be(path: str, name: str, why: str) -> None:
+    with pytest.raises(AttributeError, match=rf"module '{path}' has no attribute '{name}': .*{why}"):
+        getattr(NAMESPACES[path], name)
+
+
+def test_nothing_that_is_there_is_said_to_be_left_out() -> None:
+    for space, reasons in listing._LEFT_OUT.items():
+        module = NAMESPACES[f"gtape.{space}" if space else "gtape"]
+        for name in frozenset().union(*reasons.values()):
+            assert not hasattr(module, name)

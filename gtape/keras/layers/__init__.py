@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 from gtape.keras.layers.activation import ELU, Activation, LeakyReLU, PReLU, ReLU, Softmax
 from gtape.keras.layers.convolution import (
     Conv1D,
@@ -67,6 +69,14 @@ __all__ = [
     "ReLU", "RepeatVector", "Rescaling", "Reshape", "SeparableConv2D", "Softmax", "Subtract", "UpSampling2D",
     "ZeroPadding2D", "add", "average", "concatenate", "maximum", "minimum", "multiply", "subtract",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # type checkers know all names, and would take any other for one
+
+    def __getattr__(name: str) -> NoReturn:
+        from gtape.listing import unknown
+
+        raise unknown("gtape.keras.layers", name, __all__)
 
 
 def __dir__() -> list[str]:
