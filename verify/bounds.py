@@ -234,6 +234,7 @@ _STABLE: dict[str, tuple[float, float]] = {
     "cumulative_logsumexp": (3.0, 3.0),
     "norm": (2.0, 0.0),
     "unit_vector": (3.0, 0.0),
+    "unit_slope": (4.0, 4.0),
     "prod": (0.5, 1.0),
     "cumprod": (0.5, 1.0),
     "prod_others": (0.5, 1.0),
@@ -269,10 +270,18 @@ def _softmax(x: Any, axis: int) -> Any:
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
+def _unit_slope(x: Any, t: Any, axis: tuple[int, ...]) -> Any:
+    n = np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    n = np.where(n == 0, 1.0, n)
+    u = np.abs(x / n)
+    return (np.abs(t) + u * np.sum(u * np.abs(t), axis=axis, keepdims=True)) / n
+
+
 # Sums of magnitudes of the terms, where a formula gives them.
 _TERMS: dict[str, Callable[..., Any]] = {
     "softmax_center": lambda x, t, *, axis: np.abs(t) + np.sum(_softmax(x, axis) * np.abs(t), axis=axis, keepdims=True),
     "softmax_spread": lambda x, g, *, axis: np.abs(g) + _softmax(x, axis) * np.sum(np.abs(g), axis=axis, keepdims=True),
+    "unit_slope": lambda x, t, *, axis: _unit_slope(x, t, axis),
     "logsumexp": lambda x, *, axis, keepdims: 1.0 + np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0.0),
 }
 _WIDE = frozenset(
@@ -306,6 +315,7 @@ _WIDE = frozenset(
         "svd_parts",
         "triangular_factors",
         "tridiagonal_solve",
+        "unit_slope",
         "unit_vector",
     }
 )

@@ -57,10 +57,37 @@ def _unit_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
     return y
 
 
+def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    if not x.size:
+        return t - x
+    wide, length, exponent = _rows(x, axis)
+    u = np.where(length == 0, 0.0, wide / length)
+    # An element that is nearly all of the vector hardly turns it: its 1 - u * u is the sum of the others' squares.
+    squares = u * u
+    large = squares > 0.75
+    around = np.where(large, 0.0, u)
+    others = np.add.reduce(around * t, axis=axis, keepdims=True)
+    along = others + np.add.reduce(np.where(large, u * t, 0.0), axis=axis, keepdims=True)
+    free = np.add.reduce(around * around, axis=axis, keepdims=True)
+    y = np.where(large, t * free - u * others, t - u * along) / length
+    if exponent is not None:
+        y = np.ldexp(y, -exponent)
+    return np.where(length == 0, 0, y).astype(t.dtype, copy=False)
+
+
 def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
-    along = xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True)
-    # At the zero vector the direction does not turn: 0, as the second derivative of abs at 0.
-    return xp.divide_no_nan(g - y * along, xp.norm(x, axis=axis, keepdims=True))
+    return xp.unit_slope(x, g, axis=from_end(axis, len(shape_of(x))))
+
+
+def _slope_rule(xp: Any, g: Any, y: Any, x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    u, n = xp.unit_vector(x, axis=axis), xp.norm(x, axis=axis, keepdims=True)
+
+    def dot(a: Any, b: Any) -> Any:
+        return xp.sum(a * b, axis=axis, keepdims=True)
+
+    # Added before they are divided: apart they may overflow to infinities of both signs.
+    turned = xp.unit_slope(x, g, axis=axis) * dot(u, t) + y * dot(u, g) + u * dot(y, g)
+    return -xp.divide_no_nan(turned, n)
 
 
 _SAMPLES: tuple[Any, ...] = (
@@ -74,6 +101,29 @@ _SAMPLES: tuple[Any, ...] = (
 )
 _KINK = ("all elements are 0",)
 
+# With u = x / |x|: (t - u (u t)) / |x|, the derivative of u in the direction t. It is its own transpose, and in x its
+# derivative along g is -(slope(g) (u t) + slope(t) (u g) + u (slope(t) g)) / |x|, which is its own transpose again.
+_unit_slope = primitive(
+    "unit_slope",
+    _unit_slope_kernel,
+    (
+        _slope_rule,
+        lambda xp, g, y, x, t, *, axis: xp.unit_slope(x, g, axis=axis),
+    ),
+    (
+        _slope_rule,
+        lambda xp, t, y, x, s, *, axis: xp.unit_slope(x, t, axis=axis),
+    ),
+    params=("axis",),
+    batched=True,
+    kinks=_KINK,
+    ulps=4.0,
+    public=False,
+    samples=tuple(
+        ((s, s), {"axis": axis})
+        for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
+    ),
+)
 _unit = primitive(
     "unit_vector",
     _unit_kernel,
@@ -250,7 +300,10 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
     # Scaling by any constant leaves the formula true: by a power of two near the maximum, nothing overflows.
     value = np.asarray(t._value)
-    scale = np.ldexp(np.ones((), value.dtype), _scale(value, axes)).astype(value.dtype) if axes else np.ones_like(value)
+    # Not below the normal numbers: there the way back, times the scale and divided by it, would lose all digits.
+    least = np.finfo(value.dtype).minexp + 2
+    exponent = np.maximum(_scale(value, axes), least) if axes else np.zeros_like(value, np.int32)
+    scale = np.ldexp(np.ones((), value.dtype), exponent).astype(value.dtype)
     total = REGISTRY["sum"](
         REGISTRY["pow"](REGISTRY["abs"](REGISTRY["divide"](t, wrap(scale))), p), axis=axes, keepdims=True
     )

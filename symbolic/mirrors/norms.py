@@ -1,4 +1,4 @@
-"""Mirrors of gtape/ops/norms.py: the root of the sum of squares, and a vector divided by it (0 where it is 0)."""
+"""Mirrors of gtape/ops/norms.py: the root of the sum of squares, a vector divided by it, the slope of that."""
 
 from __future__ import annotations
 
@@ -29,5 +29,17 @@ def _unit_vector(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     return W.where(zero, 0, W.divide(x, W.where(zero, 1, length)))
 
 
+def _unit_slope(W: Any, x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    x, t = W.objects(x), W.objects(t)
+    if not axis:
+        return 0 * t
+    u = _unit_vector(W, x, axis=axis)
+    length = np.broadcast_to(_norm(W, x, axis=axis, keepdims=True), x.shape)
+    zero = W.equal(length, 0)
+    across = t - u * W.objects(np.add.reduce(u * t, axis=axis, keepdims=True))
+    return W.where(zero, 0, W.divide(across, W.where(zero, 1, length)))
+
+
 array("norm", _norm)
+array("unit_slope", _unit_slope)
 array("unit_vector", _unit_vector)

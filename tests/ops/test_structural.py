@@ -306,6 +306,46 @@ def test_deviations_keep_their_digits_where_the_mean_is_rounded(dtype: str) -> N
     np.testing.assert_allclose(tf.math.reduce_std(t).numpy() / gap, np.sqrt(exact), rtol=limit)
 
 
+def test_the_second_derivative_of_a_length_keeps_its_digits_along_its_greatest_element() -> None:
+    """1 - u * u, with u nearly 1, is the sum of the others' squares: subtracted, nothing or noise was left of it."""
+    for x in ([1e-8, 1.0, 1e8], [1e-155, 1e-160, 1e-170]):
+        t = tf.constant(np.array(x))
+        with tf.GradientTape() as outer:
+            outer.watch(t)
+            with tf.GradientTape() as inner:
+                inner.watch(t)
+                y = tf.norm(t)
+            g = inner.gradient(y, t)
+        u = np.array(x) / max(x)
+        length = np.sqrt(np.sum(u * u))
+        exact = [
+            [u[1] ** 2 + u[2] ** 2, -u[0] * u[1], -u[0] * u[2]],
+            [-u[1] * u[0], u[0] ** 2 + u[2] ** 2, -u[1] * u[2]],
+        ]
+        exact.append([-u[2] * u[0], -u[2] * u[1], u[0] ** 2 + u[1] ** 2])
+        np.testing.assert_allclose(outer.jacobian(g, t).numpy() * max(x), np.array(exact) / length**3, rtol=1e-14)
+
+
+def test_the_second_derivative_of_a_tiny_unit_vector_overflows_to_infinities() -> None:
+    x = tf.constant(np.array([1e-200, 2e-200, -1e-200]))
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.nn.l2_normalize(x, epsilon=0.0)[0]
+        g = inner.gradient(y, x)
+    assert outer.jacobian(g, x).numpy().tolist() == [
+        [-np.inf, -np.inf, np.inf],
+        [-np.inf, np.inf, -np.inf],
+        [np.inf, -np.inf, -np.inf],
+    ]
+
+
+def test_norms_of_other_orders_have_gradients_at_subnormal_vectors() -> None:
+    x = [5e-324, 5e-324]
+    np.testing.assert_allclose(gradients(lambda t: tf.norm(t, ord=3), x)[0], [2 ** (-2 / 3)] * 2, rtol=1e-13)
+
+
 def test_lookups_on_a_source_are_slices_and_others_dense() -> None:
     x = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     with tf.GradientTape(persistent=True) as tape:
