@@ -152,7 +152,7 @@ class ForwardAccumulator:
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
         self._push.session = weakref.ref(self._session)
-        self._primals: list[Any] = []
+        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
         self._directions: list[tuple[Any, Tensor]] = []  # only for a check
         self._session.watch_accessed = False
         seen: set[int] = set()
@@ -192,7 +192,7 @@ class ForwardAccumulator:
             for other in r[TAPES].sessions:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
-        self._primals.append(weakref.ref(primal))
+        self._given.append(r[TANGENTS])
         if self._mode:
             self._directions.append((primal, tangent))
         live = {s for s in r[TAPES].sessions if s.live} | {self._session}
@@ -228,11 +228,31 @@ class ForwardAccumulator:
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.
-        for ref in self._primals:
-            primal = ref()
-            r = None if primal is None else primal._record
-            if r is not None and len(r) > TANGENTS and r[TANGENTS] is not None:
-                r[TANGENTS].pop(session, None)
+        for tangents in self._given:  # no weak references: the collector has cleared them by now
+            tangents.pop(session, None)
+
+    def _looked_up(self, x: Any, zero: bool) -> Any:
+        # A method: a function in `jvp` that calls itself would be a cycle, which holds the accumulator.
+        if isinstance(x, IndexedSlices):  # linear in its rows
+            rows = self._looked_up(x.values, zero)
+            return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
+        if not isinstance(x, (Tensor, Variable)):
+            raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({x!r})")
+        found = self._push.tangent(x)
+        if self._mode and x._aval.inexact and _traced(x._record):
+            from gtape.verify.tangents import check_jvp
+
+            check_jvp(
+                self._session,
+                [p for p, _ in self._directions],
+                [t for _, t in self._directions],
+                x,
+                found,
+                strict=self._mode == "strict",
+            )
+        if found is None and zero:
+            return wrap(np.zeros(x._aval.shape, x._aval.dtype))
+        return found
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """The tangents of what was computed inside the block.
@@ -260,29 +280,7 @@ class ForwardAccumulator:
         except ValueError:
             raise ValueError(f"{unconnected_gradients!r} is not a valid UnconnectedGradients") from None
 
-        def look_up(x: Any) -> Any:
-            if isinstance(x, IndexedSlices):  # linear in its rows
-                rows = look_up(x.values)
-                return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
-            if not isinstance(x, (Tensor, Variable)):
-                raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({x!r})")
-            found = self._push.tangent(x)
-            if self._mode and x._aval.inexact and _traced(x._record):
-                from gtape.verify.tangents import check_jvp
-
-                check_jvp(
-                    self._session,
-                    [p for p, _ in self._directions],
-                    [t for _, t in self._directions],
-                    x,
-                    found,
-                    strict=self._mode == "strict",
-                )
-            if found is None and zero:
-                return wrap(np.zeros(x._aval.shape, x._aval.dtype))
-            return found
-
-        return nest.map_structure(look_up, primals)
+        return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
 
 
 def _traced(r: Any) -> bool:

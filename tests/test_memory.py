@@ -258,6 +258,23 @@ def test_dead_primals_of_forward_mode_are_not_kept() -> None:
     assert acc.jvp(y).numpy().tolist() == [1.0] * 8
 
 
+@pytest.mark.parametrize("in_a_cycle", [False, True])
+def test_tangents_end_with_their_accumulator_and_variables_do_not_gather_them(in_a_cycle: bool) -> None:
+    v = tf.Variable(np.ones(1000))
+
+    def step() -> None:
+        with tf.autodiff.ForwardAccumulator(v, tf.constant(np.ones(1000))) as acc:
+            y = v * v
+        acc.jvp(y)
+        if in_a_cycle:  # the collector clears weak references before anything can use them
+            cycle: list[Any] = [acc]
+            cycle.append(cycle)
+            del acc, y, cycle
+            gc.collect()
+
+    assert growth(step, 10) < 1000
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_100_000_chained_ops_differentiate_and_are_freed_without_recursion(dtype: str, persistent: bool) -> None:
