@@ -50,6 +50,9 @@ def _det(a: Array) -> Array:
         value = np.add.reduce(w[..., 0, :] * _minors(w)[..., 0, :], axis=-1)
     else:
         value = np.linalg.det(w)
+    if n in (2, 3) and not np.isfinite(value).all():
+        # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
+        value = np.where(np.isfinite(value), value, np.linalg.det(w))
     return value.astype(a.dtype)[()]
 
 

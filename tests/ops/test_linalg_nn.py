@@ -268,6 +268,12 @@ def test_det_has_exact_derivatives_at_every_rank(n: int, lost: int) -> None:
         assert abs(got - want) <= n * n * np.finfo(float).eps * size
 
 
+def test_a_determinant_that_overflows_is_infinite() -> None:
+    big = np.array([[1e200, 1e199], [3e199, 1e200]])
+    assert tf.linalg.det(big).numpy() == np.inf
+    assert tf.linalg.det(big[::-1]).numpy() == -np.inf
+
+
 def test_third_derivative_of_det() -> None:
     a = tf.constant(np.arange(9.0).reshape(3, 3))
     with tf.GradientTape() as third:
