@@ -72,13 +72,20 @@ def _parser() -> argparse.ArgumentParser:
         help="points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)",
     )
     c.add_argument("--quick", action="store_true", help="500 points, float64 only")
-    c.add_argument("names", nargs="*", metavar="NAME", help="primitives; all of them, and the programs, by default")
+    c.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="ops, such as sin or tf.reduce_sum; all of them, and the programs, by default",
+    )
 
     c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
-    c.add_argument("names", nargs="*", metavar="NAME", help="primitives; all of them by default")
+    c.add_argument("names", nargs="*", metavar="NAME", help="ops, such as sin or tf.reduce_sum; all of them by default")
 
     c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
-    c.add_argument("names", nargs="*", metavar="NAME", help="primitives; all elementwise ones by default")
+    c.add_argument(
+        "names", nargs="*", metavar="NAME", help="elementwise ops, such as sin or tf.math.log1p; all of them by default"
+    )
     c.add_argument(
         "--points",
         type=_points,
@@ -173,14 +180,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 # ---------------------------------------------------------------------------------------------- commands
 
 
+def _primitives(options: argparse.Namespace) -> list[str]:
+    """The primitives that are named; what a function stands for is said, where there is a table to say it above."""
+    from gtape.verify.naming import primitives_named
+
+    try:
+        found = {name: primitives_named([name]) for name in options.names}
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    for name, known in found.items():
+        if options.json != "-" and name.rsplit(".", 1)[-1] not in known:
+            print(f"{name} is made of {', '.join(known)}")
+    return list(dict.fromkeys(p for known in found.values() for p in known))
+
+
 def _verify(options: argparse.Namespace) -> int:
     from gtape.verify import runs
 
     check_path(options.json)
     points = options.points or (500 if options.quick else 10_000)
     dtypes = ("float64",) if options.quick else ("float64", "float32")
+    names = _primitives(options)
     try:
-        lines, jobs = runs.jobs_of(options.names, points=points, dtypes=dtypes)
+        lines, jobs = runs.jobs_of(names, points=points, dtypes=dtypes)
     except ValueError as e:
         raise Usage(str(e)) from None
     with progress_bar(options) as progress:
@@ -251,12 +273,11 @@ def _prove(options: argparse.Namespace) -> int:
 
     check_path(options.json)
     catalogue.load()
-    for name in options.names:
-        if name not in REGISTRY:
-            raise Usage(f"there is no primitive named {name!r}; `gtape prove` without names lists all")
+    names = _primitives(options)
+    for name in names:
         if not REGISTRY[name].differentiable:
             raise Usage(f"{name!r} is not differentiable, so there is no rule to prove")
-    wanted = [p for p in REGISTRY.values() if p.differentiable and (not options.names or p.name in options.names)]
+    wanted = [p for p in REGISTRY.values() if p.differentiable and (not names or p.name in names)]
     lines = [runs.Line(p.name, p.kind) for p in wanted]
     jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
     with progress_bar(options) as progress:
@@ -282,10 +303,11 @@ def _census(options: argparse.Namespace) -> int:
     from gtape.verify.census import census
 
     check_path(options.json)
+    names = _primitives(options)
     try:
         with progress_bar(options) as progress:
             rows = census(
-                options.names or None, tuple(dict.fromkeys(options.orders)), tuple(dict.fromkeys(options.dtypes)),
+                names or None, tuple(dict.fromkeys(options.orders)), tuple(dict.fromkeys(options.dtypes)),
                 options.points, progress,
                 processes=options.processes, seed=options.seed,
             )  # fmt: skip

@@ -19,6 +19,7 @@ from gtape import catalogue
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
+from gtape.verify.naming import made_of
 from gtape.verify.proof_cells import Setting, boxed, settings, unseen
 from gtape.verify.proof_complex import MAKES_COMPLEX, complex_cases
 from gtape.verify.proof_normal import Zero, agree
@@ -150,8 +151,10 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     mirrors.load()
     prim = REGISTRY.get(name)
     if prim is None:
-        close = difflib.get_close_matches(str(name), list(REGISTRY), 3) if isinstance(name, str) else []
+        close = difflib.get_close_matches(name, list(REGISTRY), 3) if isinstance(name, str) else []
         hint = f"did you mean {' or '.join(close)}?" if close else "gtape.primitive.REGISTRY has the names"
+        if isinstance(name, str) and made_of(name):
+            hint = f"the function of that name is made of {', '.join(made_of(name))}"
         raise ValueError(f"no primitive is named {name!r}; {hint}")
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")

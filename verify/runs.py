@@ -132,7 +132,7 @@ def jobs_of(
     if names:
         unknown = sorted(set(names) - wanted)
         if unknown:
-            raise ValueError(f"no differentiable primitive is called {', '.join(unknown)}")
+            raise ValueError(f"not differentiable, so there is nothing to check: {', '.join(unknown)}")
         wanted = set(names)
     lines = [Line(p.name, p.kind) for p in REGISTRY.values() if p.name in wanted]
     jobs: list[Job] = [("proof", line.name, ()) for line in lines]

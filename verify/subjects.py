@@ -249,7 +249,8 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
         if name not in known:
             if name in REGISTRY:
                 raise ValueError(
-                    f"{name!r} is a primitive, but not a differentiable elementwise one: it has no row in the census"
+                    f"{name!r} is a primitive, but not a differentiable elementwise one: it has no row in the census; "
+                    f"`gtape verify {name}` checks what is differentiable"
                 )
             raise ValueError(f"there is no primitive named {name!r}; `gtape census` without names lists all")
     chosen = set(names)

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+import gtape
 from gtape.primitive import REGISTRY
 from gtape.verify import cli, output, pools, runs
+from gtape.verify.naming import primitives_named
 from gtape.verify.runs import Line
 
 
@@ -145,7 +147,9 @@ def test_numbers_that_json_lacks_are_text() -> None:
         ([], "COMMAND"),
         (["no-such-command"], "no-such-command"),
         (["census", "no_such_op"], "no_such_op"),
-        (["census", "matmul"], "matmul"),
+        (["census", "matmul"], "`gtape verify matmul`"),
+        (["verify", "floor"], "not differentiable"),
+        (["verify", "one_hot"], "no primitives of its own"),
         (["census", "sin", "--points", "3"], "at least 100"),
         (["census", "sin", "--points", "many"], "many"),
         (["census", "sin", "--dtypes", "int8"], "int8"),
@@ -183,7 +187,21 @@ def test_verify_takes_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", "--quick", "--processes", "1", "softsign"]) == 0
     assert "1 of 1 primitives proved" in capsys.readouterr().out
     assert cli.main(["verify", "softsing"]) == 2
-    assert "no differentiable primitive is called softsing" in capsys.readouterr().err
+    assert "no op named 'softsing'; did you mean softsign" in capsys.readouterr().err
+
+
+def test_a_function_stands_for_the_primitives_it_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prove", "tf.reduce_sum", "math.log1p", "--processes", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "tf.reduce_sum is made of sum" in out and "log1p is made" not in out and "2 of 2 proved" in out
+    assert primitives_named(["tf.nn.conv2d", "sin", "gtape.sin"])[-1] == "sin"
+    with pytest.raises(ValueError, match="made of sum"):
+        gtape.verify.prove("reduce_sum")
+
+
+def test_every_differentiable_primitive_is_named_by_its_name() -> None:
+    names = [p.name for p in REGISTRY.values() if p.differentiable]
+    assert primitives_named(names) == names
 
 
 def test_a_name_behind_json_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
