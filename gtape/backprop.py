@@ -19,13 +19,16 @@ from gtape.pulls import Pull, cotangents, inputs_of, output_of
 from gtape.record import COT, LEAF, NO_TAPES, PULL, SEQ, Record
 from gtape.worlds import NUMPY
 
-__all__ = ["keeping", "short_sweep"]
+__all__ = ["Capture", "keeping", "short_sweep"]
 
 _NOTHING = ()
 
 
-class _Capture:
-    """Stands in for the pull of a source that is not a leaf, and notes its cotangent on the way."""
+class Capture:
+    """Stands in for the pull of a source that is not a leaf, and notes its cotangent on the way.
+
+    Sweeps of other threads may meet one in a record that stays.
+    """
 
     __slots__ = ("cotangent", "pull")
 
@@ -37,6 +40,9 @@ class _Capture:
         self.cotangent = g
         return self.pull(g, ins, out)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pull, name)
+
 
 def _float64(v: Any) -> Any:
     return np.float64(v) if v.__class__ is float else v
@@ -45,7 +51,7 @@ def _float64(v: Any) -> Any:
 def _pull_in_numpy(record: Record, g: Any) -> Any:
     """The backward step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
     pull = record[PULL]
-    if pull.__class__ is _Capture:
+    if pull.__class__ is Capture:
         pull = record[PULL] = pull.pull
     ins = inputs_of(record, len(pull.prim.rules))
     avals = pull.avals or tuple(aval_of(0.0) for _ in ins)
@@ -77,10 +83,10 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     list
         One raw cotangent each, None where nothing arrived.
     """
-    captures: dict[int, _Capture] = {}
+    captures: dict[int, Capture] = {}
     for s in sources:
-        if s[PULL] is not None and s[PULL].__class__ is not _Capture:
-            captures[id(s)] = s[PULL] = _Capture(s[PULL])
+        if s[PULL] is not None and s[PULL].__class__ is not Capture:
+            captures[id(s)] = s[PULL] = Capture(s[PULL])
     leaves: dict[int, Any] = {}
     heap: list[Record] = []
     for r, g in seeds:
@@ -99,7 +105,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             try:
                 made = pull(g, ins, out)
             except (ArithmeticError, ValueError):
-                if not isinstance(pull.pull if pull.__class__ is _Capture else pull, (FunctionType, Pull)):
+                if not isinstance(pull.pull if pull.__class__ is Capture else pull, (FunctionType, Pull)):
                     raise  # not a scalar op that Python refused, but something of the user's
                 made = _pull_in_numpy(record, g)
             record[1] = None
@@ -175,5 +181,5 @@ def _abandon(reached: list[Record], sources: list[Record], keep: bool) -> None:
     for r in reached:
         r[COT] = None
     for s in sources:
-        if s[PULL].__class__ is _Capture:
+        if s[PULL].__class__ is Capture:
             s[PULL] = s[PULL].pull

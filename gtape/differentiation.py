@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gtape import record
-from gtape.asked import is_finite, record_of, result_of
+from gtape.asked import is_finite, result_of
 from gtape.backprop import keeping, short_sweep
 from gtape.full_sweep import full_sweep
-from gtape.record import PULL, TAPES, Session, Stack
+from gtape.record import PULL, TAPES, Session, Stack, record_of
 from gtape.worlds import NUMPY, TAPE
 
 __all__ = ["differentiate"]

@@ -46,7 +46,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
             # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
             y = stack.run(narrowed, y, next(v for v in values if is_narrow(v)))
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from e
+        raise failure(prim, tensors, e) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
     return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
 
@@ -67,7 +67,7 @@ def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     try:
         y = stack.run(prim.kernel if how is True else how, *[t._value for t in tensors], **params)
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from e
+        raise failure(prim, tensors, e) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
     return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
 
@@ -104,7 +104,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     try:
         y = stack.run(prim.kernel, *values, **params)
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from e
+        raise failure(prim, tensors, e) from None
     if y.__class__ is tuple:
         outs = tuple([wrap(v) for v in y])
         return record_op(stack, prim, tensors, params, outs)

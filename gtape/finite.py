@@ -146,7 +146,8 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     if isinstance(stack.run, _CheckedRun):
         return
     catalogue.load()
-    stack.run = _CheckedRun(stack.run)
+    for s in {stack, record.idle_stack()}:  # the one that is open, and the one after all blocks
+        s.run = _CheckedRun(s.run)
     with _lock:
         _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
         if not _checking:
@@ -169,7 +170,8 @@ def disable_check_numerics() -> None:
     stack = record.get_stack()
     if not isinstance(stack.run, _CheckedRun):
         return
-    stack.run = stack.run.unchecked
+    for s in {stack, record.idle_stack()}:
+        s.run = s.run.unchecked
     with _lock:
         _checking.discard(threading.get_ident())
         if not _checking:

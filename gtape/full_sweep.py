@@ -14,6 +14,7 @@ import numpy as np
 
 from gtape import record as record_module
 from gtape.aval import aval_of
+from gtape.backprop import Capture
 from gtape.indexed_slices import SparseCotangent
 from gtape.pulls import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
 from gtape.record import INS, PULL, SEQ, TAPES, Record, Session, get_stack, parents_of
@@ -83,6 +84,8 @@ class _Sweep:
     def _pass(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Hand what has arrived at a record on to its parents."""
         pull = record[PULL]
+        if pull.__class__ is Capture:
+            pull = pull.pull
         if pull.__class__ is ItemPull:
             self.arrive(parents[0], Slots({pull.index: g}))  # a mask is of one output
             return
@@ -98,7 +101,7 @@ class _Sweep:
             indices = inputs_of(record, 2)[1]._value
             self.arrive(parents[0], prim.sparse(g, indices, pull.avals[0]))
         else:
-            self._pass_by_rules(record, parents, g, mask)
+            self._pass_by_rules(record, pull, parents, g, mask)
 
     def _asks_directly(self, parent: Record) -> bool:
         """Whether what is looked up in is asked for itself."""
@@ -117,8 +120,8 @@ class _Sweep:
             if c is not None and self.session in parent[TAPES].sessions:
                 self.arrive(parent, c)
 
-    def _pass_by_rules(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
-        world, batch, pull = self.world, self.batch, record[PULL]
+    def _pass_by_rules(self, record: Record, pull: Any, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
+        world, batch = self.world, self.batch
         prim, avals, out_aval = pull.prim, pull.avals, pull.out_aval
         if avals is None:  # made by a generated function: all inputs look like the output
             avals = (_fast_aval(record, g, batch),) * len(prim.rules)
@@ -278,18 +281,23 @@ def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) ->
     values = _values(NUMPY, _kept(record, avals), avals)
     if prim.partials is not None and not prim.selects:
         return [None if mask is None else NUMPY.sum_to(alive, shape=avals[i].shape, batch=0) != 0 for i in pull.active]
-    if not prim.selects:
-        # Only the structure matters: what is not finite or happens to be zero stands for a generic number.
-        values = tuple([np.where(np.isfinite(v) & (v != 0), v, 1.0) if _is_float(v) else v for v in values])
     out = _output(NUMPY, record)
-    if out is not None and not prim.selects and _is_float(out):
-        out = np.where(np.isfinite(out) & (out != 0), out, 1.0)
+    if not prim.selects:
+        # Only the structure matters: a derivative that happens to be zero here may have one that is not.
+        values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
+        out = _generic(out, len(values) + 1)
     made = cotangents_at_home(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
     return [np.asarray(c) != 0 for c in made]
 
 
-def _is_float(v: Any) -> bool:
-    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.kind in "fc"
+def _generic(v: Any, salt: int) -> Any:
+    """Numbers near 1 in no simple relation to each other, in the place of floats; the rest as it is."""
+    if v.__class__ is tuple:
+        return tuple([_generic(part, salt + i) for i, part in enumerate(v)])
+    if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "fcV":
+        return v
+    made = 0.75 + (np.arange(1, v.size + 1) * 0.41421356237309515 + salt * 0.7320508075688772) % 1.0 / 2
+    return (made * (1 + 0.5j) if v.dtype.kind == "c" else made).reshape(v.shape).astype(v.dtype)
 
 
 def _slices(g: Any, k: int) -> list[Any]:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
-from gtape.asked import UnconnectedGradients, record_of, seeds_of, wants_zeros
+from gtape.asked import UnconnectedGradients, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
 from gtape.differentiation import differentiate
 from gtape.jacobians import jacobians
-from gtape.record import SEQ
+from gtape.record import SEQ, record_of
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from gtape import record
-from gtape.asked import conjugate, is_finite, record_of
+from gtape.asked import conjugate, is_finite
 from gtape.backprop import short_sweep
 from gtape.diagonal_start import dense, diagonal_start
 from gtape.full_sweep import batches_as_is, full_sweep, stack_in
-from gtape.record import SEQ, Record, Session
+from gtape.record import SEQ, Record, Session, record_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 

@@ -49,7 +49,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x,), e) from e
+            raise failure(prim, (x,), e) from None
         if v.__class__ is ndarray and v.ndim:
             t = Tensor()
             t._value = v
@@ -169,7 +169,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
                 b = np.float64(b) if ay is FLOAT64_SCALAR else b
                 v = s.run(kernel, a, b)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x, y), e) from e
+            raise failure(prim, (x, y), e) from None
         if v.__class__ is ndarray and v.ndim:
             if found is None:
                 found = learn(ax, ay, v)

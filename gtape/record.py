@@ -31,6 +31,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
@@ -41,7 +42,8 @@ import numpy as np
 __all__ = [
     "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
-    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "restore_stack", "set_stack",
+    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "record_of", "restore_stack",
+    "set_stack", "sharing",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -57,6 +59,10 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+
+# Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape may
+# end in a thread that holds it, by the collector.
+sharing = threading.RLock()
 
 # Counts down: a plain min-heap of records then yields the newest first.
 count = itertools.count(0, -1)
@@ -165,8 +171,8 @@ class Stack:
 
     def meet(self, tapes: TapeSet) -> TapeSet:
         """Those of `tapes` that are recording now."""
-        if tapes is self.recording:
-            return tapes
+        if tapes is self.recording or not self.sessions:
+            return self.recording  # an idle stack stays: it must keep nothing of the tapes it is asked about
         found = self.meets.get(tapes)
         if found is None:
             common = tapes.sessions & self.recording.sessions
@@ -177,22 +183,38 @@ class Stack:
         return found
 
 
+def _directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    return function(*args, **params)
+
+
 def _quiet_runner() -> Callable[..., Any]:
     # NumPy's error state is a context variable: kernels run in a context of their own where it is off, which costs
     # 20 ns a call (np.errstate: 1,200). Like TensorFlow, ops give inf and NaN without a warning.
     quiet: Context = copy_context()
     quiet.run(np.seterr, all="ignore")
+    # A context is not entered twice, and what runs in there is quiet already.
+    quiet.run(_stack.set, Stack((), _directly))
     return quiet.run
 
 
+# The stack where a tape is active, otherwise None: contexts are copied into other threads (by asyncio.to_thread and web
+# servers), and kernels of two threads cannot run in one context.
 _stack: ContextVar[Stack | None] = ContextVar("gtape_stack", default=None)
 peek = _stack.get
 
 
+class _Own(threading.local):
+    idle: Stack | None = None
+
+
+_own = _Own()
+
+
 def idle_stack() -> Stack:
-    """Give this thread a stack of its own (a context to run kernels in must not be shared by threads)."""
-    idle = Stack((), _quiet_runner())
-    _stack.set(idle)
+    """The stack of this thread where no tape is active."""
+    idle = _own.idle
+    if idle is None:
+        idle = _own.idle = Stack((), _quiet_runner())
     return idle
 
 
@@ -204,7 +226,7 @@ def get_stack() -> Stack:
 def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None) -> None:
     """Make `sessions` the active ones of this thread."""
     before = get_stack()
-    _stack.set(Stack(sessions, before.run, before.probe if probe is None else probe))
+    restore_stack(Stack(sessions, before.run, before.probe if probe is None else probe))
 
 
 def push(before: Stack, session: Session) -> Stack:
@@ -216,8 +238,11 @@ def push(before: Stack, session: Session) -> Stack:
 
 def restore_stack(stack: Stack) -> None:
     """Go back to a stack that `get_stack` gave earlier in this thread."""
-    stack.run = (peek() or stack).run  # it may have been exchanged since
-    _stack.set(stack)
+    if stack.sessions or stack.probe is not None or stack.run is _directly:
+        stack.run = (peek() or stack).run  # it may have been exchanged since
+        _stack.set(stack)
+    else:
+        _stack.set(None)
 
 
 def active() -> Stack | None:
@@ -229,6 +254,17 @@ def active() -> Stack | None:
 def leaf(tapes: TapeSet = NO_TAPES) -> Record:
     """A record without parents: something that is watched."""
     return [next(count), LEAF, None, (), None, None, tapes, None, None, None]
+
+
+def record_of(x: Any) -> Record:
+    """The record of a tensor or variable; a leaf that no tape watches where it had none."""
+    r: Record | None = x._record
+    if r is None:
+        with sharing:
+            r = x._record
+            if r is None:
+                r = x._record = leaf()
+    return r
 
 
 def parents_of(record: Record) -> tuple[Record, ...]:
@@ -291,21 +327,8 @@ def careful() -> bool:
     return False
 
 
-def close(session: Session) -> None:
-    """End a session: empty every record that no other open session holds.
-
-    Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
-    from the results that are still there.
-    """
-    if not session.live:
-        return
-    session.live = False
-    alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
-    variables, session.variables = session.variables, {}
-    for v in variables.values():
-        if v._record[TAPES] is alone:
-            v._record[TAPES] = NO_TAPES
-    tracked, session.tracked = session.tracked, ()
+def _disconnect(tracked: Any) -> bool:
+    """Make constants of results that no open session holds; whether any had been made by an op."""
     outlived = False
     for ref in tracked:
         tensor = ref()
@@ -324,7 +347,26 @@ def close(session: Session) -> None:
             empty(record)
             tensor._record = None
             outlived = True
-    record = None  # it may hold the set that is counted next
+    return outlived
+
+
+def close(session: Session) -> None:
+    """End a session: empty every record that no other open session holds.
+
+    Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
+    from the results that are still there.
+    """
+    if not session.live:
+        return
+    session.live = False
+    alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
+    variables, session.variables = session.variables, {}
+    tracked, session.tracked = session.tracked, ()
+    with sharing:
+        for v in variables.values():
+            if v._record[TAPES] is alone:
+                v._record[TAPES] = NO_TAPES
+        outlived = _disconnect(tracked)
     if session.plain and sys.getrefcount(alone) > 2:  # ours, and the argument
         for r in gc.get_referrers(alone):
             if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:

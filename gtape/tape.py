@@ -25,7 +25,7 @@ from gtape.differentiation import differentiate
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.jacobians import batch_jacobian, jacobians, release
-from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone
+from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone, record_of
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
@@ -181,7 +181,8 @@ class GradientTape:
                 self._session.variables[item._uid] = item
                 item._watch((self._session,))
             else:
-                self._watch_one(item)
+                with record.sharing:
+                    self._watch_one(item)
 
     def _watch_one(self, t: Tensor) -> None:
         session = self._session
@@ -199,6 +200,15 @@ class GradientTape:
                 other.shared = True
         _extend(r, (session,))
         session.track(t)
+
+    def __copy__(self) -> GradientTape:
+        return self  # what it recorded is its own: a copy that ends would end it
+
+    def __deepcopy__(self, memo: Any) -> GradientTape:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a GradientTape cannot be pickled: take the gradient first, and pickle that")
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The variables watched so far, in the order in which they were made."""
@@ -383,10 +393,7 @@ class GradientTape:
         for s in flat:
             if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
                 return None
-            found = s._record
-            if found is None:
-                found = s._record = record.leaf()
-            records.append(found)
+            records.append(s._record or record_of(s))
         if self._recording:
             self._pop()
         stack = record.get_stack()
@@ -397,7 +404,7 @@ class GradientTape:
         finally:
             # Before the session ends: it looks whether a record outlives it.
             records.clear()
-            r = found = None
+            r = None
             self._use_up(session)
         results: list[Any] = []
         for c, s in zip(made, flat, strict=True):

@@ -137,13 +137,14 @@ class Variable(ChangesInPart, Operators):
     # ------------------------------------------------------------------------------------------ reading
 
     def _watch(self, sessions: tuple[Session, ...]) -> None:
-        r = self._record
-        have = {s for s in r[TAPES].sessions if s.live}
-        if not have:  # snapshots that were read for tapes of the past stay constants
-            r = self._record = record.leaf()
-        have.update(sessions)
-        recording = record.get_stack().recording
-        r[TAPES] = recording if have == recording.sessions else TapeSet(have)
+        with record.sharing:
+            r = self._record
+            have = {s for s in r[TAPES].sessions if s.live}
+            if not have:  # snapshots that were read for tapes of the past stay constants
+                r = self._record = record.leaf()
+            have.update(sessions)
+            recording = record.get_stack().recording
+            r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
     def _as_tensor(self) -> Tensor:
         """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
@@ -175,12 +176,12 @@ class Variable(ChangesInPart, Operators):
                     tracker.variables[self._uid] = self
                     if not self._aval.inexact:
                         return
-                    for s in tapes.sessions:
-                        if s.live:
+                    with record.sharing:
+                        if any([s.live for s in self._record[TAPES].sessions]):  # noqa: C419 - a list is quicker
                             self._watch((tracker,))
-                            break
-                    else:
-                        r = self._record = record.leaf(stack.recording)
+                        else:
+                            self._record = record.leaf(stack.recording)
+                        r = self._record
             t._record = r
             return
         if tapes is not stack.recording:

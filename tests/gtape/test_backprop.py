@@ -132,3 +132,33 @@ def test_operators_follow_a_swapped_kernel(value: Any, monkeypatch: pytest.Monke
     assert ((x * x).numpy() == 7 * right).all()
     monkeypatch.undo()
     assert ((x * x).numpy() == right).all()
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (tf.nn.l2_normalize, [3.0, 4.0, 0.0]),
+        (tf.nn.softmax, [0.0, 0.0, 1.0]),
+        (
+            lambda x: tf.nn.softmax_cross_entropy_with_logits([[0.0, 1.0], [1.0, 0.0]], tf.reshape(x, [2, 2])),
+            [0.0, 1.0, 1.0, 0.0],
+        ),
+    ],
+)
+def test_what_a_slice_selects_keeps_the_derivatives_that_weights_would_give_it(f: Any, x: list[float]) -> None:
+    # Also where values are 0 or 1 and terms cancel by chance: such elements are not dead.
+    def derivatives(select: Any) -> list[Any]:
+        v = tf.constant(x)
+        with tf.GradientTape() as outer:
+            outer.watch(v)
+            with tf.GradientTape() as inner:
+                inner.watch(v)
+                y = select(f(v))
+            g = inner.gradient(y, v)
+        return [g.numpy(), outer.jacobian(g, v).numpy()]
+
+    k = len(f(tf.constant(x))) - 1
+    sliced = derivatives(lambda y: y[k])
+    weighed = derivatives(lambda y: tf.reduce_sum(y * tf.one_hot(k, len(y))))
+    for a, b in zip(sliced, weighed, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
