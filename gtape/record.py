@@ -60,8 +60,8 @@ class _Leaf:
 
 LEAF = _Leaf()
 
-# Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape may
-# end in a thread that holds it, by the collector.
+# Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape
+# may end in a thread that holds it, by the collector.
 sharing = threading.RLock()
 
 # Counts down: a plain min-heap of records then yields the newest first.
