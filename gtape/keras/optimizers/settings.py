@@ -89,7 +89,6 @@ class Settings(State):
         self.clipnorm, self.global_clipnorm, self.clipvalue = clipnorm, global_clipnorm, clipvalue
         self._exact_rate: float | None = None
         self.learning_rate = learning_rate
-        self._undecayed: list[weakref.ref[Any]] = []
         self._undecayed_names: tuple[str, ...] = ()
 
     # -------------------------------------------------------------------------------------- settings

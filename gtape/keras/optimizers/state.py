@@ -16,6 +16,10 @@ from gtape.variable import Variable
 __all__ = ["State", "check_variable"]
 
 
+# Attributes that hold weak references to variables which the optimizer serves.
+_REFERRED = ("_built", "_undecayed")
+
+
 def check_variable(v: Any) -> None:
     """Raise TypeError unless `v` can be updated."""
     if not callable(getattr(v, "assign_sub", None)):
@@ -44,6 +48,7 @@ class State:
         # By identity, because variables are not hashable; the weak reference takes an entry out when its variable dies.
         self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
         self._built: list[weakref.ref[Any]] = []
+        self._undecayed: list[weakref.ref[Any]] = []
         self._added: list[Variable] = []
 
     # A pickle holds the variables, which are found again where it holds the model as well. A copy serves the copies of
@@ -51,10 +56,12 @@ class State:
 
     def __getstate__(self) -> dict[str, Any]:
         entries = [(ref(), slots, seen) for ref, slots, seen in list(self._state.values())]
-        return {**self.__dict__, "_state": entries, "_built": [ref() for ref in self._built]}
+        referred = {name: [ref() for ref in self.__dict__[name]] for name in _REFERRED}
+        return {**self.__dict__, "_state": entries, **referred}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _state={}, _built=[weakref.ref(v) for v in state["_built"] if v is not None])
+        referred = {name: [weakref.ref(v) for v in state[name] if v is not None] for name in _REFERRED}
+        self.__dict__.update(state, _state={}, **referred)
         for v, slots, seen in state["_state"]:
             if v is not None:
                 self._remember(v, slots, seen)
@@ -62,10 +69,10 @@ class State:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = memo[id(self)] = object.__new__(type(self))
         state = self.__getstate__()
-        entries, built = state.pop("_state"), state.pop("_built")
+        entries, referred = state.pop("_state"), {name: state.pop(name) for name in _REFERRED}
         copied = copy.deepcopy(state, memo)
         copied["_state"] = [(memo.get(id(v), v), copy.deepcopy(slots, memo), seen) for v, slots, seen in entries]
-        copied["_built"] = [memo.get(id(v), v) for v in built]
+        copied |= {name: [memo.get(id(v), v) for v in variables] for name, variables in referred.items()}
         made.__setstate__(copied)
         return made
 

@@ -38,6 +38,17 @@ def test_a_copy_of_variables_and_optimizer_goes_on_as_they_do(make: Any, again: 
     assert int(its_optimizer.iterations) == int(optimizer.iterations)
 
 
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["copy", "pickle"]
+)
+def test_a_copy_leaves_the_copied_variables_out_of_the_weight_decay(again: Any) -> None:
+    v, optimizer = tf.Variable([1.0, 2.0]), optimizers.SGD(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay([v])
+    other, its_optimizer = again((v, optimizer))
+    its_optimizer.apply_gradients([(tf.zeros([2]), other)])
+    np.testing.assert_array_equal(other, v)
+
+
 def test_a_copy_of_the_optimizer_alone_serves_the_same_variables_with_slots_of_its_own() -> None:
     v, optimizer = tf.Variable([1.0, 2.0]), optimizers.SGD(0.1, momentum=0.9)
     train(optimizer, v, 3)
