@@ -7,6 +7,7 @@ the operating system.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -27,9 +28,13 @@ class _Seeds:
     """The global seed, and how many draws it has given since it was set."""
 
     def __init__(self) -> None:
+        self.begin()
+        self.reset(None)
+
+    def begin(self) -> None:
+        """Unlocked, and with bits of the operating system that no other process has."""
         self.lock = threading.Lock()
         self.free = np.random.default_rng()
-        self.reset(None)
 
     def reset(self, seed: int | None) -> None:
         with self.lock:
@@ -39,6 +44,8 @@ class _Seeds:
 
 
 _seeds = _Seeds()
+if hasattr(os, "register_at_fork"):  # a forked worker would draw what its parent and the other workers draw
+    os.register_at_fork(after_in_child=_seeds.begin)
 
 
 def set_seed(seed: Any) -> None:

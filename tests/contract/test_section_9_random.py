@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -281,3 +284,17 @@ def test_generators_without_a_seed_differ_and_one_is_global() -> None:
     tf.random.set_global_generator(mine)
     assert tf.random.get_global_generator() is mine
     tf.random.set_global_generator(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+def test_a_forked_worker_does_not_draw_what_its_parent_draws() -> None:
+    program = """
+import os, gtape as tf
+tf.random.normal([])
+if os.fork():
+    os.wait()
+print(float(tf.random.normal([])), flush=True)
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60).stdout
+    first, second = out.split()
+    assert first != second
