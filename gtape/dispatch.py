@@ -246,4 +246,8 @@ def _record_anyhow(
             session.forward.advance(prim, tensors, params, out, made)
         for o in out if several else (out,):
             session.track(o)
+    if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419 - a list is quicker
+        # No tape will sweep back over it: what a rule would read need not live on.
+        for r in [made, *[o._record for o in out if o._record is not None]] if several else (made,):
+            record.uproot(r)
     return out

@@ -43,7 +43,7 @@ __all__ = [
     "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
     "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "record_of", "restore_stack",
-    "set_stack", "sharing",
+    "set_stack", "sharing", "uproot",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -289,6 +289,18 @@ _EMPTY = (None, None, (), None, None, NO_TAPES, None)
 def empty(record: Record) -> None:
     """Drop all that a record keeps alive; its identity stays."""
     record[COT:] = _EMPTY
+
+
+def uproot(record: Record) -> None:
+    """Make a leaf of a record, which keeps its tapes and tangents and forgets what made it."""
+    record[COT], record[PULL], record[PARENTS], record[INS], record[OUT], record[OTHER] = (
+        LEAF,
+        None,
+        (),
+        None,
+        None,
+        None,
+    )
 
 
 def empty_below(pending: list[Any], *, spare: bool) -> None:
