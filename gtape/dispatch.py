@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -120,9 +121,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     return out
 
 
-def record_op(
-    stack: record.Stack, prim: Primitive, tensors: list[Tensor] | tuple[Tensor, ...], params: dict[str, Any], out: Any
-) -> Any:
+def record_op(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any) -> Any:
     """Record one op with every active tape that watches one of its inputs; returns `out`."""
     tracker = stack.tracker
     if tracker is None or out.__class__ is tuple or prim.selects:
@@ -167,20 +166,20 @@ def record_op(
     return out
 
 
-def _record_anyhow(
-    stack: record.Stack, prim: Primitive, tensors: list[Tensor] | tuple[Tensor, ...], params: dict[str, Any], out: Any
-) -> Any:
-    several = out.__class__ is tuple
-    first = out[0] if several else out
+def _connections(
+    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], smooth: bool
+) -> tuple[list[int], list[record.Record], record.TapeSet, bool]:
+    """Which inputs a gradient flows to, their records, the tapes that hold the op, and whether only a check wants it.
+
+    An op without derivatives is held where its result may be a source.
+    """
     active = []
-    tapes = record.NO_TAPES
     parents = []
+    tapes = idle = record.NO_TAPES
     stand_by = False
-    idle = record.NO_TAPES  # the tapes of inputs that only a check follows
-    smooth = any(o._aval.inexact for o in out) if several else out._aval.inexact
     for i, t in enumerate(tensors):
         r = t._record
-        if r is None or not stack.sessions:
+        if r is None:
             continue
         mine = stack.meet(r[record.TAPES])
         if not mine.sessions:
@@ -191,52 +190,57 @@ def _record_anyhow(
             parents.append(r)
         elif varies and not prim.differentiable and prim.name != "stop_gradient":
             stand_by = True  # no way to the inputs, but the result may be a source
-        elif stack.trace:
-            idle = mine if idle is record.NO_TAPES else record.TapeSet(idle.sessions | mine.sessions)
-            continue
         else:
+            if stack.trace:
+                idle = stack.join(idle, mine)
             continue
-        if tapes is record.NO_TAPES or tapes is mine:
-            tapes = mine
-        elif mine.sessions - tapes.sessions:
-            found = tapes.sessions | mine.sessions
-            tapes = stack.recording if len(found) == len(stack.sessions) else record.TapeSet(found)
-    if not (active or stand_by):
-        if not idle.sessions:
-            return out
-        tapes = idle
+        tapes = stack.join(tapes, mine)
+    if active or stand_by:
+        return active, parents, tapes, False
+    return active, parents, idle, True
+
+
+def _record_anyhow(
+    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
+) -> Any:
+    """`record_op` for several tapes, several outputs, checks, forward mode and selections."""
+    several = out.__class__ is tuple
+    outs: tuple[Tensor, ...] = out if several else (out,)
+    if not stack.sessions:
+        return out
+    smooth = any([o._aval.inexact for o in outs])  # noqa: C419 - a list is quicker
+    active, parents, tapes, idle = _connections(stack, prim, tensors, smooth)
+    if not tapes.sessions:
+        return out
     plan = plan_for(prim, tuple(active), len(tensors))
     avals = tuple([t._aval for t in tensors])
     make = plan.make
-    if any([a.detour for a in avals]):  # noqa: C419 - a list is quicker
+    if any([a.detour for a in avals]):  # noqa: C419
         make = NarrowPull if not any(a.complex for a in avals) else ComplexPull if callable(prim.complex) else make
-    pull = make(prim, plan.active, params, avals, tuple([o._aval for o in out]) if several else out._aval)
-    keep = plan.keep
-    ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
-    raw = None
-    if plan.reads_y:
-        raw = tuple([o._value for o in out]) if several else out._value
-    trace = None
+    pull = make(prim, plan.active, params, avals, tuple([o._aval for o in outs]) if several else out._aval)
+    ins: Any = None
+    if plan.keep is not None:
+        ins = tuple([t if kept else None for t, kept in zip(tensors, plan.keep, strict=True)])
+    values: Any = tuple([o._value for o in outs]) if several else out._value
+    made = [
+        next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
+        values if plan.reads_y else None, tapes, None,
+    ]  # fmt: skip
     if stack.trace:
         from gtape.tracing import Trace
 
-        trace = Trace(tuple(tensors), tuple([o._value for o in out]) if several else out._value, stack)
-        trace.idle = not (active or stand_by)
-        # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
-        ins, raw = tuple(tensors), trace.output
-    made = [
-        next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins, raw, tapes,
-        None,
-    ]  # fmt: skip
-    if trace is not None:
+        trace = Trace(tuple(tensors), values, stack)
+        trace.idle = idle
         made.append(trace)
+        # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
+        made[record.INS], made[record.OUT] = tuple(tensors), trace.output
     if several:
-        pull.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in out])
-        for i, o in enumerate(out):
+        pull.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in outs])
+        for i, o in enumerate(outs):
             if pull.items[i] is not None:
                 o._record = item_of(made, i)
     else:
-        first._record = made
+        out._record = made
     for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
         if session not in tapes.sessions:
             continue
@@ -244,10 +248,10 @@ def _record_anyhow(
             session.selects = True
         if session.forward is not None:
             session.forward.advance(prim, tensors, params, out, made)
-        for o in out if several else (out,):
+        for o in outs:
             session.track(o)
-    if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419 - a list is quicker
+    if not stack.trace and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
         # No tape will sweep back over it: what a rule would read need not live on.
-        for r in [made, *[o._record for o in out if o._record is not None]] if several else (made,):
+        for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
             record.uproot(r)
     return out

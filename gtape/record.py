@@ -182,6 +182,15 @@ class Stack:
             self.meets[tapes] = found
         return found
 
+    def join(self, some: TapeSet, others: TapeSet) -> TapeSet:
+        """The tapes of either of two sets that `meet` gave."""
+        if others is some or not others.sessions - some.sessions:
+            return some
+        if not some.sessions:
+            return others
+        found = some.sessions | others.sessions
+        return self.recording if len(found) == len(self.sessions) else TapeSet(found)
+
 
 def _directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
     return function(*args, **params)
