@@ -26,7 +26,10 @@ def _floats(a: Any, dtype: Any = None) -> Any:
 
 
 def _as(a: Any, dtype: Any) -> Any:
-    return as_operand(a) if dtype is None else T.cast(as_operand(a), dtype)
+    t = as_operand(a)
+    if dtype is None and t._aval.dtype.kind == "b":  # NumPy counts what is true
+        dtype = np.int64
+    return t if dtype is None else T.cast(t, dtype)
 
 
 # ---------------------------------------------------------------------------------------------- reductions
@@ -42,6 +45,13 @@ def _reduction(name: str) -> Callable[..., Any]:
 def _extreme(name: str) -> Callable[..., Any]:
     def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         return getattr(T, name)(a, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _truth(name: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return getattr(T, name)(T.cast(as_operand(a), np.bool_), axis=axis, keepdims=keepdims)
 
     return reduce
 
@@ -95,20 +105,25 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     """By linear interpolation between order statistics, as NumPy's default."""
     t = _floats(a)
     if np.ndim(q):
-        return T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
+        each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
+        return T.reshape(each, [*np.shape(q), *each._aval.shape[1:]])
     if not 0 <= float(q) <= 1:
         raise ValueError(f"a quantile lies in [0, 1], not at {q!r}")
     rank = rank_of(t)
-    if axis is None:
-        t, k, shape = ravel(t), 0, (1,) * rank
-    else:
-        k = axis_of(axis, rank)
-        shape = tuple(1 if i == k else d for i, d in enumerate(t._aval.shape))
+    axes = range(rank) if axis is None else [axis_of(i, rank) for i in np.atleast_1d(axis).tolist()]
+    shape = tuple(1 if i in axes else d for i, d in enumerate(t._aval.shape))
+    if len(axes) == 1:
+        (k,) = axes
+    else:  # those axes become one, the last
+        others = [i for i in range(rank) if i not in axes]
+        t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._aval.shape[i] for i in others], -1]), len(others)
     row = T.sort(t, axis=k)
     place = float(q) * (row._aval.shape[k] - 1)
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
+    last = T.gather(row, row._aval.shape[k] - 1, axis=k)  # NaN where there is one, as it is sorted behind the numbers
+    made = T.where(T.is_nan(last), last, made)
     return T.reshape(made, shape) if keepdims else made
 
 
@@ -146,7 +161,11 @@ def _scan(name: str) -> Callable[..., Any]:
 
 def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        found = getattr(T, name)(ravel(a) if axis is None else a, axis=0 if axis is None else axis)
+        t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
+        found = getattr(T, name)(t, axis=k)
+        if t._aval.real:  # where there are NaN, the first of them
+            missing = T.is_nan(t)
+            found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:
             return found
         return T.reshape(found, [1] * rank_of(a)) if axis is None else T.expand_dims(found, axis)
@@ -209,7 +228,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     # reductions
     "sum": _reduction("reduce_sum"), "prod": _reduction("reduce_prod"), "mean": _mean, "var": _var, "std": _std,
     "max": _extreme("reduce_max"), "min": _extreme("reduce_min"), "amax": _extreme("reduce_max"),
-    "amin": _extreme("reduce_min"), "any": _extreme("reduce_any"), "all": _extreme("reduce_all"),
+    "amin": _extreme("reduce_min"), "any": _truth("reduce_any"), "all": _truth("reduce_all"),
     "average": _average, "ptp": _ptp, "median": _median, "quantile": _quantile, "percentile": _percentile,
     "nansum": _without_nan("reduce_sum", 0.0), "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean,
     "nanmax": _without_nan("reduce_max", -np.inf), "nanmin": _without_nan("reduce_min", np.inf),

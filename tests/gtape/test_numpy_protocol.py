@@ -115,6 +115,30 @@ def test_values_are_numpys_and_gradients_flow(k: int) -> None:
         assert tape.gradient(got, xs)[0] is not None
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (-1, 1)])
+@pytest.mark.parametrize("q", [0.3, [0.0, 0.75], [[0.1, 0.5], [0.2, 1.0]]])
+def test_quantiles_are_numpys_and_nan_where_there_is_a_nan(q: Any, axis: Any, keepdims: bool) -> None:
+    some = CUBE.copy()
+    some[0, 1, 0] = np.nan
+    for x in (CUBE, some):
+        for f in (lambda a: np.quantile(a, q, axis=axis, keepdims=keepdims), lambda a: np.median(a, axis=axis)):
+            np.testing.assert_allclose(f(tf.constant(x)), f(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_the_place_of_an_extreme_is_that_of_the_first_nan(axis: Any) -> None:
+    x = np.array([[3.0, np.nan, 1.0, np.nan], [0.0, 1.0, 2.0, -np.inf]])
+    for f in (np.argmin, np.argmax):
+        np.testing.assert_array_equal(f(tf.constant(x), axis=axis), f(x, axis=axis))
+
+
+def test_truth_values_are_counted_and_numbers_are_true_as_numpy_has_it() -> None:
+    x = tf.constant(M)
+    assert np.sum(x > 0) == 4 and np.mean(x > 0) == 4 / 6 and np.prod(x > 0) == 0
+    assert np.any(x) and not np.all(x * tf.constant([0.0, 1.0, 1.0], tf.float64))
+
+
 def test_functions_work_on_variables() -> None:
     v = tf.Variable([1.0, 4.0])
     with tf.GradientTape() as tape:
