@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,14 +74,20 @@ def _task(name: str, params: dict[str, Any], dtype: str, points: int) -> Kernel:
 
 
 def examine_kernels(
-    *, points: int = 2_000, processes: int = 1, progress: Callable[[int, int, str], None] | None = None
+    names: Sequence[str] | None = None,
+    *,
+    points: int = 2_000,
+    processes: int = 1,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> list[Kernel]:
-    """Measure every differentiable elementwise kernel against its declared accuracy.
+    """Measure differentiable elementwise kernels against their declared accuracy.
 
     Parameters
     ----------
+    names : sequence of str, optional
+        Only these primitives; all of them by default.
     points : int
-        For each kernel and dtype.
+        For each kernel and dtype; a fortieth of them where 1e-12 is promised instead of 4 ULP.
     processes : int
     progress : callable, optional
         ``progress(done, total, op)``.
@@ -89,10 +95,20 @@ def examine_kernels(
     Returns
     -------
     list of Kernel
+
+    Raises
+    ------
+    ValueError
+        For a name that is no differentiable elementwise primitive, or too few points.
     """
     if points < 100:
         raise ValueError(f"points must be at least 100 to search anything, got {points}")
-    tasks = [(s.prim.name, s.params, d, points) for s in subjects() for d in ("float64", "float32")]
+    # Where 1e-12 is promised instead of 4 ULP the exact values take a thousand times as long.
+    tasks = [
+        (s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points)
+        for s in subjects(names)
+        for d in ("float64", "float32")
+    ]
     found: list[Kernel] = []
 
     def collect(kernels: Any) -> None:
@@ -105,5 +121,5 @@ def examine_kernels(
         collect(_task(*t) for t in tasks)
     else:
         with workers(processes) as pool:
-            collect(pool.map(_task, *zip(*tasks, strict=True), chunksize=8))
+            collect(pool.map(_task, *zip(*tasks, strict=True)))
     return found

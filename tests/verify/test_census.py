@@ -12,7 +12,7 @@ import pytest
 from gtape.domains import ANY_REAL, Interval
 from gtape.primitive import REGISTRY
 from gtape.verify.census import Row, census, survey
-from gtape.verify.doctor import measure
+from gtape.verify.doctor import examine_kernels, measure
 from gtape.verify.partials import LIMIT, Exact, distance, exact_partials, keys_of, kink_allowance, root_allowance
 from gtape.verify.points import binades, climb, landmarks, neighbours, points_for, steps, unsteps
 from gtape.verify.subjects import Subject, subjects
@@ -260,6 +260,13 @@ def test_public_primitives_keep_to_4_ulp(subject: Subject) -> None:
     for dtype in ("float64", "float32"):
         for row in survey(subject, dtype=dtype, points=600):
             assert row.ok, row
+
+
+def test_the_doctor_takes_names() -> None:
+    found = examine_kernels(["sin", "igamma"], points=100)
+    assert {(k.op, k.dtype) for k in found} == {(op, d) for op in ("sin", "igamma") for d in ("float64", "float32")}
+    with pytest.raises(ValueError, match="no primitive named"):
+        examine_kernels(["sinn"])
 
 
 def test_the_doctor_measures_values() -> None:
