@@ -171,7 +171,8 @@ def disable_check_numerics() -> None:
     if not isinstance(stack.run, _CheckedRun):
         return
     for s in {stack, record.idle_stack()}:
-        s.run = s.run.unchecked
+        if isinstance(s.run, _CheckedRun):
+            s.run = s.run.unchecked
     with _lock:
         _checking.discard(threading.get_ident())
         if not _checking:

@@ -1,4 +1,4 @@
-"""How a primitive is declared, and the registry of all of them.
+"""How a primitive is declared.
 
 One declaration holds all that the library knows of an op: its NumPy kernel, its derivative rules, its domain, its kinks
 and its accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
@@ -9,13 +9,12 @@ numbers are Python integers and the constants of `CONSTANTS`, so that every worl
 
 from __future__ import annotations
 
-import math
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtape.domains import ANY_REAL, Domain, Interval
+from gtape.registry import CONSTANTS, REGISTRY
 
 if TYPE_CHECKING:
     from gtape.tensor import Tensor
@@ -24,78 +23,6 @@ __all__ = ["CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "lin
 
 Rule = Callable[..., Any]
 Partial = Rule | int | None
-
-
-class _Registry(dict[str, "Primitive"]):
-    """All primitives by name; the ops modules are imported when somebody first looks, to keep `import gtape` short."""
-
-    complete = False
-    _loading = False
-    _lock = threading.RLock()
-
-    def load(self) -> None:
-        """Import every ops module; threads that ask meanwhile wait for it."""
-        if self.complete:
-            return
-        with self._lock:
-            if not (self.complete or self._loading):  # what is being loaded may look for what is there already
-                self._loading = True
-                try:
-                    from gtape import catalogue
-
-                    catalogue.load()
-                    self.complete = True
-                finally:
-                    self._loading = False
-
-    def __missing__(self, name: str) -> Primitive:
-        self.load()
-        found = dict.get(self, name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            return default
-
-    def __contains__(self, name: object) -> bool:
-        if not super().__contains__(name):
-            self.load()
-        return super().__contains__(name)
-
-    def __iter__(self) -> Iterator[str]:
-        self.load()
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        self.load()
-        return super().__len__()
-
-    def keys(self) -> Any:
-        self.load()
-        return super().keys()
-
-    def values(self) -> Any:
-        self.load()
-        return super().values()
-
-    def items(self) -> Any:
-        self.load()
-        return super().items()
-
-
-REGISTRY = _Registry()
-
-CONSTANTS: dict[str, float] = {
-    "pi": math.pi,
-    "ln2": math.log(2.0),
-    "ln10": math.log(10.0),
-    "sqrt2": math.sqrt(2.0),
-    "two_over_sqrt_pi": 2.0 / math.sqrt(math.pi),
-}
 
 
 _SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
