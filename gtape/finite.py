@@ -147,7 +147,8 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
         return
     catalogue.load()
     for s in {stack, record.idle_stack()}:  # the one that is open, and the one after all blocks
-        s.run = _CheckedRun(s.run)
+        if not isinstance(s.run, _CheckedRun):
+            s.run = _CheckedRun(s.run)
     with _lock:
         _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
         if not _checking:
