@@ -128,7 +128,7 @@ class InvalidArgumentError(OpError):
 
 
 class OperandTypeError(InvalidArgumentError, TypeError):
-    """A Python number, list or array does not fit the dtype of the tensor that it is to be combined with.
+    """An argument is of a type that the op does not take, or that does not fit the tensor it is combined with.
 
     TensorFlow raises InvalidArgumentError in some ops and TypeError in others: code that expects either works.
 

@@ -39,12 +39,12 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
             if not aval.inexact and not prim.ints and not prim.promotes:
                 if aval.dtype.kind == "b" and prim.name == "where":
                     continue
-                raise errors.InvalidArgumentError(
+                raise errors.OperandTypeError(
                     f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
                 ) from None
             if aval.dtype.kind == "O" and prim.name not in _ON_STRINGS:
-                raise errors.InvalidArgumentError(
+                raise errors.OperandTypeError(
                     f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only "
                     f"{', '.join(sorted(_ON_STRINGS))} take strings"
                 ) from None
@@ -52,7 +52,7 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                 if prim.name == "where":
                     continue
                 if prim.name not in _ON_BOOLS and BOOLEAN not in prim.domain.intervals:
-                    raise errors.InvalidArgumentError(
+                    raise errors.OperandTypeError(
                         f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     ) from None
@@ -107,7 +107,7 @@ def operands(*args: Any) -> list[Tensor]:
 def require_floats(t: Tensor, op: str) -> Tensor:
     """The tensor, which the op named `op` takes if it is of floats or complex numbers."""
     if not t._aval.inexact:
-        raise errors.InvalidArgumentError(
+        raise errors.OperandTypeError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
         )
     return t

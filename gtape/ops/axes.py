@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 
 __all__: list[str] = []
 
@@ -122,15 +122,12 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     Raises
     ------
     InvalidArgumentError
-        When it is out of range, or no integer.
-    TypeError
-        When it is a float.
+        When it is out of range; OperandTypeError, which is a TypeError also, when it is no integer.
     """
     try:
         a = scalar_int(axis)
     except TypeError:
-        wrong = TypeError if isinstance(axis, float) else InvalidArgumentError
-        raise wrong(f"an axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"an axis must be one integer, got {axis!r}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
@@ -148,9 +145,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     Raises
     ------
     InvalidArgumentError
-        When one is out of range, named twice or no integer.
-    TypeError
-        When it is a float.
+        When one is out of range or named twice; OperandTypeError, which is a TypeError also, when it is no integer.
     """
     if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is no axis
         known = _FOUND.get((axis, ndim))
@@ -162,9 +157,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return found
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
-    except TypeError:
-        wrong = TypeError if isinstance(axis, float) else InvalidArgumentError  # as TensorFlow, which converts lists
-        raise wrong(f"an axis must be an integer or several, got {axis!r}") from None
+    except TypeError:  # TensorFlow raises one class or the other, by op and by what the axis is
+        raise OperandTypeError(f"an axis must be an integer or several, got {axis!r}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:

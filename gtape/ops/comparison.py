@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.domains import ANY_REAL, BOOLEAN, NONZERO, Domain
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.primitive import elementwise
 
 __all__ = [
@@ -56,7 +56,7 @@ def _boolean(name: str, kernel: Any) -> Any:
     def checked(*args: Any) -> Any:
         for a in args:
             if np.asarray(a).dtype != np.bool_:
-                raise InvalidArgumentError(
+                raise OperandTypeError(
                     f"{name} needs boolean tensors, not {np.asarray(a).dtype}: compare first, as in x != 0"
                 )
         return kernel(*args)

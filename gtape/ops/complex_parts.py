@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -88,7 +88,7 @@ _complex = primitive(
 def _number(x: Any, op: str) -> Tensor:
     t = as_operand(x)
     if t._aval.dtype.kind not in "iu" and not t._aval.inexact:
-        raise InvalidArgumentError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
+        raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
     return t
 
 
@@ -242,7 +242,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     if t._aval.complex:
         return REGISTRY["atan2"](_imag(t), _real(t))
     if not t._aval.inexact:
-        raise InvalidArgumentError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
+        raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
     value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
     return wrap(value)
 

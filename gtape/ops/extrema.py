@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.axes import axes_of, scalar_int, shape_of, spread
 from gtape.ops.decided import decided
 from gtape.ops.reduction import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
@@ -264,7 +264,7 @@ def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     try:
         (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
     except TypeError:
-        raise InvalidArgumentError(f"the axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"the axis must be one integer, got {axis!r}") from None
     found: Tensor = prim(t, axis=a)
     wanted = dtypes.np_dtype(output_type)
     if wanted.kind not in "iu":

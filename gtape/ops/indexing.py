@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
 from gtape.ops.decided import decided
@@ -342,7 +342,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     if c._aval.dtype.kind != "b":
-        raise InvalidArgumentError(
+        raise OperandTypeError(
             f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0"
         )
     a, b = operands(x, y)

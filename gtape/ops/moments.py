@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.errors import OperandTypeError
 from gtape.ops.axes import axes_of, count_of, from_end
 from gtape.ops.norms import reduce_euclidean_norm
 from gtape.ops.reduction import KEPT_AXIS_SAMPLES
@@ -45,7 +46,7 @@ _center = linear(
 def _inexact(x: Any, op: str) -> Tensor:
     t = as_operand(x)
     if not t._aval.inexact:
-        raise TypeError(
+        raise OperandTypeError(
             f"{op} needs a floating-point or complex tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
     return t
@@ -66,7 +67,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
     Raises
     ------
-    TypeError
+    gtape.errors.OperandTypeError
         For integers.
     gtape.errors.InvalidArgumentError
         When an axis is out of range or named twice.
@@ -98,7 +99,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Raises
     ------
-    TypeError
+    gtape.errors.OperandTypeError
         For integers.
     gtape.errors.InvalidArgumentError
         When an axis is out of range or named twice.

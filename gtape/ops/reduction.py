@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.errors import InvalidArgumentError
+from gtape.errors import OperandTypeError
 from gtape.ops.axes import axes_of
 from gtape.tensor import Tensor, as_operand
 
@@ -29,7 +29,7 @@ def numeric(x: Any, op: str) -> Tensor:
     """The operand of the reduction named `op`, which must hold numbers."""
     t = as_operand(x)
     if t._aval.dtype.kind not in "iufcV":
-        raise InvalidArgumentError(
+        raise OperandTypeError(
             f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32) first, or reduce_any, reduce_all, "
             "math.count_nonzero"
         )

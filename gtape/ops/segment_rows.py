@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.ops.axes import scalar_int
 from gtape.ops.gather import index_values, scatter_rows_kernel
@@ -129,7 +129,7 @@ segment_min_op = primitive(
 def _numbers(data: Any, op: str) -> Tensor:
     t = as_operand(data)
     if t._aval.dtype.kind in "bOSU":
-        raise InvalidArgumentError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(data, gtape.int32) first")
+        raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(data, gtape.int32) first")
     if t._aval.complex and op.endswith(("_max", "_min")):
         raise InvalidArgumentError(f"{op}: complex numbers have no order; take gtape.math.real, imag or abs first")
     return t

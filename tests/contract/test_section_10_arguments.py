@@ -242,6 +242,34 @@ def test_what_does_not_fit_raises_what_tensorflow_raises(call: Any, error: type[
         call()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tf.argmax(X, axis=[0]),
+        lambda: tf.argmin(X, axis=1.0),
+        lambda: tf.cumsum(X, axis=1.0),
+        lambda: tf.reduce_sum(X, axis=1.0),
+        lambda: tf.reduce_sum(X, axis="rows"),
+        lambda: tf.reduce_any([True], axis=0.0),
+        lambda: tf.logical_and(1, 2),
+        lambda: tf.where([1, 0], 1.0, 2.0),
+        lambda: tf.constant(True) / tf.constant(True),
+        lambda: m.reduce_std([True]),
+        lambda: m.reduce_variance([1]),
+        lambda: m.angle([1]),
+        lambda: m.conj([True]),
+        lambda: m.unsorted_segment_mean(["a"], [0], 1),
+        lambda: tf.norm([True]),
+        lambda: tf.sin(1),
+    ],
+)
+def test_a_wrong_type_raises_both_classes_that_tensorflow_chooses_from_by_op(call: Any) -> None:
+    with pytest.raises(IAE):
+        call()
+    with pytest.raises(TypeError):
+        call()
+
+
 # ---------------------------------------------------------------------------------------------- ties, None and slices
 
 
