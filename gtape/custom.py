@@ -358,4 +358,7 @@ def _record(
             session.forward.advance(pull, tensors, {}, out, made)
         for o in outs:
             session.track(o)
+    if trace is None and all([s.forward is not None for s in sessions]):  # noqa: C419 - a list is quicker
+        for r in [made, *[o._record for o in outs if o._record is not None]]:  # no tape will sweep back over it
+            record.uproot(r)
     return True

@@ -24,6 +24,17 @@ _uids = itertools.count()
 SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
 
 
+def _start(value: Any, dtype: Any) -> Tensor:
+    """What a variable starts from, as a tensor."""
+    if callable(value) and not isinstance(value, (Tensor, Variable)):
+        value = value()
+    if isinstance(value, (Tensor, Variable)) and dtype is not None and value.dtype != dtypes.as_dtype(dtype):
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype {value.dtype.name}"
+        )
+    return convert_to_tensor(value, dtype)
+
+
 class Variable(ChangesInPart, Operators):
     """A value that ops read and that `assign` replaces.
 
@@ -100,18 +111,13 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {constraint!r}")
-        if callable(initial_value) and not isinstance(initial_value, (Tensor, Variable)):
-            initial_value = initial_value()
-        if (
-            isinstance(initial_value, (Tensor, Variable))
-            and dtype is not None
-            and initial_value.dtype != dtypes.as_dtype(dtype)
-        ):
-            raise ValueError(
-                f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype "
-                f"{initial_value.dtype.name}"
-            )
-        t = convert_to_tensor(initial_value, dtype)
+        before = record.get_stack()
+        if before.sessions or before.probe is not None:  # what a variable starts from is no part of what is recorded
+            record.set_stack((), {})
+        try:
+            t = _start(initial_value, dtype)
+        finally:
+            record.restore_stack(before)
         static = None if shape is None else as_shape(shape)
         if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
             raise ValueError(

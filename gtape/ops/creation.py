@@ -12,6 +12,7 @@ from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.operands import operands
 from gtape.ops.axes import one_axis, scalar_int, static_ints
+from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
 
@@ -181,8 +182,9 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     array([0., 0.], dtype=float32)
     """
     t = as_operand(input)
-    if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
-        return born(wrap(np.zeros(t._aval.shape, dtypes.np_dtype(dtype))))
+    wanted = t._aval.dtype if dtype is None else dtypes.np_dtype(dtype)
+    if wanted != t._aval.dtype or wanted.kind == "O":
+        return zeros(t._aval.shape, wanted)
     return born(_zeros_like(t))
 
 
@@ -375,9 +377,11 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     for word, t in zip(("start", "limit", "delta"), ends, strict=True):
         if t._aval.shape or t._aval.dtype.kind not in "iufV":
             raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
-    wanted = np.result_type(*[t._aval.dtype for t in ends]) if dtype is None else dtypes.np_dtype(dtype)
-    if dtype is None and wanted == np.float64 and not any(t._aval.dtype == np.float64 for t in ends):
-        wanted = np.dtype(np.float32)
+    if dtype is None:  # the widest float, as TensorFlow has it; NumPy would widen a float to hold every integer
+        kinds = [t._aval.dtype for t in ends]
+        wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
+    else:
+        wanted = dtypes.np_dtype(dtype)
     first, last, step = [t._value for t in ends]
     if step == 0:
         raise InvalidArgumentError("range needs a delta that is not 0")
@@ -395,7 +399,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     Parameters
     ----------
     start, stop : number tensors
-        Broadcast against each other; integers become float64.
+        Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
     num : int
         How many.
     name : str, optional
@@ -424,7 +428,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
         raise InvalidArgumentError(f"linspace needs a num that is not negative, got {n}")
     a, b = operands(start, stop)
     if not a._aval.inexact:
-        a = cast(a, dtypes.float64)
+        a = cast(a, dtypes.float64 if a._aval.dtype.itemsize >= 4 else dtypes.float32)
     if not b._aval.inexact:
         b = cast(b, a.dtype)
     whole = np.broadcast_shapes(a._aval.shape, b._aval.shape)
@@ -499,6 +503,9 @@ def one_hot(
     at = -1 if axis is None else scalar_int(axis)
     if np.shape(depth) or scalar_int(depth) < 0:
         raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")
-    hot = np.asarray(t._value)[..., None] == np.arange(scalar_int(depth))
-    rows = np.where(hot, on, off)
-    return wrap(np.moveaxis(rows, -1, one_axis(at, rows.ndim, "result")))
+    last, columns = one_axis(at, t.ndim + 1, "result"), np.arange(scalar_int(depth))
+
+    def rows(places: Any) -> Any:
+        return np.moveaxis(np.where(places[..., None] == columns, on, off), -1, last)
+
+    return decided(rows, t)

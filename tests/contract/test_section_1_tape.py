@@ -483,6 +483,19 @@ def test_variables_made_inside_the_block_count() -> None:
     assert tape.gradient(y, v).numpy() == 6.0
 
 
+@pytest.mark.parametrize(
+    "start", [lambda v: v, lambda v: lambda: v * 2.0, lambda v: [v, v], lambda v: lambda: [v, 1.0]], ids=str
+)
+def test_what_a_new_variable_starts_from_is_no_read(start: Any) -> None:
+    v = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        w = tf.Variable(start(v))
+        assert tape.watched_variables() == ()
+        y = w * w
+    assert [u.ref() for u in tape.watched_variables()] == [w.ref()]
+    assert tape.gradient(y, v) is None
+
+
 def test_integer_variable_is_listed_but_has_no_gradient() -> None:
     v = tf.Variable(3)
     with tf.GradientTape() as tape:

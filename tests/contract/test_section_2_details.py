@@ -126,6 +126,15 @@ def test_zeros_have_shape_and_dtype_of_the_source(dtype: str) -> None:
     assert made.shape == (2, 0, 3) and made.dtype == dtype
 
 
+def test_zeros_of_strings_are_empty_strings() -> None:
+    words = tf.constant(["a", "b"])
+    with tf.GradientTape() as tape:
+        y = tf.constant(1.0)
+    made = tape.gradient(y, words, unconnected_gradients="zero")
+    for zeros in (made, tf.zeros_like(words), tf.zeros_like([1, 2], tf.string)):
+        assert zeros.numpy().tolist() == [b"", b""] and zeros.dtype == tf.string
+
+
 # ---------------------------------------------------------------- None or zeros, op by op
 
 

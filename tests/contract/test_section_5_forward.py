@@ -294,6 +294,35 @@ def test_dead_primals_are_not_kept() -> None:
     del acc
 
 
+@tf.custom_gradient
+def squared(x: Any) -> Any:
+    return x * x, lambda g: g * 2.0 * x
+
+
+FOLLOWED: dict[str, Any] = {
+    "product": lambda x: x * x,
+    "one of several": lambda x: tf.split(x * x, 2)[0],
+    "matmul": lambda x: tf.matmul(x[None], x[:, None]),
+    "custom_gradient": squared,
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_accumulators_alone_follow_keeps_no_inputs(name: str) -> None:
+    import weakref
+
+    x = tf.constant([3.0, 4.0])
+    with Accumulator(x, tf.constant([1.0, 1.0])) as outer:
+        with Accumulator(x, tf.constant([1.0, 0.0])) as acc:
+            middle = x * 2.0
+            y = FOLLOWED[name](middle)
+        tangent = acc.jvp(y)
+    refs = weakref.ref(x), weakref.ref(middle)
+    del x, middle
+    assert [ref() for ref in refs] == [None, None]
+    assert acc.jvp(y) is tangent and outer.jvp(tangent) is not None
+
+
 def test_three_levels() -> None:
     x = tf.constant(2.0)
     with Accumulator(x, 1.0) as a:
