@@ -18,7 +18,16 @@ from gtape.primitive import Primitive
 from gtape.verify.ulp import spacing, widest
 from gtape.worlds import NUMPY
 
-__all__ = ["COMPLEX_ULPS", "MULTILINEAR", "both", "carried_errors", "holds_complex", "holds_floats", "local_error"]
+__all__ = [
+    "COMPLEX_ULPS",
+    "MULTILINEAR",
+    "at_least_tiniest",
+    "both",
+    "carried_errors",
+    "holds_complex",
+    "holds_floats",
+    "local_error",
+]
 
 COMPLEX_ULPS = 2.0
 
@@ -31,6 +40,14 @@ def holds_floats(x: Any) -> bool:
 def holds_complex(x: Any) -> bool:
     """Whether a value is an array of complex numbers."""
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "c"
+
+
+def at_least_tiniest(error: Any, ulps: float) -> Any:
+    """Half of the smallest number there is would be 0: what rounds there at all may be off by that number."""
+    return np.maximum(error, _TINIEST) if ulps else error
+
+
+_TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def _counts(prim: Primitive, values: list[Any], params: dict[str, Any]) -> Any:
@@ -69,7 +86,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         if holds_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
             return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
         narrow = prim.wide and np.dtype(dtype).itemsize < 8
-        own = (0.51 if narrow else prim.ulps) * spacing(y, dtype)
+        own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
         if narrow:  # computed in float64, rounded once
             own = own + prim.ulps * spacing(y, np.dtype(np.float64))
         if prim.name in _NOISE:

@@ -31,6 +31,8 @@ class Comparison:
         The global bound on each array, from so many noisy runs; asked for when the tight bound does not do.
     cause : callable
         Why numbers lie beyond their bounds; asked for when some do.
+    beyond_range : callable
+        A value on the way that the dtype cannot hold, if there is one; asked for when numbers are lost altogether.
 
     Attributes
     ----------
@@ -43,7 +45,13 @@ class Comparison:
         The largest distance in ULP of a number that is inside its bounds.
     """
 
-    def __init__(self, order: int, bounds: Callable[[int], list[Any]], cause: Callable[[], Cause]) -> None:
+    def __init__(
+        self,
+        order: int,
+        bounds: Callable[[int], list[Any]],
+        cause: Callable[[], Cause],
+        beyond_range: Callable[[], Cause | None] = lambda: None,
+    ) -> None:
         self.order = order
         self.findings: list[Finding] = []
         self.checked = 0
@@ -51,6 +59,7 @@ class Comparison:
         self.worst = 0.0
         self._ask = bounds
         self._cause = cause
+        self._beyond_range = beyond_range
         self._runs = 0
         self._bounds: list[Any] = []
 
@@ -117,16 +126,15 @@ class Comparison:
             "conditioning",
             "the problem itself loses these digits: the error is within the global bound",
         )
-        note(
-            lost,
-            "conditioning",
-            "the problem itself loses all digits: numbers that differ exactly are equal in floats",
-            ok=False,
-        )
+        if lost.any():
+            reason = "the problem itself loses all digits: numbers that differ exactly are equal in floats"
+            verdict, reason, op, line = self._beyond_range() or ("conditioning", reason, None, None)
+            note(lost, verdict, reason, op=op, line=line, ok=False)
         note(rounded, "range", f"the exact derivative overflows {dtype.name}")
         if beyond.any():
             verdict, reason, op, line = self._cause()
-            note(beyond, verdict, reason, op=op, line=line)
+            ok = False if verdict == "range" else None
+            note(beyond, verdict, reason, op=op, line=line, ok=ok)
 
 
 def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
@@ -136,11 +144,11 @@ def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[
         far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), g.shape))
     size = float(abs(objects(e)[index]))
-    eps = float(np.finfo(g.dtype).eps)
+    unit = float(spacing(size, g.dtype))
     return {
         "element": (s, index),
         "got": g[index].item(),
         "exact": digits(objects(e)[index]),
         "ulps": float(ulps[index]),
-        "condition": float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / (eps * size) if size else None,
+        "condition": float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / unit if size else None,
     }

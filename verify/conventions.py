@@ -19,7 +19,7 @@ from gtape.verify.ties import ties_met
 from gtape.verify.verdict import Finding
 from gtape.worlds import NUMPY
 
-__all__ = ["flipped_branch", "kinks_met"]
+__all__ = ["exact_partials", "flipped_branch", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
@@ -27,7 +27,7 @@ _JUMP = 2.0**-80
 _SUSPECTS = 16  # points that are tried, of one op
 
 
-def _partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
+def exact_partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
     """The partials of an elementwise op at balls, by the mirror's own derivative."""
     world = jet_world(1)
     found = []
@@ -40,15 +40,25 @@ def _partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
     return found
 
 
+def _scales(at: list[Any]) -> list[Any]:
+    """The size of each argument at a point, by which a step is measured; of a 0 that of the smallest beside it."""
+    sizes = [abs(arb(objects(x).item())) for x in at]
+    least = arb(1)
+    for size in sizes:
+        if size != 0 and size < least:
+            least = size
+    return [size if size != 0 else least for size in sizes]
+
+
 def _around(node: Node, at: list[Any], a: int) -> list[float]:
     """The partial by argument `a` in the smooth regions that meet at a point."""
-    found = []
+    found, scales = [], _scales(at)
     for signs in itertools.product((-1, 0, 1), repeat=len(at)):
         if not any(signs):
             continue
-        moved = [x + sign * _STEP * (1 + abs(x[0])) if sign else x for x, sign in zip(at, signs, strict=True)]
+        moved = [x + sign * _STEP * s if sign else x for x, s, sign in zip(at, scales, signs, strict=True)]
         try:
-            found.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
+            found.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
         except ArithmeticError:
             continue
     return found
@@ -74,16 +84,26 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     """What an op does at a point where it is kinked, or jumps, in one argument; None where it is smooth in that."""
     try:
-        value = float(to_float(_partials(node, at, (a,))[0])[0])
+        value = float(to_float(exact_partials(node, at, (a,))[0])[0])
         far, _ = _beside(node, at, a, _STEP * arb(2) ** 80)
         sides, heights = _beside(node, at, a, _STEP)
     except ArithmeticError:
         return None
-    if np.isnan(sides).any():
-        return None  # the domain ends here
-    if abs(heights[1] - heights[0]) > _JUMP * max(1.0, *map(abs, heights)):
-        reason = f"a jump: {heights[0]:.6g} on the left, {heights[1]:.6g} on the right"
+    here = arb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
+    apart = _STEP * _scales(at)[a]
+    if np.isnan(sides).any():  # the domain ends here; its last point may still lie beside the rest
+        inner = [k for k in (0, 1) if not np.isnan(sides[k])]
+        if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
+            beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
+            reason = f"a jump at the end of the domain: {beside}, here {float(here):.6g}"
+            return Finding("convention", got=value, inside=True, reason=reason)
+        return None
+    if _jumps(heights, sides, 2 * apart):
+        left, right = [float(arb(h)) for h in heights]
+        reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
         return Finding("convention", got=value, inside=True, reason=reason)
+    if sides[0] == value == sides[1]:
+        return None  # infinite perhaps, but the same
     low, high = min(sides), max(sides)
     gap = max(high, value) - min(low, value)
     # What shrinks with the step is no kink, but the slope of the derivative.
@@ -99,14 +119,25 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     return Finding("convention", got=value, inside=inside, reason=reason)
 
 
-def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[float]]:
+def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[Any]]:
     """The partials by one argument, and the values, a step to the left and to the right of a point."""
-    slopes, heights = [], []
+    slopes, heights, scale = [], [], _scales(at)[a]
     for sign in (-1, 1):
-        moved = [x + sign * step * (1 + abs(x[0])) if i == a else x for i, x in enumerate(at)]
-        slopes.append(float(to_float(_partials(node, moved, (a,))[0])[0]))
-        heights.append(float(to_float(getattr(BALLS, node.name)(*moved, **node.params)[0])))
+        moved = [x + sign * step * scale if i == a else x for i, x in enumerate(at)]
+        slopes.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
+        heights.append(objects(getattr(BALLS, node.name)(*moved, **node.params)).item())
     return slopes, heights
+
+
+def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
+    """Whether values so close to a point are further apart than the slopes beside it explain."""
+    below, above = map(arb, heights)
+    gap = abs(above - below)
+    return bool(
+        np.isfinite(sides).all()
+        and (gap > _JUMP * abs(below) or gap > _JUMP * abs(above))
+        and gap > 4 * apart * max(map(abs, sides))
+    )
 
 
 def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:

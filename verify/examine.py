@@ -197,8 +197,22 @@ def _compared(program: Program, seeds: list[Any], got: list[Any], order: int, lo
     assert undecided is not None
     if degenerate:
         undecided = no_derivative(degenerate, order)
-    report.findings.append(not_differentiable(program, order) or undecided)
+    report.findings.append(not_differentiable(program, order) or _without_slope(program, oracle, order) or undecided)
     return report
+
+
+def _without_slope(program: Program, oracle: Oracle, order: int) -> Finding | None:
+    """The finding for an op that has no finite derivative at its exact inputs, where the oracle has values at all."""
+    from gtape.verify.float_range import without_slope
+
+    if len(oracle.env) < len(program.nodes) or _size(program) > _BIG:
+        return None
+    with precision(TIES), ties_assumed(), contextlib.suppress(ArithmeticError):
+        found = without_slope(program, oracle)
+        if found is not None:
+            words, node = found
+            return Finding("domain", order=order, op=node.name, line=node.line, reason=words)
+    return None
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
@@ -255,6 +269,7 @@ def _at(
 ) -> Finding | None:
     """The whole check at the precision in force; returns what stays undecided, or None when `report` has it all."""
     from gtape.verify.conventions import kinks_met
+    from gtape.verify.float_range import left_the_range
 
     oracle.evaluate()
     exact = oracle.replay()
@@ -275,6 +290,7 @@ def _at(
         order,
         lambda runs: global_bounds(program, oracle.seeds, got, runs),
         lambda: _cause(program, oracle),
+        lambda: left_the_range(program, oracle),
     )
     compared.numbers(exact, got)
     if compared.undecided:
@@ -309,6 +325,7 @@ def _at(
 def _cause(program: Program, oracle: Oracle) -> Cause:
     """The replay is exact, floats are out of bounds: a formula that loses digits, or another branch."""
     from gtape.verify.conventions import flipped_branch
+    from gtape.verify.float_range import left_the_range
 
     flipped = flipped_branch(program, oracle)
     if flipped is not None:
@@ -317,6 +334,9 @@ def _cause(program: Program, oracle: Oracle) -> Cause:
     found = check_locally(program, oracle.seeds)
     if found:
         return found[0].verdict, found[0].reason, found[0].op, found[0].line
+    beyond = left_the_range(program, oracle)
+    if beyond is not None:
+        return beyond
     # Ops lose nothing, a custom gradient may.
     reason = "the rule is right, but its formula loses digits that the problem does not"
     custom = least_stable(oracle) if any(n.kind == "custom" for n in program.nodes) else None

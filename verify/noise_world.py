@@ -78,12 +78,15 @@ class NoiseWorld:
             and prim.name not in _SUMMING
         ):
             return y
-        y = widest(y)
-        return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
+        y, values = widest(y), [np.asarray(a) for a in args]
+        return self._moved(
+            y, lambda: _sided(prim, values, y, params, local_error(prim, values, y, params, self._dtype))
+        )
 
     def rounded(self, c: Any) -> Any:
         """What a rule computes outside any op: a product with a cotangent, a sum of two. Rounded once."""
-        return self._moved(widest(c), lambda: spacing(widest(c), self._dtype) / 2)
+        c = widest(c)
+        return self._moved(c, lambda: np.where(c == 0, 0.0, spacing(c, self._dtype) / 2))
 
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         if self._next is None:
@@ -102,6 +105,20 @@ class NoiseWorld:
     def lift(self, x: Any) -> Any:
         """Recorded values as float64, or complex128."""
         return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
+
+
+def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:
+    """A bound that keeps exact zeros on their side of a kink: those that no underflow made."""
+    if prim.kind != "elementwise" or not (y == 0).any():
+        return bound
+    if prim.ulps <= 0.5 and (prim.kinks or prim.selects):
+        return np.where(y == 0, 0.0, bound)
+    underflown = np.ones(np.shape(y), np.bool_)
+    for x, p in zip(values, prim.partials or (), strict=False):
+        if holds_floats(x) and p is not None:  # at a root, a slope times its argument is not 0
+            slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
+            underflown = underflown & (x != 0) & (slope * x == 0)
+    return np.where((y == 0) & ~underflown, 0.0, bound)
 
 
 _SUMMING = frozenset({"cumsum", "center"})

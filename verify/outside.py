@@ -15,7 +15,7 @@ from gtape.verify.ulp import widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX
 
-__all__ = ["masked_by_infinities", "not_differentiable", "outside", "shown_by"]
+__all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
 
 _BITS = 800  # what overflows or cancels in floats is followed exactly with so many
 
@@ -47,7 +47,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                     op=node.name,
                     line=node.line,
                     element=("value", place),
-                    reason=f"the derivative of {_call(node, values, place)}{by} is {slope[place].item()!r}: "
+                    reason=f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}: "
                     f"{node.name} is not differentiable there",
                 )
     return None
@@ -77,7 +77,7 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
     inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
     place = _first(~np.isfinite(v))
     came = v[place].item()
-    what = f"{_call(node, inputs, place)} is {came!r}"
+    what = f"{called(node, inputs, place)} is {came!r}"
     ball = None if isinstance(node.output, tuple) else _exactly(program, node, place)
     exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
 
@@ -132,7 +132,7 @@ def _first(mask: Any) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
-def _call(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
+def called(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
     """An op with its inputs at one element of its result, where single numbers make it."""
     if node.prim is None or node.prim.kind != "elementwise":
         return f"{node.name}, element {list(place)},"

@@ -14,6 +14,7 @@ from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.verify.bounds import (
     COMPLEX_ULPS,
     MULTILINEAR,
+    at_least_tiniest,
     both,
     carried_errors,
     holds_complex,
@@ -51,7 +52,10 @@ class Err:
         sa, sb = slopes(self.v, b, v)
         own = COMPLEX_ULPS if holds_complex(v) else 0.5
         dtype = computed_in(self, o)
-        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + spacing(v, dtype) * own, dtype)
+        committed = spacing(v, dtype) * own
+        if f is np.multiply or f is np.divide:  # sums of numbers so small are exact, and so are products with 0
+            committed = np.where((self.v != 0) & (b != 0), at_least_tiniest(committed, own), 0.0)
+        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + committed, dtype)
 
     def __add__(self, o: Any) -> Err:
         return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))

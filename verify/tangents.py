@@ -129,6 +129,7 @@ class _Tangent:
     def at(self, bits: int, degenerate: list[str]) -> list[Finding]:
         """All findings at the precision in force; raises where that does not decide."""
         from gtape.verify.conventions import kinks_met
+        from gtape.verify.float_range import left_the_range
 
         program = self.program
         oracle = ForwardOracle(program, [None])
@@ -145,7 +146,12 @@ class _Tangent:
             return [no_derivative(degenerate, self.order)]
         if failures:
             return self.blamed(oracle, directions, only, failures)
-        compared = Comparison(self.order, self.global_bounds, lambda: self.cause(oracle))
+        compared = Comparison(
+            self.order,
+            self.global_bounds,
+            lambda: self.cause(oracle),
+            lambda: left_the_range(program, oracle),
+        )
         # Tangents are not conjugates, as complex gradients are.
         compared.numbers([turned(exact) if self.dtype.kind == "c" else exact], [self.got])
         if compared.undecided:
@@ -190,6 +196,7 @@ class _Tangent:
     def cause(self, oracle: Oracle) -> Cause:
         """Why the tangent lies beyond its bounds."""
         from gtape.verify.conventions import flipped_branch
+        from gtape.verify.float_range import left_the_range
 
         found = check_tangents_locally(self.program, self.tangents, oracle.env)
         if found:
@@ -199,6 +206,9 @@ class _Tangent:
         node = flipped_branch(self.program, oracle)
         if node is not None:
             return "conditioning", f"rounding moved {node.name} to the other side of its kink", node.name, node.line
+        beyond = left_the_range(self.program, oracle)
+        if beyond is not None:
+            return beyond
         way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
         reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "
         only = next(iter(way.values())) if len(way) == 1 else None

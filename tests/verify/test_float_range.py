@@ -1,0 +1,92 @@
+"""What the range of floats takes is `range`, with the op, not a fault of a rule; what has no derivative is `domain`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, judge
+from gtape.verify.collect import collecting
+
+m = tf.math
+TINIEST = 5e-324
+
+
+def entropy(z: Any) -> Any:
+    return z * m.log(z)
+
+
+LEFT: dict[str, Any] = {  # f, where, order, the op, in which direction
+    "slope beyond": (entropy, TINIEST, 1, "log", "overflows"),
+    "slope of a slope below": (entropy, 1e200, 2, "log_slope", "underflows"),
+    "slope of a slope beyond": (entropy, 1e-200, 2, "log_slope", "overflows"),
+    "value below": (lambda x: tf.sqrt(tf.reduce_sum(x * x)), [1e-200, 1e-200], 1, "multiply", "underflows"),
+    "value beyond": (lambda x: tf.sqrt(tf.reduce_sum(x * x)), [1e200, 1e200], 1, "multiply", "overflows"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_leaves_the_range_on_the_way_is_named(name: str) -> None:
+    f, at, order, op, how = LEFT[name]
+    report = check(f, np.asarray(at), order=order)
+    assert not report.ok and {(v.verdict, v.op) for v in report.findings} == {("range", op)}
+    assert all(how in v.reason for v in report.findings)
+
+
+def test_forward_mode_names_it_too() -> None:
+    x = tf.constant(np.array([1e-200, 1e-200]))
+    with collecting() as report, pytest.raises(tf.VerificationError), tf.verifying():
+        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as acc:
+            y = tf.sqrt(tf.reduce_sum(x * x))
+        acc.jvp(y)
+    assert [(v.verdict, v.op) for v in report.findings] == [("range", "multiply")]
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: x * tf.exp(-x), 745.0),
+        (lambda x: tf.exp(-x * x), 27.3),
+        (lambda x: tf.exp(-x) * 3.0, 740.0),
+    ],
+)
+@pytest.mark.parametrize("order", [1, 2])
+def test_subnormal_derivatives_are_decided(f: Any, at: float, order: int) -> None:
+    assert check(f, at, order=order).ok
+
+
+def test_a_value_that_overflows_is_no_fault_of_a_right_derivative() -> None:
+    assert check(entropy, 1e308).verdict == "correct"
+
+
+def test_where_no_second_derivative_exists_the_verdict_is_domain() -> None:
+    report = check(lambda x, y: x**y, 0.0, 1.0, order=2)
+    assert report.verdict == "domain" and "pow" in report.summary()
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (tf.atan2, (0.0, 1e-310)),
+        (m.divide_no_nan, (0.0, 1e-310)),
+        (m.xdivy, (0.0, 1e-310)),
+        (m.hypot, (1e-310, 1e-310)),
+        (m.floormod, (1e-310, 1e-310)),
+        (m.floormod, (3e-310, 1e300)),
+    ],
+)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_look_around_a_subnormal_point_stays_beside_it(f: Any, at: tuple[float, ...], order: int) -> None:
+    report = check(f, *[np.float64(x) for x in at], order=order)
+    assert report.ok
+    assert all(v.verdict != "convention" or v.op == "floormod" for v in report.findings)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_zero_is_not_carried_over_a_kink_by_rounding(dtype: Any) -> None:
+    for claimed, ok in ((1.0, True), (0.0, True), (0.5, False)):
+        report = judge(lambda x: tf.nn.relu(x) - tf.nn.relu(-x), dtype(0.0), dtype(claimed))
+        assert report.ok is ok, report
