@@ -83,12 +83,12 @@ def _collect(x: Any, composites: bool, into: list[Any]) -> None:
         _collect(child, composites, into)
 
 
-def is_nested(structure: Any) -> bool:
+def is_nested(seq: Any) -> bool:
     """Whether something is a structure rather than a leaf.
 
     Parameters
     ----------
-    structure : object
+    seq : object
         Anything.
 
     Returns
@@ -101,7 +101,7 @@ def is_nested(structure: Any) -> bool:
     >>> nest.is_nested([1]), nest.is_nested({}), nest.is_nested("abc"), nest.is_nested(None)
     (True, True, False, False)
     """
-    return _kind(structure, False) != _LEAF
+    return _kind(seq, False) != _LEAF
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
@@ -232,7 +232,7 @@ def _same(a: Any, b: Any, check_types: bool, composites: bool) -> None:
     if kind_a == _LEAF:
         return
     if kind_a == _MAPPING and kind_b == _MAPPING:
-        if set(a) != set(b):
+        if check_types and set(a) != set(b):
             raise ValueError(
                 f"The two dictionaries don't have the same set of keys. First: {list(a)}, second: {list(b)}"
             )
@@ -260,8 +260,8 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     nest1, nest2 : object
         What to compare.
     check_types : bool, optional
-        Whether the classes must agree too. All mappings agree with each other, and so do namedtuples of one name and
-        the same fields.
+        Whether the classes and the keys of mappings must agree too. All mappings agree with each other, and so do
+        namedtuples of one name and the same fields.
     expand_composites : bool, optional
         As for `flatten`.
 

@@ -165,6 +165,18 @@ def test_structures_that_differ(a: Any, b: Any, error: type[Exception]) -> None:
         nest.map_structure(lambda x, y: None, a, b)
 
 
+def test_keys_are_compared_with_the_classes() -> None:
+    with pytest.raises(ValueError, match="same set of keys"):
+        nest.assert_same_structure({"a": 1}, {"b": 1})
+    nest.assert_same_structure({"a": 1}, {"b": 1}, check_types=False)
+    with pytest.raises(ValueError, match="elements"):
+        nest.assert_same_structure({"a": 1}, {"a": 1, "b": 1}, check_types=False)
+
+
+def test_the_argument_of_is_nested_has_tensorflows_name() -> None:
+    assert nest.is_nested(seq=[1])
+
+
 def test_classes_may_be_left_out_of_the_comparison() -> None:
     nest.assert_same_structure([1, (2,)], (1, [2]), check_types=False)
     assert nest.map_structure(lambda a, b: a + b, [1, (2,)], (10, [20]), check_types=False) == [11, (22,)]
