@@ -348,6 +348,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         size = np.asarray(as_operand(maxlen)._value)
         if size.ndim:
             raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen!r}")
+        n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
 
 

@@ -152,3 +152,8 @@ def test_convolutions_without_a_result_have_empty_jacobians(images: tuple[int, .
         y = tf.nn.conv2d(x, w, 1, padding)
     for found, source in zip(tape.jacobian(y, [x, w]), [x, w], strict=True):
         assert found.shape == (*y.shape, *source.shape)
+
+
+def test_a_sequence_mask_cuts_off_the_fractions_of_lengths_where_a_length_is_given() -> None:
+    assert tf.sequence_mask([2.5, 1.0], 3).numpy().tolist() == [[True, True, False], [True, False, False]]
+    assert tf.sequence_mask([2.5, 1.0]).numpy().tolist() == [[True, True, True], [True, False, False]]
