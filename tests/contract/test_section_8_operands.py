@@ -27,6 +27,18 @@ def test_whole_numpy_numbers_take_the_dtype_of_an_int_tensor(value: Any) -> None
         assert made.dtype == tf.int32 and made.numpy().tolist() == [2, 3]
 
 
+@pytest.mark.parametrize(
+    "op", [tf.maximum, tf.atan2, lambda a, b: tf.where([True, False], a, b), lambda a, b: tf.concat([a, b], 0)]
+)
+def test_of_two_arrays_the_second_takes_the_dtype_of_the_first(op: Any) -> None:
+    double, single = np.array([3.0, 4.0]), np.array([3.0, 4.0], np.float32)
+    assert op(double, single).dtype == tf.float64
+    assert op(single, double).dtype == tf.float32
+    assert op(double, np.array([1, 2])).dtype == tf.float64
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        op(np.array([1, 2]), np.array([0.5, 2.0]))
+
+
 def test_tensors_of_two_dtypes_are_an_invalid_argument_and_no_type_error() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         tf.constant(1.0) + tf.constant(1.0, tf.float64)
