@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+# Editors and type checkers read __init__.pyi, which .ci/write_stubs.py writes from what `dir` lists.
 
 # In a checkout the folders symbolic/ and verify/ lie beside this one; installed, they lie inside.
 if not os.path.isdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "symbolic")):
@@ -20,34 +22,6 @@ import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 __version__ = "0.1.0"
 
 newaxis = None
-
-if TYPE_CHECKING:
-    from gtape import autodiff, dtypes, errors, linalg, math, nest, nn
-    from gtape.asked import UnconnectedGradients
-    from gtape.control import grad_pass_through, recompute_grad, stop_gradient
-    from gtape.custom import custom_gradient
-    from gtape.distribution import VariableAggregation, VariableSynchronization
-    from gtape.dtypes import *  # noqa: F403
-    from gtape.dtypes import DType, as_dtype
-    from gtape.errors import VerificationError
-    from gtape.flags import verifying
-    from gtape.functions import function, gradients, hessians
-    from gtape.indexed_slices import IndexedSlices
-    from gtape.module import Module, name_scope
-    from gtape.printing import print_v2 as print
-    from gtape.tape import GradientTape
-    from gtape.tensor import Tensor, constant, convert_to_tensor, is_tensor
-    from gtape.tensor_shape import TensorShape
-    from gtape.variable import Variable
-
-    # For type checkers; at run time it is made when `import *` asks for it, see `_star`.
-    __all__ = [
-        "DType", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
-        "VariableAggregation", "VariableSynchronization", "VerificationError", "as_dtype", "autodiff", "constant",
-        "convert_to_tensor", "custom_gradient", "dtypes", "errors", "executing_eagerly", "function",
-        "grad_pass_through", "gradients", "hessians", "is_tensor", "linalg", "math", "name_scope", "nest", "nn",
-        "print", "recompute_grad", "stop_gradient", "verifying",
-    ]  # fmt: skip
 
 # Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
 # little more than `import numpy`, also where Python can keep no bytecode.

@@ -79,9 +79,14 @@ def checked(x: Any, role: str) -> Any:
         return x.values  # what was recorded: the elements of the whole add up to theirs
     if x is None:
         raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
+    if callable(x):
+        hint = "call it inside the tape's block and pass what it returns"
+    elif role == "target":
+        hint = "it carries no record: pass what an op inside the tape's block returned"
+    else:
+        hint = "wrap it in gtape.constant and watch it before it is used"
     raise errors.NotATensorError(
-        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({x!r}); wrap it in "
-        "gtape.constant and watch it before it is used"
+        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({x!r}); {hint}"
     )
 
 

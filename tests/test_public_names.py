@@ -8,11 +8,13 @@ import doctest
 import enum
 import inspect
 import pkgutil
+import runpy
 import subprocess
 import sys
 import textwrap
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -217,3 +219,10 @@ def test_nothing_that_is_there_is_said_to_be_left_out() -> None:
         module = NAMESPACES[f"gtape.{space}" if space else "gtape"]
         for name in frozenset().union(*reasons.values()):
             assert not hasattr(module, name)
+
+
+def test_stubs_for_editors_say_what_is_there() -> None:
+    """They are written by ``python .ci/write_stubs.py``."""
+    root = Path(__file__).parent.parent
+    for path, text in runpy.run_path(str(root / ".ci" / "write_stubs.py"))["stubs"]().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is out of date: run python .ci/write_stubs.py"

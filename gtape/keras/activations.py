@@ -47,11 +47,11 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
     x = convert_to_tensor(x)
     if threshold != 0:
         y = gtape.where(x > threshold, x, negative_slope * (x - threshold))
-        return y if max_value is None else gtape.minimum(y, max_value)  # type: ignore[no-any-return]
+        return y if max_value is None else gtape.minimum(y, max_value)
     if max_value == 6 and not negative_slope:
-        return gtape.nn.relu6(x)  # type: ignore[no-any-return]
+        return gtape.nn.relu6(x)
     y = gtape.nn.leaky_relu(x, negative_slope) if negative_slope else gtape.nn.relu(x)
-    return y if max_value is None else gtape.minimum(y, max_value)  # type: ignore[no-any-return]
+    return y if max_value is None else gtape.minimum(y, max_value)
 
 
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
@@ -74,7 +74,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     array([-0.5,  2. ], dtype=float32)
     """
     y = gtape.nn.elu(x)
-    return y if alpha == 1.0 else gtape.where(convert_to_tensor(x) > 0, y, alpha * y)  # type: ignore[no-any-return]
+    return y if alpha == 1.0 else gtape.where(convert_to_tensor(x) > 0, y, alpha * y)
 
 
 def gelu(x: Any, approximate: bool = False) -> Tensor:
@@ -117,7 +117,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     >>> tf.keras.activations.leaky_relu(tf.constant([-2.0, 2.0]), 0.25).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
-    return gtape.nn.leaky_relu(x, negative_slope)  # type: ignore[no-any-return]
+    return gtape.nn.leaky_relu(x, negative_slope)
 
 
 def softmax(x: Any, axis: int = -1) -> Tensor:
@@ -139,7 +139,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     >>> tf.keras.activations.softmax(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
     """
-    return gtape.nn.softmax(x, axis=axis)  # type: ignore[no-any-return]
+    return gtape.nn.softmax(x, axis=axis)
 
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
@@ -161,7 +161,7 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     >>> tf.keras.activations.log_softmax([[5.0]]).numpy()
     array([[0.]], dtype=float32)
     """
-    return gtape.nn.log_softmax(x, axis=axis)  # type: ignore[no-any-return]
+    return gtape.nn.log_softmax(x, axis=axis)
 
 
 def linear(x: Any) -> Any:
@@ -202,7 +202,7 @@ def exponential(x: Any) -> Tensor:
     >>> tf.keras.activations.exponential([0.0]).numpy()
     array([1.], dtype=float32)
     """
-    return gtape.exp(x)  # type: ignore[no-any-return]
+    return gtape.exp(x)
 
 
 def hard_sigmoid(x: Any) -> Tensor:
@@ -222,7 +222,7 @@ def hard_sigmoid(x: Any) -> Tensor:
     >>> tf.keras.activations.hard_sigmoid(tf.constant([0.0, 5.0])).numpy()
     array([0.5, 1. ], dtype=float32)
     """
-    return gtape.nn.hard_sigmoid(x)  # type: ignore[no-any-return]
+    return gtape.nn.hard_sigmoid(x)
 
 
 def hard_silu(x: Any) -> Tensor:
@@ -263,7 +263,7 @@ def log_sigmoid(x: Any) -> Tensor:
     >>> tf.keras.activations.log_sigmoid([-1000.0]).numpy()
     array([-1000.], dtype=float32)
     """
-    return gtape.nn.log_sigmoid(x)  # type: ignore[no-any-return]
+    return gtape.math.log_sigmoid(x)
 
 
 def mish(x: Any) -> Tensor:
@@ -283,7 +283,7 @@ def mish(x: Any) -> Tensor:
     >>> tf.keras.activations.mish([0.0]).numpy()
     array([0.], dtype=float32)
     """
-    return gtape.nn.mish(x)  # type: ignore[no-any-return]
+    return gtape.nn.mish(x)
 
 
 def relu6(x: Any) -> Tensor:
@@ -303,7 +303,7 @@ def relu6(x: Any) -> Tensor:
     >>> tf.keras.activations.relu6(tf.constant([0.0, 7.0])).numpy()
     array([0., 6.], dtype=float32)
     """
-    return gtape.nn.relu6(x)  # type: ignore[no-any-return]
+    return gtape.nn.relu6(x)
 
 
 def selu(x: Any) -> Tensor:
@@ -323,7 +323,7 @@ def selu(x: Any) -> Tensor:
     >>> tf.keras.activations.selu([0.0]).numpy()
     array([0.], dtype=float32)
     """
-    return gtape.nn.selu(x)  # type: ignore[no-any-return]
+    return gtape.nn.selu(x)
 
 
 def sigmoid(x: Any) -> Tensor:
@@ -343,7 +343,7 @@ def sigmoid(x: Any) -> Tensor:
     >>> tf.keras.activations.sigmoid([0.0]).numpy()
     array([0.5], dtype=float32)
     """
-    return gtape.sigmoid(x)  # type: ignore[no-any-return]
+    return gtape.sigmoid(x)
 
 
 def silu(x: Any) -> Tensor:
@@ -363,7 +363,7 @@ def silu(x: Any) -> Tensor:
     >>> tf.keras.activations.silu([0.0]).numpy()
     array([0.], dtype=float32)
     """
-    return gtape.nn.silu(x)  # type: ignore[no-any-return]
+    return gtape.nn.silu(x)
 
 
 def softplus(x: Any) -> Tensor:
@@ -383,7 +383,7 @@ def softplus(x: Any) -> Tensor:
     >>> tf.keras.activations.softplus([-1000.0, 1000.0]).numpy()
     array([   0., 1000.], dtype=float32)
     """
-    return gtape.nn.softplus(x)  # type: ignore[no-any-return]
+    return gtape.nn.softplus(x)
 
 
 def softsign(x: Any) -> Tensor:
@@ -403,7 +403,7 @@ def softsign(x: Any) -> Tensor:
     >>> tf.keras.activations.softsign(tf.constant([0.0, 1.0])).numpy()
     array([0. , 0.5], dtype=float32)
     """
-    return gtape.nn.softsign(x)  # type: ignore[no-any-return]
+    return gtape.nn.softsign(x)
 
 
 def tanh(x: Any) -> Tensor:
@@ -423,7 +423,7 @@ def tanh(x: Any) -> Tensor:
     >>> tf.keras.activations.tanh([0.0]).numpy()
     array([0.], dtype=float32)
     """
-    return gtape.tanh(x)  # type: ignore[no-any-return]
+    return gtape.tanh(x)
 
 
 swish = silu

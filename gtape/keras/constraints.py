@@ -85,7 +85,7 @@ class NonNeg(Constraint):
     """
 
     def __call__(self, w: Any) -> Tensor:
-        return gtape.nn.relu(w)  # type: ignore[no-any-return]
+        return gtape.nn.relu(w)
 
 
 class UnitNorm(Constraint):

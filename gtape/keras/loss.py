@@ -76,7 +76,7 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
         return total
     if reduction == "mean_with_sample_weight" and weights is not None:
         whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._aval.shape))
-        return gtape.math.divide_no_nan(total, whole)  # type: ignore[no-any-return]
+        return gtape.math.divide_no_nan(total, whole)
     # No samples, no loss: 0 rather than 0/0.
     return total / max(samples, 1)
 

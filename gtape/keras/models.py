@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtape import nest, train
 from gtape.keras.backend import unique_name
@@ -230,10 +230,16 @@ class Model(Trainer, Layer):
             raise AttributeError(self.name)
         return self._graph
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        if self._graph is None:
-            raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
-        return self._graph.run(inputs)
+    if TYPE_CHECKING:  # a model of one's own may take what it likes
+
+        def call(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+
+        def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            if self._graph is None:
+                raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
+            return self._graph.run(inputs)
 
 
 Functional = Model

@@ -68,7 +68,7 @@ class L1L2(Regularizer):
             parts.append(self.l1 * gtape.reduce_sum(gtape.abs(x)))
         if self.l2:
             parts.append(self.l2 * gtape.reduce_sum(gtape.square(x)))
-        return sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)  # type: ignore[no-any-return]
+        return sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)
 
 
 class L1(L1L2):

@@ -97,7 +97,8 @@ class BatchNormalization(Layer):
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         x = convert_to_tensor(inputs)
         channels = _axes(self.axis, x.ndim)[0]
-        mean, variance = self.moving_mean, self.moving_variance
+        mean: Any = self.moving_mean
+        variance: Any = self.moving_variance
         if training and self.trainable:
             mean, variance = gtape.nn.moments(x, axes=[i for i in range(x.ndim) if i != channels])
             self._follow(self.moving_mean, mean)

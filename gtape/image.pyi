@@ -1,0 +1,7 @@
+"""For editors and type checkers. Written by .ci/write_stubs.py."""
+
+from gtape.ops.patches import extract_patches
+
+__all__ = [
+    "extract_patches",
+]  # fmt: skip
