@@ -56,7 +56,7 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
 
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
     """An element that overflowed, or underflowed and lost digits: (where, how, what it is exactly)."""
-    tiny = float(np.finfo(value.dtype).tiny)
+    tiny, largest = float(np.finfo(value.dtype).tiny), float(np.finfo(value.dtype).max)
     with np.errstate(all="ignore"):
         suspects = np.argwhere((np.abs(widest(value)) < tiny) | np.isinf(value))
     for row in suspects[:_SUSPECTS]:
@@ -66,7 +66,9 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
         if ball == 0 or not getattr(ball, "is_finite", lambda: True)():
             continue
         if np.isinf(came):
-            return place, "overflows", digits(ball, 6)
+            if abs(ball) > largest:
+                return place, "overflows", digits(ball, 6)
+            continue  # a pole that only floats stand on
         size = abs(ball)
         if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
             return place, "underflows", digits(ball, 6)

@@ -141,7 +141,7 @@ class Finding:
             parts.append(f"exact {self.exact}")
         if self.ulps is not None:
             parts.append(f"{self.ulps:.3g} ULP off")
-        if self.verdict == "conditioning" and self.condition is not None:
+        if self.verdict == "conditioning" and self.condition is not None and math.isfinite(self.condition):
             parts.append(f"rounding grows {self.condition:.2g} times")
         text = ", ".join(parts)
         if self.reason:
