@@ -249,7 +249,7 @@ class Report:
             return "correct: there was nothing to compare, since every gradient is None or empty"
         if not shown:
             numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
-            return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP from the exact"
+            return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
         text = "\n".join(str(f) for f in shown[:5])
         return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
 
