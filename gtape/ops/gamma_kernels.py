@@ -237,7 +237,8 @@ def _high_slope_beyond(x: Any, n: float) -> Any:
     """As `_high_slope` for orders whose factorial is no number in any sense: 0 or infinite but for n = x about."""
     with np.errstate(all="ignore"):
         log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
-        value = _zeta(np.full_like(x, n + 1.0), np.where(x > 0, x, 1.0), log_factorial)
+        value = _zeta(np.full_like(x, n + 1.0), np.where((x > 0) & (x < np.inf), x, 1.0), log_factorial)
+        value = np.where(x == np.inf, 0.0, value)
         odd = np.fmod(n, 2.0) == 1.0
         return np.where(x > 0, value if odd else -value, np.nan)
 

@@ -137,3 +137,9 @@ def test_upper_gamma_integral_keeps_its_digits_where_one_minus_the_lower_cancels
         exact = [arb(float(v)).gamma_upper(arb(float(s)), 1) for s, v in zip(a, x, strict=True)]
         errors = [abs(float(arb(float(g)) - e)) / float(np.spacing(float(e))) for g, e in zip(got, exact, strict=True)]
     assert max(errors) < 30.0
+
+
+@pytest.mark.parametrize("order", [2.0, 999_999.0, 1e7 + 1, 1e300])
+def test_polygamma_of_any_order_ends_at_zero(order: float) -> None:
+    made = tf.math.polygamma(np.full(3, order), np.array([np.inf, -np.inf, np.nan])).numpy()
+    np.testing.assert_array_equal(made, [0.0, np.nan, np.nan])
