@@ -387,7 +387,7 @@ def close(session: Session) -> None:
         for v in variables.values():
             if v._record[TAPES] is alone:
                 v._record[TAPES] = NO_TAPES
-        outlived = _disconnect(tracked)
+        outlived = bool(tracked) and _disconnect(tracked)
     if session.plain and sys.getrefcount(alone) > 2:  # ours, and the argument
         for r in gc.get_referrers(alone):
             if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:

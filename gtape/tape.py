@@ -120,12 +120,12 @@ class GradientTape:
     def _pop(self) -> None:
         if not self._recording:
             raise ValueError("Tape is not recording.")
-        now = record.get_stack()
+        now = record.peek()
         if now is self._inside:
             record.restore_stack(self._before)
         else:  # left in another order than entered
             session = self._session
-            record.set_stack(tuple([s for s in now.sessions if s is not session]))
+            record.set_stack(tuple([s for s in record.get_stack().sessions if s is not session]))
         self._inside = self._before = None
         self._recording = False
 
@@ -135,7 +135,7 @@ class GradientTape:
         session = self._session
         if session is None:
             session = self._session = self._new_session()
-        before = self._before = record.get_stack()
+        before = self._before = record.peek() or record.idle_stack()
         self._inside = record.push(before, session)
         self._recording = True
         return self
@@ -396,7 +396,7 @@ class GradientTape:
             records.append(s._record or record_of(s))
         if self._recording:
             self._pop()
-        stack = record.get_stack()
+        stack = record.peek() or record.idle_stack()
         if stack.sessions:
             return None
         try:

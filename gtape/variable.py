@@ -11,7 +11,7 @@ import numpy as np
 from gtape import dtypes, errors, operators, record
 from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.primitive import REGISTRY
-from gtape.record import TAPES, Session, TapeSet
+from gtape.record import TAPES, Session, TapeSet, sharing
 from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
 from gtape.variable_parts import ChangesInPart, VariableSlice
@@ -143,7 +143,7 @@ class Variable(ChangesInPart, Operators):
     # ------------------------------------------------------------------------------------------ reading
 
     def _watch(self, sessions: tuple[Session, ...]) -> None:
-        with record.sharing:
+        with sharing:
             r = self._record
             have = {s for s in r[TAPES].sessions if s.live}
             if not have:  # snapshots that were read for tapes of the past stay constants
@@ -182,8 +182,9 @@ class Variable(ChangesInPart, Operators):
                     tracker.variables[self._uid] = self
                     if not self._aval.inexact:
                         return
-                    with record.sharing:
-                        if any([s.live for s in self._record[TAPES].sessions]):  # noqa: C419 - a list is quicker
+                    with sharing:
+                        sessions = self._record[TAPES].sessions
+                        if sessions and any([s.live for s in sessions]):  # noqa: C419 - a list is quicker
                             self._watch((tracker,))
                         else:
                             self._record = record.leaf(stack.recording)
