@@ -13,8 +13,10 @@ __all__ = ["docstring_of"]
 def _convention(prim: Primitive) -> str:
     if not prim.kinks:
         return ""
-    points = ", ".join(str(k) for k in prim.kinks)
-    return f"\nKinked at: {points}. What the derivative is there: see the table of conventions.\n"
+    x = (prim.arguments or ("x",))[0]
+    points = [f"{x} = {k:g}" if isinstance(k, (int, float)) else str(k) for k in prim.kinks]
+    where = f"Kinks: {', '.join(points)}" if len(points) > 1 else f"A kink: {points[0]}"
+    return f"\n{where}. `gtape conventions` shows what the derivative is there.\n"
 
 
 def _kinds(prim: Primitive, i: int) -> str:
@@ -46,25 +48,45 @@ def docstring_of(prim: Primitive) -> str:
     lines += [f"{p} : static" for p in prim.params]
     if not prim.params:
         lines += ["name : str, optional", "    Ignored; TensorFlow has it."]
-    lines += ["", "Returns", "-------", "Tensor", "", "Raises", "------", "gtape.errors.InvalidArgumentError"]
+    lines += [
+        "",
+        "Returns",
+        "-------",
+        _result(prim, names),
+        "",
+        "Raises",
+        "------",
+        "gtape.errors.InvalidArgumentError",
+    ]
     lines.append("    For another dtype, for operands of different dtypes, or shapes that do not fit.")
     lines += _convention(prim).splitlines()
     if prim.example is not None:
         arguments, value = prim.example
-        call = ", ".join(_literal(a) for a in arguments)
-        lines += [
-            "",
-            "Examples",
-            "--------",
-            ">>> import gtape",
-            ">>> from math import isclose",
-            f">>> y = gtape.math.{prim.name}({call})",
-        ]
-        lines += [f">>> isclose(float(y), {value!r}, rel_tol=4e-16, abs_tol=4e-16)", "True"]
+        call = f"{_public_path(prim)}({', '.join(_literal(a) for a in arguments)})"
+        lines += ["", "Examples", "--------", ">>> import gtape as tf"]
+        if isinstance(value, bool):
+            lines += [f">>> bool({call})", str(value)]
+        else:  # digits that do not depend on the machine
+            lines += [f">>> y = {call}", '>>> print(f"{y:.12g}")', f"{value:.12g}"]
     return "\n".join(lines) + "\n"
 
 
+def _result(prim: Primitive, names: Any) -> str:
+    if prim.kind != "elementwise":
+        return "Tensor"
+    shape = f"shape of `{names[0]}`" if len(names) == 1 else "the shape that the operands broadcast to"
+    kind = "bool" if prim.example is not None and isinstance(prim.example[1], bool) else "the dtype of the operands"
+    return f"Tensor, {shape}, {kind if len(names) > 1 or kind == 'bool' else 'and its dtype'}"
+
+
+def _public_path(prim: Primitive) -> str:
+    """The name under which users know an op, such as tf.nn.relu."""
+    from gtape.catalogue import MODULES
+    from gtape.listing import shown_in
+
+    space = next((s for s in (None, *MODULES.get(prim.module, ())) if shown_in(prim.name, prim.module, s)), None)
+    return f"tf.{space}.{prim.name}" if space else f"tf.{prim.name}"
+
+
 def _literal(a: Any) -> str:
-    if isinstance(a, bool):
-        return repr(a)
-    return f"gtape.constant({a!r}, 'float64')"
+    return repr(a) if isinstance(a, bool) else f"tf.constant({a!r}, tf.float64)"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gtape.catalogue import MODULES, names_of
 
-__all__ = ["listed", "unknown"]
+__all__ = ["listed", "shown_in", "unknown"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -103,6 +103,23 @@ def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
         elif namespace in spaces:
             found |= names - _ONLY_ON_TOP
     return sorted(found - _NOWHERE - _NOT_IN.get(str(namespace), frozenset()))
+
+
+def shown_in(name: str, module: str, namespace: str | None) -> bool:
+    """Whether a namespace (None: the top level) shows a name of an ops module.
+
+    Examples
+    --------
+    >>> from gtape.listing import shown_in
+    >>> [shown_in("relu", "gtape.ops.selection", n) for n in ("math", "nn", None)]
+    [False, True, False]
+    """
+    spaces = MODULES.get(module, ())
+    if name in _NOWHERE or name in _NOT_IN.get(str(namespace), ()):
+        return False
+    if namespace is None:
+        return not spaces or name in _ON_TOP or name in _ONLY_ON_TOP
+    return namespace in spaces and name not in _ONLY_ON_TOP
 
 
 def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
