@@ -266,8 +266,10 @@ class Dataset:
         return self._like(lambda: itertools.islice(iter(self), n), size)
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
-        """What comes after the first elements."""
+        """What comes after the first elements; nothing for -1."""
         n = int(count)
+        if n < 0:
+            return self.take(0)
         size = self._size if self._size < 0 else max(self._size - n, 0)
         return self._like(lambda: itertools.islice(iter(self), n, None), size)
 

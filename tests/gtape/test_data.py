@@ -112,3 +112,7 @@ def test_what_cannot_be_is_a_value_error(make: Any, said: str) -> None:
 def test_a_dataset_reduces_to_one_value() -> None:
     assert int(Dataset.range(5).reduce(np.int64(0), lambda a, b: a + b)) == 10
     assert int(Dataset.range(5, 6).get_single_element()) == 5
+
+
+def test_skipping_minus_one_skips_all() -> None:
+    assert list(tf.data.Dataset.range(3).skip(-1)) == [] and len(tf.data.Dataset.range(3).skip(-1)) == 0
