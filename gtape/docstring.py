@@ -11,6 +11,8 @@ __all__ = ["docstring_of"]
 
 
 def _convention(prim: Primitive) -> str:
+    if not prim.differentiable:
+        return "\nNot differentiable: the gradient is None.\n"
     if not prim.kinks:
         return ""
     x = (prim.arguments or ("x",))[0]
