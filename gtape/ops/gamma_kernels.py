@@ -157,7 +157,7 @@ def _huge_slope(x: Any, n: int) -> Any:
 def digamma_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of digamma."""
     if n > PAIRED:
-        return _high_slope(x, n)
+        return _of_finite(lambda v: _high_slope(v, n), x)
     a = np.abs(x)
     tiny = (a < _TINY) & (x != 0)
     whole = (x <= 0) & (np.rint(x) == x)
@@ -191,7 +191,13 @@ def _high_slope(x: Any, n: int) -> Any:
         below = np.where(positive | whole, -0.5, x)
         mirrored = _zeta(s, 1.0 - below, log_factorial)
         value = np.where(positive, value, sign * _both_sides(below, n, log_factorial) - mirrored)
-    return np.where(whole, np.inf if n % 2 else np.nan, np.where(np.isnan(x), np.nan, value))
+    return np.where(whole, np.inf if n % 2 else np.nan, value)
+
+
+def _of_finite(f: Any, x: Any) -> Any:
+    """A derivative of digamma, of order 1 or more, where x is finite; at infinity it is 0."""
+    finite = np.isfinite(x)
+    return np.where(finite, f(np.where(finite, x, 1.0)), np.where(x == np.inf, 0.0, np.nan))
 
 
 def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
@@ -229,7 +235,7 @@ def polygamma(a: Any, x: Any) -> Any:
             if order <= 1e6:
                 out[here] = digamma_derivative(x[here], n=int(order))
             else:
-                out[here] = _high_slope_beyond(x[here], float(order))
+                out[here] = _of_finite(lambda v, n=float(order): _high_slope_beyond(v, n), x[here])
     return out.astype(dtype)[()]
 
 
@@ -237,8 +243,7 @@ def _high_slope_beyond(x: Any, n: float) -> Any:
     """As `_high_slope` for orders whose factorial is no number in any sense: 0 or infinite but for n = x about."""
     with np.errstate(all="ignore"):
         log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
-        value = _zeta(np.full_like(x, n + 1.0), np.where((x > 0) & (x < np.inf), x, 1.0), log_factorial)
-        value = np.where(x == np.inf, 0.0, value)
+        value = _zeta(np.full_like(x, n + 1.0), np.where(x > 0, x, 1.0), log_factorial)
         odd = np.fmod(n, 2.0) == 1.0
         return np.where(x > 0, value if odd else -value, np.nan)
 
