@@ -20,6 +20,7 @@ from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, preci
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program, build
+from gtape.verify.advice import add_advice
 from gtape.verify.blame import blame
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
@@ -71,6 +72,7 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
                 report = _on_a_cut(program, seeds, got, locally) or report
             if not report.ok:
                 add_witnesses(program, report)
+            add_advice(program, report)
             return report
     finally:
         record.restore_stack(before)

@@ -11,6 +11,7 @@ from gtape import record
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
+from gtape.verify.advice import add_advice
 from gtape.verify.blame import culprits
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import Failure, certify_marks
@@ -57,6 +58,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
             program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
             report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
+            add_advice(program, report)
             report.findings += branches_met(session, primals, order_of(program))
     finally:
         record.restore_stack(before)

@@ -239,3 +239,35 @@ def test_every_number_of_a_network_is_checked() -> None:
         tape.gradient(loss, [w1, b1, w2, b2])
     assert report.checked == 101_770
     assert report.ok
+
+
+# ------------------------------------------------------------------------------------------ what to write instead
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "instead"),
+    [
+        (lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 40.0, "log_sigmoid(-x)"),
+        (lambda x: tf.math.log(tf.sigmoid(x)), -800.0, "log_sigmoid(x)"),
+        (lambda x: tf.math.log(tf.nn.softmax(x)[0]), [-800.0, 0.0], "log_softmax"),
+        (lambda x: tf.math.log(tf.reduce_sum(tf.exp(x))), [800.0, 0.0], "reduce_logsumexp"),
+        (lambda x: tf.math.log(1.0 + tf.exp(x)), 800.0, "softplus"),
+        (lambda x: tf.math.log(tf.exp(x) + 1.0), 800.0, "softplus"),
+        (lambda x: tf.exp(x) / tf.reduce_sum(tf.exp(x)), [800.0, 0.0], "gtape.nn.softmax"),
+        (lambda x: tf.sqrt(x * x), 0.0, "gtape.abs"),
+        (lambda x: tf.sqrt(x**2), 0.0, "gtape.abs"),
+        (lambda x: tf.sqrt(tf.reduce_sum(tf.square(x))), [0.0, 0.0], "gtape.norm"),
+        (lambda x: tf.sqrt(x[0] ** 2 + x[1] ** 2), [0.0, 0.0], "hypot"),
+        (lambda x: (1.0 - tf.cos(x)) / (x * x), 1e-9, "sin(x / 2)**2"),
+        (lambda x: tf.reduce_mean(x * x) - tf.reduce_mean(x) ** 2, [1e8, 1e8 + 1, 1e8 + 2], "reduce_variance"),
+    ],
+)
+def test_a_finding_says_what_to_write_instead_of_a_textbook_formula(f: Any, x: Any, instead: str) -> None:
+    finding = tf.verify.check(f, np.array(x)).findings[0]
+    assert instead in finding.reason
+
+
+def test_no_advice_where_nothing_is_wrong_or_nothing_is_known() -> None:
+    assert not tf.verify.check(lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 0.5).findings
+    assert " is gtape" not in tf.verify.check(lambda x: tf.math.log(x), 0.0).summary()
+    assert " is gtape" not in tf.verify.check(lambda x: tf.sqrt(x * tf.exp(x)), 0.0).summary()
