@@ -228,7 +228,8 @@ def _inner(program: Program, oracle: Oracle) -> list[Any]:
     marks = {n.mark.key: n.mark for n in program.nodes if n.mark is not None}
     found: list[Any] = []
     for mark in list(marks.values())[:_MANY]:
-        rng, tangents = np.random.default_rng(31), {}
+        rng = np.random.default_rng(31)
+        tangents: dict[int, list[Any]] = {}
         for k, nodes in enumerate((program.sources, mark.sources)):
             for group in nodes:
                 for i in group:

@@ -13,10 +13,10 @@ import numpy as np
 from gtape.pulls import cotangents
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds import BY_ELIMINATION, local_error
+from gtape.verify.bounds import BY_ELIMINATION, LONG_RULES, local_error
 from gtape.verify.enclosures import BALLS, is_floating
 from gtape.verify.replay import Shape
-from gtape.verify.running_error import Err, ErrorWorld
+from gtape.verify.running_error import Err, ErrorWorld, Independent
 from gtape.verify.ulp import spacing, ulps_between, widest
 from gtape.verify.verdict import Finding
 from gtape.worlds import COMPLEX, NUMPY
@@ -233,12 +233,13 @@ class Local:
             avals=shapes,
             out_shape=out_shape,
         )
-        world = ErrorWorld(dtype)
+        err = Independent if node.prim.name in LONG_RULES else Err
+        world = ErrorWorld(dtype, err)
         own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
         own = own if several or given else (own,)
-        rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own, strict=True)])
-        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
-        error_g = tuple([Err(v, 0.0, dtype) for v in parts])
+        rounded = tuple([err(v, e, dtype) for v, e in zip(outputs, own, strict=True)])
+        wrapped = tuple([err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
+        error_g = tuple([err(v, 0.0, dtype) for v in parts])
         bounded = cotangents(
             world,
             node.pull,
@@ -250,9 +251,8 @@ class Local:
         )
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
             if c is not None:
-                self.cotangent(
-                    node, a, np.asarray(c), objects(e), (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, dtype)
-                )
+                error = b.e * b.margin if isinstance(b, Err) else 0.0
+                self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
         return made
 
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:

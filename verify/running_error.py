@@ -5,6 +5,7 @@ See Higham, "Accuracy and Stability of Numerical Algorithms", section 3.3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from gtape.verify.bounds import (
 from gtape.verify.ulp import spacing, widest
 from gtape.worlds import COMPLEX
 
-__all__ = ["Err", "ErrorWorld"]
+__all__ = ["Err", "ErrorWorld", "Independent"]
 
 
 class Err:
@@ -32,6 +33,7 @@ class Err:
 
     __slots__ = ("dtype", "e", "v")
     __array_ufunc__ = None
+    margin = 1.0
 
     def __init__(self, v: Any, e: Any, dtype: Any) -> None:
         self.v: np.ndarray[Any, Any] = widest(v)
@@ -55,7 +57,17 @@ class Err:
         committed = spacing(v, dtype) * own
         if f is np.multiply or f is np.divide:  # sums of numbers so small are exact, and so are products with 0
             committed = np.where((self.v != 0) & (b != 0), at_least_tiniest(committed, own), 0.0)
-        return Err(v, np.abs(sa) * self.e + np.abs(sb) * eb + committed, dtype)
+        return self.__class__(v, self.joined(np.abs(sa) * self.e, np.abs(sb) * eb, committed), dtype)
+
+    @staticmethod
+    def joined(*errors: Any) -> Any:
+        """How far errors may add up: all of them in one direction."""
+        return sum(errors[1:], errors[0])
+
+    @staticmethod
+    def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
+        """What a sum of products makes of magnitudes of which one is an error."""
+        return prim.kernel(*parts, **params)
 
     def __add__(self, o: Any) -> Err:
         return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))
@@ -77,13 +89,34 @@ class Err:
         return self._with(o, np.divide, lambda a, b, v: (1 / b, v / b))
 
     def __rtruediv__(self, o: Any) -> Err:
-        return Err(widest(o), 0.0, self.dtype) / self
+        return self.__class__(widest(o), 0.0, self.dtype) / self
 
     def __neg__(self) -> Err:
-        return Err(-self.v, self.e, self.dtype)
+        return self.__class__(-self.v, self.e, self.dtype)
 
     def __getitem__(self, key: Any) -> Err:
-        return Err(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
+        return self.__class__(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
+
+
+class Independent(Err):
+    """A value with a bound on its error, where errors come from many roundings that know nothing of each other.
+
+    Their squares add up: what n of them make is near to the root of n times one, not n times (Higham and Mary, "A new
+    approach to probabilistic rounding error analysis", 2019).
+    """
+
+    __slots__ = ()
+    margin = 1.2  # a few roundings may happen to agree; measured, see `bounds.LONG_RULES`
+
+    @staticmethod
+    def joined(*errors: Any) -> Any:
+        return np.sqrt(sum([e * e for e in errors[1:]], errors[0] * errors[0]))
+
+    @staticmethod
+    def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
+        largest = [np.max(v, initial=0.0) or 1.0 for v in parts]  # squares of small errors would underflow
+        squares = [np.square(v / m) for v, m in zip(parts, largest, strict=True)]
+        return np.sqrt(prim.kernel(*squares, **params)) * math.prod(largest)
 
 
 def computed_in(*args: Any) -> Any:
@@ -99,15 +132,18 @@ class ErrorWorld:
     ----------
     dtype : floating dtype
         In which the program computes.
+    err : type
+        How errors add up: `Err`, or `Independent`.
     """
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, err: type[Err] = Err) -> None:
         self._dtype = np.dtype(dtype)
+        self._err = err
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:
             v = np.float64(CONSTANTS[name])
-            return Err(v, spacing(v, self._dtype) / 2, self._dtype)
+            return self._err(v, spacing(v, self._dtype) / 2, self._dtype)
         prim = REGISTRY.get(name)
         if prim is None:
             raise AttributeError(name)
@@ -125,7 +161,7 @@ class ErrorWorld:
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":
                 return x
-            return Err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
+            return self._err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
         values = [a.v if isinstance(a, Err) else a for a in args]
         if not any(isinstance(a, Err) for a in args):
             return getattr(COMPLEX, prim.name)(*values, **params)
@@ -140,9 +176,9 @@ class ErrorWorld:
                 carried = both(
                     local_error(prim, inputs, y, params, dtype), carried_errors(prim, moves, inputs, y, params)
                 )
-            return tuple([Err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
+            return tuple([self._err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
         if not holds_floats(np.asarray(y)) or not prim.differentiable:
-            return Err(y, prim.ulps * spacing(y, dtype), dtype) if holds_floats(np.asarray(y)) else y
+            return self._err(y, prim.ulps * spacing(y, dtype), dtype) if holds_floats(np.asarray(y)) else y
         y = widest(y)
         e = local_error(prim, [np.asarray(v) for v in values], y, params, dtype)
         if prim.kind == "elementwise":
@@ -168,12 +204,12 @@ class ErrorWorld:
                 if isinstance(a, Err):
                     parts = [np.abs(v) for v in values]
                     parts[i] = np.broadcast_to(a.e, a.v.shape)
-                    e = e + prim.kernel(*parts, **params)
+                    e = self._err.joined(e, self._err.through(prim, parts, params))
         else:
             moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
             if not prim.variadic:
-                e = e + carried_errors(prim, moves, [np.asarray(v) for v in values], y, params)
-        return Err(y, e, dtype)
+                e = self._err.joined(e, carried_errors(prim, moves, [np.asarray(v) for v in values], y, params))
+        return self._err(y, e, dtype)
 
 
 # Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.

@@ -16,6 +16,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.half_precision import spacing_at_one
 from gtape.operands import matrix_operand
 from gtape.ops.diagonal import diag_part
+from gtape.ops.double import doubled
 from gtape.ops.equations import triangular_solve
 from gtape.ops.gather import gather
 from gtape.ops.matmul import matmul
@@ -71,18 +72,20 @@ def _unit_lower(xp: Any, y: Any) -> Any:
 
 
 def _pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
     low, up = _unit_lower(xp, y), _upper(xp, y)
     inner = _below(xp, xp.matmul(xp.swap_last(low), _below(xp, g)))
     inner = inner + _upper(xp, xp.matmul(_upper(xp, g), xp.swap_last(up)))
     left = xp.triangular_solve(xp.swap_last(low), inner, lower=False)
-    return xp.swap_last(xp.triangular_solve(up, xp.swap_last(left), lower=False))
+    return home(xp.swap_last(xp.triangular_solve(up, xp.swap_last(left), lower=False)))
 
 
 def _push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
     low, up = _unit_lower(xp, y), _upper(xp, y)
     left = xp.triangular_solve(low, t, lower=True)
     inner = xp.swap_last(xp.triangular_solve(xp.swap_last(up), xp.swap_last(left), lower=True))
-    return xp.matmul(low, _below(xp, inner)) + xp.matmul(_upper(xp, inner), up)
+    return home(xp.matmul(low, _below(xp, inner)) + xp.matmul(_upper(xp, inner), up))
 
 
 _factors = primitive(
