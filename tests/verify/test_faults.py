@@ -16,6 +16,7 @@ from gtape.verify.mutants import TRANSFORMS, arguments_of, bar, example, planted
 catalogue.load()
 NAMES = sorted(n for n, p in REGISTRY.items() if p.differentiable)
 
+
 def gradients(name: str, dtype: str) -> Any:
     prim = REGISTRY[name]
     arrays, params = example(prim, dtype, np.random.default_rng(3))
