@@ -98,7 +98,9 @@ class _Push:
     def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
         """Push the tangents through one op; called where the op is recorded."""
         tangents = [self.tangent(t) if t._aval.inexact else None for t in tensors]
-        if all(t is None for t in tangents):
+        outs = out if out.__class__ is tuple else (out,)
+        # A check has casts to integers recorded, too; they have no tangent.
+        if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
             return
         before = record.get_stack()
         record.set_stack(tuple([s for s in self.outer if s in before.sessions]))  # but for those that are paused now
@@ -114,7 +116,7 @@ class _Push:
             return
         if out.__class__ is tuple:
             for o, t in zip(out, tangent, strict=True):
-                if o._record is not None and t is not None:
+                if o._record is not None and t is not None and o._aval.inexact:
                     _set_tangent(o._record, self.session(), t)
         else:
             _set_tangent(made, self.session(), tangent)

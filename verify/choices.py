@@ -326,6 +326,8 @@ def _apart(here: list[Any], others: list[list[Any]]) -> tuple[int, tuple[int, ..
                 raise ValueError(f"shapes {p.shape} and {q.shape}")
             for index in np.ndindex(*p.shape):
                 gap = p[index] - q[index]
+                if isinstance(gap, int):  # of casts from integers
+                    gap = arb(gap)
                 if gap == 0:
                     continue
                 if not gap.is_finite():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -110,9 +111,21 @@ def test_variables_keep_their_tangent_through_assignments() -> None:
     assert acc.jvp(y).numpy() == 10.0
 
 
-@pytest.mark.parametrize("f", [tf.stop_gradient, lambda x: tf.cast(tf.cast(x, tf.int32), tf.float32), tf.floor])
-def test_dead_ends_give_none(f: Any) -> None:
-    assert jvp(f, 3.5, 1.0) is None
+DEAD_ENDS: dict[str, Any] = {
+    "stop_gradient": tf.stop_gradient,
+    "through integers": lambda x: tf.cast(tf.cast(x, tf.int32), tf.float32),
+    "integers": lambda x: tf.cast(x, tf.int32),
+    "floor": tf.floor,
+    "comparison": lambda x: x > 1.0,
+    "places": lambda x: tf.math.top_k(tf.reshape(x, [1]), 1)[1],
+}
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("name", DEAD_ENDS)
+def test_dead_ends_give_none(name: str, verify: bool) -> None:
+    with tf.verifying() if verify else contextlib.nullcontext():
+        assert jvp(DEAD_ENDS[name], 3.5, 1.0) is None
 
 
 # ---------------------------------------------------------------- nesting

@@ -49,6 +49,12 @@ def test_a_jump_is_a_convention_that_names_its_op(name: str, order: int) -> None
         assert f"is {before:g} with what it gives before, {behind:g} behind" in report.findings[0].reason
 
 
+def test_a_value_that_jumps_by_a_cast_alone_is_a_convention() -> None:
+    report = check(lambda x: tf.cast(tf.cast(x, tf.int32), F8), 2.0)
+    assert [(v.verdict, v.op) for v in report.findings] == [("convention", "cast")]
+    assert "is 1 with what it gives before, 2 behind, here 2" in report.findings[0].reason
+
+
 @pytest.mark.parametrize("name", ["floor", "cast to int", "comparison"])
 def test_forward_mode_says_the_same(name: str) -> None:
     f, at, op, _ = JUMPS[name]
