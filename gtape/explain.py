@@ -6,8 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from gtape.record import INS, PULL, SEQ, TAPES, TRACE, Record, Session, parents_of
+from gtape import nest
+from gtape.asked import one_of
+from gtape.full_sweep import full_sweep
+from gtape.record import (
+    INS,
+    PULL,
+    SEQ,
+    TAPES,
+    TRACE,
+    Record,
+    Session,
+    get_stack,
+    parents_of,
+    restore_stack,
+    set_stack,
+)  # fmt: skip
 from gtape.variable import Variable
+from gtape.worlds import NUMPY
 
 __all__ = ["explain"]
 
@@ -19,12 +35,15 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     ----------
     tape : GradientTape
         Persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source lines.
-    y, x : tensor or variable
+    y, x : tensor or variable, or structures of them
+        Of a structure each member gets a line.
 
     Returns
     -------
     str
     """
+    if nest.is_nested(y) or nest.is_nested(x):
+        return _each(tape, y, x)
     session = tape._session
     if session is None:
         return (
@@ -55,15 +74,12 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     path = _path(session, y._record, x._record)
     if path is None:
         return _disconnected(y._record, x._record)
-    culprit = next((r for r in path if _not_finite(r)), None)
-    if culprit is not None:
-        return (
-            f"NaN or infinity may flow: {_where(culprit)} is not finite at its recorded inputs, "
-            "or its derivative is not."
-        )
     zero = next((r for r in path if r[PULL] is not None and _zero_partial(r)), None)
     if zero is not None:
         return f"Zero: {_where(zero)} has derivative 0 everywhere, though it connects the two."
+    lost = _lost(session, y, x._record)
+    if lost is not None:
+        return lost
     names = " <- ".join(_name(r) for r in path if r[PULL] is not None)
     return f"Connected: {names}."
 
@@ -133,19 +149,94 @@ def _disconnected(start: Record, end: Record) -> str:
     )
 
 
-def _not_finite(r: Record) -> bool:
+def _each(tape: Any, y: Any, x: Any) -> str:
+    """A line for each member of the structures."""
+    lines = []
+    for i, target in enumerate(nest.flatten(y)):
+        for j, source in enumerate(nest.flatten(x)):
+            name = source.name if isinstance(source, Variable) else f"source {j}"
+            lines.append(f"{f'target {i}, ' if nest.is_nested(y) else ''}{name}: {explain(tape, target, source)}")
+    return "\n".join(lines)
+
+
+def _lost(session: Session, y: Any, source: Record) -> str | None:
+    """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
+    records = _behind(session, y._record)
+    before = get_stack()
+    set_stack(())
+    try:
+        start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
+        made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
+    finally:
+        restore_stack(before)
+    came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
+    last = came.get(source[SEQ])
+    if last is None or not last.size:
+        return None
+    bad = ~np.isfinite(last)
+    gone: Any = _is_infinite if bad.any() else _is_zero if not last.any() else None
+    if gone is None:
+        return None
+    between = _between(session, records, source)
+    for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
+        parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
+        if r[PULL] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
+            continue
+        if all(gone(came[p[SEQ]]) for p in parents):
+            if gone is _is_zero:
+                return f"Zero: the gradient is not 0 as far as {_where(r)}, whose slope is 0 at its inputs."
+            g = next(came[p[SEQ]] for p in parents)
+            place = tuple(np.argwhere(~np.isfinite(g))[0].tolist())
+            kind = "NaN" if np.isnan(g[place]) else "Infinity"
+            return f"{kind}: the gradient is finite as far as {_where(r)}, and not finite behind it{_inputs(r, place)}."
+    kind = "NaN" if np.isnan(last[bad]).any() else "Infinity"
+    return f"{kind}: the target itself, or what flows back from it, is not finite." if bad.any() else None
+
+
+def _is_infinite(g: Any) -> bool:
+    return not np.isfinite(g).all()
+
+
+def _is_zero(g: Any) -> bool:
+    return not g.any()
+
+
+def _behind(session: Session, start: Record) -> list[Record]:
+    """What a record was made from, itself included, as far as the session holds it."""
+    found = {start[SEQ]: start}
+    pending = [start]
+    while pending:
+        for p in parents_of(pending.pop()):
+            if p[SEQ] not in found and session in p[TAPES].sessions:
+                found[p[SEQ]] = p
+                pending.append(p)
+    return list(found.values())
+
+
+def _between(session: Session, records: list[Record], source: Record) -> set[int]:
+    """The numbers of those records that were made from the source, itself included."""
+    found = {source[SEQ]}
+    for r in sorted(records, key=lambda r: r[SEQ]):
+        if any(p[SEQ] in found for p in parents_of(r)):
+            found.add(r[SEQ])
+    return found
+
+
+def _inputs(r: Record, place: tuple[int, ...]) -> str:
+    """The inputs of an elementwise op at one place, where the record knows them."""
+    prim = r[PULL].prim
+    if prim is None or prim.kind != "elementwise":
+        return ""
     trace = r[TRACE] if len(r) > TRACE else None
-    values = [] if trace is None else [t._value for t in trace.inputs]
-    if trace is not None:
-        values.append(trace.output)
-    else:
-        kept = r[INS] if isinstance(r[INS], tuple) else (r[INS],)
-        values = [getattr(v, "_value", v) for v in kept if v is not None]
-    return any(
-        not np.isfinite(np.asarray(v)).all()
-        for v in values
-        if not isinstance(v, tuple) and np.asarray(v).dtype.kind == "f"
-    )
+    kept = trace.inputs if trace is not None else r[INS] if isinstance(r[INS], tuple) else (r[INS],)
+    values = [np.asarray(getattr(v, "_value", v)) for v in kept if v is not None]
+    if len(values) != prim.arity or any(v.ndim not in (0, len(place)) for v in values):
+        return ""
+    try:
+        words = [repr(v[place].item() if v.ndim else v.item()) for v in values]
+    except IndexError:  # what was broadcast
+        return ""
+    return f": it was computed from {', '.join(words)}"
 
 
 def _zero_partial(r: Record) -> bool:

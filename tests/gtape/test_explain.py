@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import gtape as tf
@@ -44,6 +45,44 @@ def test_what_is_connected_says_by_which_ops() -> None:
 
 def test_an_infinite_value_on_the_way_is_named() -> None:
     assert "not finite" in explained(lambda x: tf.math.log(x - 2.5), verify=True)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_op_that_makes_a_gradient_infinite_nan_or_zero_is_named_with_its_input(verify: bool) -> None:
+    text = explained(lambda x: 2.0 * tf.math.log(x - 2.5), verify=verify)
+    assert text.startswith("Infinity: the gradient is finite as far as log") and text.endswith("computed from 0.0.")
+    assert (__file__ in text) == verify
+    assert explained(lambda x: tf.exp(tf.sqrt(x - 2.5)), verify=verify).startswith(
+        "Infinity: the gradient is finite as"
+    )
+    assert "as far as log" in explained(lambda x: tf.math.log(-x), verify=verify)
+    assert explained(lambda x: tf.nn.relu(-x) * 3.0, verify=verify).startswith(
+        "Zero: the gradient is not 0 as far as relu"
+    )
+    assert explained(lambda x: tf.nn.relu(-x) + x, verify=verify).startswith("Connected")
+    selected = explained(lambda x: tf.where(x > 3.0, tf.math.log(x - 2.5), x), verify=verify)
+    assert selected.startswith("Connected")  # what is not taken does no harm
+
+
+def test_explaining_uses_nothing_up_and_records_nothing() -> None:
+    x = tf.Variable([1.0, 0.0])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as tape:
+            y = tf.sqrt(x)
+            inside = tape.explain(y, x)
+        dy = tape.gradient(y, x)
+    assert inside.startswith("Infinity: the gradient is finite as far as sqrt, and not finite behind it")
+    assert dy.numpy().tolist() == [0.5, np.inf]
+    assert outer.gradient(dy, x).numpy()[0] == -0.25
+
+
+def test_of_structures_each_member_gets_a_line() -> None:
+    w, b, c = tf.Variable(1.0, name="w"), tf.Variable(1.0, name="b"), tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        y = tf.sin(w)
+    lines = tape.explain([y, w], {"w": w, "b": b, "c": c}).split("\n")
+    assert [line.split(":")[0] for line in lines][:3] == ["target 0, b", "target 0, source 1", "target 0, w"]
+    assert lines[2].endswith("Connected: sin.") and lines[5].endswith("source itself.") and len(lines) == 6
 
 
 def test_a_used_tape_says_so() -> None:
