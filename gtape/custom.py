@@ -311,7 +311,7 @@ def _record(
         if t is None or t._record is None or not t._aval.inexact:
             continue
         mine = stack.meet(t._record[record.TAPES])
-        if mine.sessions:
+        if mine.sessions and not (stack.trace and record.for_a_check_alone(t._record)):
             active.append(i)
             parents.append(t._record)
             sessions |= mine.sessions

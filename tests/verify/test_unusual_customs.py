@@ -69,3 +69,29 @@ def test_constants_that_only_an_accumulator_follows_are_exact_on_both_sides(orde
                     y = squared(squared(tf.cos(a))) * y
             g = accumulator.jvp(y)
     tape.gradient(g, v)  # what is not certified raises
+
+
+CONSTANTS: dict[str, Any] = {
+    "stopped": tf.stop_gradient,
+    "through integers": lambda v: tf.cast(tf.cast(v, tf.int32), tf.float64),
+    "floor": lambda v: tf.floor(v),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_is_a_constant_without_the_flag_is_one_to_custom_gradients_under_it(name: str, recompute: bool) -> None:
+    @tf.custom_gradient
+    def product(a: Any, b: Any) -> Any:
+        return a * b, lambda g: (g * b, g * a)
+
+    f = tf.recompute_grad(lambda a, b: a * b) if recompute else product
+    v = tf.Variable([1.2, 0.9], dtype=tf.float64)
+    with tf.GradientTape(persistent=True) as tape:
+        constant = CONSTANTS[name](v * 1.0)
+        alone, beside = f(constant, constant), f(constant, v)
+    assert tape.gradient(alone, v) is None
+    assert (tape.gradient(alone, constant) is None) == (name != "floor")
+    of_v, of_constant = tape.gradient(beside, [v, constant])
+    assert of_v.numpy().tolist() == constant.numpy().tolist()
+    assert (of_constant is None) == (name != "floor")
