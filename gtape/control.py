@@ -29,14 +29,14 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    input : tensor, any shape
+    input : tensor or IndexedSlices, any shape
     name : str, optional
         Ignored; TensorFlow has it.
 
     Returns
     -------
-    Tensor
-        A new tensor.
+    Tensor or IndexedSlices
+        A new one.
 
     Examples
     --------
@@ -47,6 +47,8 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     >>> tape.gradient(y, x).numpy()
     np.float32(3.0)
     """
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     x = convert_to_tensor(input)
     if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
         return REGISTRY["identity"](x)

@@ -73,6 +73,8 @@ class Module:
     def __init__(self, name: str | None = None) -> None:
         if name is None:
             name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])", "_", type(self).__name__).lower()
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a module must be a string, not {name!r}")
         if not name.isidentifier():
             raise ValueError(f"{name!r} is not a valid module name: it has to be a Python identifier")
         self._name = name

@@ -374,7 +374,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         Python floats become float32, ints int32; arrays keep their dtype.
     dtype : dtype, optional
         The element type.
-    shape : sequence of int, optional
+    shape : int or sequence of int, optional
         The shape to give it; one value is repeated to fill it.
     name : str, optional
         Ignored; TensorFlow has it.
@@ -386,7 +386,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     Raises
     ------
     ValueError, TypeError
-        As `convert_to_tensor`.
+        As `convert_to_tensor`, and for a shape that the value does not fill.
 
     Examples
     --------
@@ -402,7 +402,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         raise
     if shape is None:
         return born(t)
-    shape = tuple(int(d) for d in shape)
+    sizes = [shape] if isinstance(shape, (int, np.integer)) else list(shape)
+    if any(d is None or d < 0 for d in sizes):
+        raise ValueError(f"the shape of a constant must be whole numbers that are not negative, got {shape}")
+    shape = tuple(int(d) for d in sizes)
     array = np.asarray(t._value, dtype=t._aval.dtype)
     if array.size == 1 and array.shape != shape:
         return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))

@@ -174,13 +174,13 @@ class VariableSlice(Tensor):
         places = np.asarray(getitem(numbers, self._key)._value)
         new = v._incoming(value)._value
         try:
-            new = np.broadcast_to(new, places.shape)
+            new = np.broadcast_to(np.asarray(new, dtype=values.dtype), places.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
             ) from None
         flat = values.reshape(-1)  # a view only of what lies in C order
-        flat[places] = how(flat[places], new)
+        np.put(flat, places, how(flat[places], new))
         v._put(flat.reshape(values.shape))
         return v
 

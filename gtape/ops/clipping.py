@@ -65,7 +65,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     ----------
     t : float tensor or IndexedSlices
     clip_norm : scalar, or tensor that broadcasts to the norms
-        The limit; a negative one counts as 0.
+        The limit, in any dtype; a negative one counts as 0.
     axes : int or sequence of int, optional
         The axes over which each norm is taken; all by default.
     name : str, optional
@@ -91,6 +91,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return IndexedSlices(clip_by_norm(t.values, clip_norm, axes), t.indices, t.dense_shape)
     x = float_operand(t, "clip_by_norm")
     limit = as_operand(clip_norm, x)
+    if limit._aval.dtype != x._aval.dtype and limit._aval.dtype.kind in "iufV":
+        limit = REGISTRY["cast"](limit, dtype=x._aval.dtype)
     if np.less(limit._value, 0).any():
         limit = REGISTRY["maximum"](limit, 0)
     norm = reduce_euclidean_norm(x, axes, keepdims=True)

@@ -61,6 +61,8 @@ def _labels(text: str, ndim: int, equation: str) -> tuple[Label, ...]:
 
 
 def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation must be a string such as 'ij,jk->ik', not {equation!r}")
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")

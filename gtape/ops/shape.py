@@ -22,6 +22,8 @@ __all__ = ["ensure_shape", "expand_dims", "rank", "reshape", "shape", "size", "s
 
 
 def _reshape_kernel(x: Any, *, shape: tuple[int, ...]) -> Any:
+    if x.__class__ is bytes:  # the value of a string tensor without axes
+        x = np.array(x, dtype=object)
     return x.reshape(shape)
 
 

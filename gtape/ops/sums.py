@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    inputs : list of tensors
+    inputs : iterable of tensors
         At least one; their shapes must be equal, there is no broadcasting.
     name : str, optional
         Ignored; TensorFlow has it.
@@ -131,7 +132,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     ValueError
-        When the list is empty or no list.
+        When there are none.
     gtape.errors.InvalidArgumentError
         When shapes or dtypes differ.
 
@@ -141,9 +142,9 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
-    if is_tensor(inputs) and inputs.shape.rank:
-        inputs = list(inputs)
-    if not isinstance(inputs, (list, tuple)) or not inputs:
+    listed = inputs.shape.rank if is_tensor(inputs) else isinstance(inputs, Iterable)
+    inputs = list(inputs) if listed and not isinstance(inputs, (str, bytes, Mapping)) else []
+    if not inputs:
         raise ValueError("inputs must be a non-empty list of Tensors/IndexedSlices with the same dtype and shape")
     tensors = [as_operand(x) for x in inputs]
     total = tensors[0]

@@ -106,6 +106,8 @@ def pad(
     if kind == "CONSTANT":
         value = as_operand(constant_values)._value
         number = value.item() if hasattr(value, "item") else value
+        if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
+            number = b""  # as TensorFlow pads text, for which its default 0 is no value
         if t._aval.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {number!r}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))

@@ -14,6 +14,79 @@ X = np.arange(6.0).reshape(2, 3)
 Z = np.array([3 + 4j, 1j])
 
 
+def test_text_without_axes_is_given_some_as_numbers_are() -> None:
+    for made in (tf.reshape("a", [-1]), tf.expand_dims("a", 0), tf.repeat("a", 1)):
+        assert made.numpy().tolist() == [b"a"] and made.dtype == tf.string
+    assert tf.squeeze("a").numpy() == b"a"
+
+
+def test_text_is_padded_with_nothing_or_what_is_said() -> None:
+    assert tf.pad(["a"], [[1, 1]]).numpy().tolist() == [b"", b"a", b""]
+    assert tf.pad(["a"], [[0, 1]], constant_values="z").numpy().tolist() == [b"a", b"z"]
+
+
+def test_a_part_of_a_variable_of_text_can_be_assigned() -> None:
+    words = tf.Variable(["a", "b", "c"])
+    words[0].assign("q")
+    words[1:].assign(["r", "s"])
+    assert words.numpy().tolist() == [b"q", b"r", b"s"]
+
+
+@pytest.mark.parametrize(
+    "inputs", [(tf.constant(v) for v in (1.0, 2.0)), {"a": 1.0, "b": 2.0}.values(), np.array([1.0, 2.0], np.float32)]
+)
+def test_add_n_takes_anything_that_lists_tensors(inputs: Any) -> None:
+    made = tf.add_n(inputs)
+    assert made.numpy() == 3.0 and made.dtype == tf.float32
+
+
+@pytest.mark.parametrize("inputs", [iter([]), {}, "ab", 3, tf.constant(1.0), None])
+def test_add_n_of_nothing_is_refused(inputs: Any) -> None:
+    with pytest.raises(ValueError, match="non-empty list"):
+        tf.add_n(inputs)
+
+
+@pytest.mark.parametrize("limit", [tf.constant(2.5, tf.float64), tf.Variable(2.5, dtype=tf.float16), np.float64(2.5)])
+def test_the_limit_of_clip_by_norm_may_have_any_dtype(limit: Any) -> None:
+    with tf.GradientTape(persistent=True) as tape:
+        if tf.is_tensor(limit):
+            tape.watch(limit)
+        y = tf.clip_by_norm(tf.constant([3.0, 4.0]), limit)
+    assert y.dtype == tf.float32 and y.numpy().tolist() == [1.5, 2.0]
+    if tf.is_tensor(limit):
+        grad = tape.gradient(y, limit)
+        assert grad.dtype == limit.dtype
+        np.testing.assert_allclose(grad.numpy(), 1.4, rtol=1e-3)
+    assert tf.clip_by_norm(tf.constant([3.0, 4.0]), tf.constant(10)).numpy().tolist() == [3.0, 4.0]
+
+
+def test_stop_gradient_keeps_slices() -> None:
+    slices = tf.IndexedSlices(tf.constant([1.0]), tf.constant([2]), tf.constant([4]))
+    made = tf.stop_gradient(slices)
+    assert isinstance(made, tf.IndexedSlices) and made.values.numpy().tolist() == [1.0]
+    assert made.indices is slices.indices and made.dense_shape is slices.dense_shape
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tf.einsum(3, tf.constant(1.0)), TypeError),
+        (lambda: tf.Module(name=3), TypeError),
+        (lambda: tf.constant([1.0, 2.0], shape=-1), ValueError),
+        (lambda: tf.constant([1.0, 2.0], shape=[None]), ValueError),
+        (lambda: tf.constant([1.0, 2.0], shape=[3]), TypeError),
+    ],
+)
+def test_arguments_of_another_kind_raise_what_tensorflow_raises(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call()
+
+
+def test_the_shape_of_a_constant_may_be_one_number() -> None:
+    assert tf.constant([1.0, 2.0], shape=2).shape == (2,)
+    assert tf.constant(1.0, shape=np.int64(3)).numpy().tolist() == [1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize("value", ["text", [True, False], [1, 2], [1.5]])
 def test_stop_gradient_takes_every_dtype(value: Any) -> None:
     given = tf.constant(value)
