@@ -177,8 +177,9 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
     gone: Any = _is_infinite if bad.any() else _is_zero if not last.any() else None
     if gone is None:
         return None
+    kind = "NaN" if np.isnan(last).any() else "Infinity"
     between = _between(session, records, source)
-    for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
+    for r in sorted(records, key=lambda r: r[SEQ]):  # numbers count down: the latest first
         parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
         if r[PULL] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
             continue
@@ -187,9 +188,7 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
                 return f"Zero: the gradient is not 0 as far as {_where(r)}, whose slope is 0 at its inputs."
             g = next(came[p[SEQ]] for p in parents)
             place = tuple(np.argwhere(~np.isfinite(g))[0].tolist())
-            kind = "NaN" if np.isnan(g[place]) else "Infinity"
             return f"{kind}: the gradient is finite as far as {_where(r)}, and not finite behind it{_inputs(r, place)}."
-    kind = "NaN" if np.isnan(last[bad]).any() else "Infinity"
     return f"{kind}: the target itself, or what flows back from it, is not finite." if bad.any() else None
 
 
@@ -216,7 +215,7 @@ def _behind(session: Session, start: Record) -> list[Record]:
 def _between(session: Session, records: list[Record], source: Record) -> set[int]:
     """The numbers of those records that were made from the source, itself included."""
     found = {source[SEQ]}
-    for r in sorted(records, key=lambda r: r[SEQ]):
+    for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
         if any(p[SEQ] in found for p in parents_of(r)):
             found.add(r[SEQ])
     return found

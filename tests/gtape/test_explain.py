@@ -56,6 +56,7 @@ def test_the_op_that_makes_a_gradient_infinite_nan_or_zero_is_named_with_its_inp
         "Infinity: the gradient is finite as"
     )
     assert "as far as log" in explained(lambda x: tf.math.log(-x), verify=verify)
+    assert "as far as sqrt" in explained(lambda x: tf.sqrt(tf.square(x * 0.0) * 2.0) * 3.0, verify=verify)
     assert explained(lambda x: tf.nn.relu(-x) * 3.0, verify=verify).startswith(
         "Zero: the gradient is not 0 as far as relu"
     )
