@@ -64,7 +64,7 @@ def differentiate(
         made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
     results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
     if session.trace or stack.trace:
-        results = _checked(session, targets, start, sources, results, stack, mode())
+        results = _checked(session, targets, start, sources, results, stack, mode(), stops)
     if not persistent:
         session.live = False
         for r in visited:
@@ -87,12 +87,13 @@ def _in_short(stack: Stack, seeds: list[Any], sources: list[Any], persistent: bo
 
 
 def _checked(
-    session: Session, targets: list[Any], start: Any, sources: list[Any], results: list[Any], stack: Stack, mode: Any
-) -> list[Any]:
+    session: Session, targets: list[Any], start: Any, sources: list[Any], results: list[Any], stack: Stack, mode: Any,
+    stops: frozenset[int],
+) -> list[Any]:  # fmt: skip
     if mode:
         from gtape.verify.examine import check_gradient
 
-        check_gradient(session, targets, start, sources, results, strict=mode == "strict")
+        check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
     if stack.trace:
         from gtape.origins import mark_gradients
 

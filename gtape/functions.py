@@ -211,7 +211,7 @@ class Function:
         return str(getattr(self.python_function, "__name__", "function"))
 
     def _with_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        graph = GradientTape(persistent=True, verify=False)
+        graph = GradientTape(persistent=True)
 
         def watch(t: Tensor) -> None:
             if t._aval.inexact and t._record is None:

@@ -132,6 +132,8 @@ class Program:
         For each source, the nodes that are it: several where a variable was assigned between two reads.
     session : Session or None
         Of the tape that is asked for the gradient: what it did not record is constant to it. None: nothing is.
+    stops : frozenset of int
+        Record numbers of further constants for that gradient, such as the ``stop_gradients`` of `gtape.gradients`.
 
     Examples
     --------
@@ -147,6 +149,7 @@ class Program:
         self.sources: list[list[int]] = []
         self.by_seq: dict[int, list[int]] = {}
         self.session: Any = None
+        self.stops: frozenset[int] = frozenset()
         self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
 
     def __len__(self) -> int:
@@ -168,9 +171,10 @@ class Program:
         found = self._blocked.get(session)
         if found is None:
             found = self._blocked[session] = {}
+            stops = self.stops.union(session.stops) if session is self.session else session.stops
             for node in self.nodes:
                 inputs = node.active
-                if node.seq not in session.stops:
+                if node.seq not in stops:
                     inputs = tuple([a for a in inputs if node.flows and session not in (node.flows[a] or ())])
                 if inputs:
                     found[node.index] = frozenset(inputs)

@@ -11,7 +11,7 @@ from gtape.symbolic.program import Node, Program, build
 from gtape.tape import GradientTape
 from gtape.tensor import convert_to_tensor, wrap
 from gtape.verify.certificates import Failure, certify, faulty_rules
-from gtape.verify.customs import faulty_customs, inner_culprits
+from gtape.verify.customs import faulty_customs, faulty_inside, inner_culprits
 from gtape.verify.enclosures import directions, inner, is_complex, magnitude, turned
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.ulp import ulps_between
@@ -73,17 +73,10 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
         rules = faulty_rules(oracle)
     except ArithmeticError:
         rules = []
-    found: list[tuple[Node | None, str]] = [
-        (
-            f.node,
-            f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})",
-        )
-        for f in rules
-        if f.node is not None
-    ]
+    found: list[tuple[Node | None, str]] = _named(rules)
     for f in faulty_customs(oracle):
         assert f.node is not None
-        deeper = inner_culprits(oracle, f.node)
+        deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
         if deeper:
             found += deeper
             continue
@@ -108,6 +101,15 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
 
 def _by(failure: Failure) -> str:
     return f"relative error {failure.error:.3g} along a random direction"
+
+
+def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
+    """Ops whose rule is wrong, each with the reason."""
+    return [
+        (f.node, f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})")
+        for f in rules
+        if f.node is not None
+    ]
 
 
 def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:

@@ -10,8 +10,18 @@ from flint import arb
 
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.certificates import Failure, directions_of, faulty_rules
-from gtape.verify.enclosures import Parts, disagreement, inner, is_complex, is_floating, jet_world, magnitude, turned
+from gtape.verify.certificates import Failure, certify_rule, directions_of, faulty_rules
+from gtape.verify.enclosures import (
+    Parts,
+    directions,
+    disagreement,
+    inner,
+    is_complex,
+    is_floating,
+    jet_world,
+    magnitude,
+    turned,
+)
 from gtape.verify.local import Local
 from gtape.verify.oracle import Oracle
 from gtape.verify.ulp import widest
@@ -20,6 +30,7 @@ __all__ = [
     "certify_custom",
     "faulty_customs",
     "faulty_forwards",
+    "faulty_inside",
     "inner_culprits",
     "least_stable",
     "ones_like",
@@ -154,6 +165,29 @@ def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
     """Of a custom gradient that is wrong, those in its body that are wrong already: a recomputed function's, say."""
     inside = set(_inside(oracle, node))
     return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
+
+
+def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
+    """The ops in the body of a custom gradient whose rule is not the derivative of their mirror.
+
+    A function that is recomputed for its gradient is wrong where these are.
+    """
+    found: dict[str, Failure] = {}
+    for i in sorted(_inside(oracle, node)):
+        n = oracle.program.nodes[i]
+        if n.kind != "op" or not n.active or n.name in found or not is_floating(n.output):
+            continue
+        several = isinstance(n.output, tuple)
+        shapes = [np.shape(v) for v in (n.output if several else (n.output,))]
+        gs = [directions(s, oracle.rng, complex=is_complex(n.output)) for s in shapes]
+        g: Any = Parts(dict(enumerate(gs))) if several else gs[0]
+        try:
+            failure = certify_rule(oracle, n, g, oracle.pulled(n, g))
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            found[n.name] = failure
+    return list(found.values())
 
 
 class _Watching(Local):

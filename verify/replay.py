@@ -161,7 +161,7 @@ class Replay:
             if node.kind == "custom" and self.by_bodies and node.prim.declared is None:
                 pairs = [(node.body[k], c) for k, c in (g.parts if isinstance(g, Parts) else {0: g}).items()]
             else:
-                made = self._pull(node, g)
+                made = self.pulled(node, g)
                 if keep is not None:
                     keep[i] = (g, made)
                 pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
@@ -191,7 +191,8 @@ class Replay:
             for i, (g, made) in self.inner_sweep(mark).items():
                 yield nodes[i], g, made
 
-    def _pull(self, node: Node, g: Any) -> list[Any]:
+    def pulled(self, node: Node, g: Any) -> list[Any]:
+        """What a node's own rule makes of a cotangent, in balls: one for each active input."""
         if node.kind == "item":
             parts: dict[int, Any] = {node.params["index"]: g}
             return [Parts(parts)]

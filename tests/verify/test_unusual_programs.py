@@ -1,0 +1,72 @@
+"""The flag in places that are easily forgotten: function, masks of -inf, recomputed functions under two tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify.collect import collecting
+from gtape.verify.mutants import planted, scaled
+
+X = tf.constant(np.array([0.3, 0.7]))
+
+
+@tf.function
+def by_gradients(x: Any) -> Any:
+    return tf.gradients(tf.sin(x) * x, x)[0]
+
+
+@tf.function
+def by_hessians(x: Any) -> Any:
+    return tf.hessians(tf.reduce_sum(tf.sin(x) * x), x)[0]
+
+
+@tf.function
+def by_gradients_of_gradients(x: Any) -> Any:
+    first = tf.gradients(tf.reduce_sum(tf.sin(x) * x[::-1]), x)[0]
+    return tf.gradients(first, x, grad_ys=tf.ones_like(x))[0]
+
+
+@tf.function
+def with_stops(x: Any) -> Any:
+    b = 2.0 * tf.sin(x)
+    return tf.gradients(x * b, [x, b], stop_gradients=[x, b])
+
+
+def masked(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.softmax(tf.sin(x) + tf.constant([0.0, -np.inf], tf.float64)) * x
+    return tape.gradient(y, x)
+
+
+def recomputed_twice(x: Any) -> Any:
+    f = tf.recompute_grad(lambda v: tf.sin(v) * v)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        g = tape.gradient(y, x)
+    return outer.gradient(g, x)
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [
+    by_gradients, by_hessians, by_gradients_of_gradients, with_stops, masked, recomputed_twice,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[getattr(p, "name", getattr(p, "__name__", "")) for p in PROGRAMS])
+def test_the_flag_checks_it_and_names_the_op_of_a_fault(program: Callable[[Any], Any]) -> None:
+    with collecting() as report, tf.verifying("strict"):
+        program(X)
+    assert report.ok and report.checked
+    if program is with_stops:  # the way to sin is cut
+        return
+    with planted("sin", 0, scaled(1.001)), tf.verifying(), pytest.raises(tf.VerificationError) as error:
+        program(X)
+    assert "sin" in {f.op for f in error.value.report.findings if not f.ok}
