@@ -353,7 +353,7 @@ def _record(
     for session in stack.sessions:
         if session not in sessions:
             continue
-        session.selects = True  # what runs in grad_fn is unknown: take the careful sweep
+        session.selects = session.custom = True  # what runs in grad_fn is unknown: take the careful sweep
         if session.forward is not None:
             session.forward.advance(pull, tensors, {}, out, made)
         for o in outs:

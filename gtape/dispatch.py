@@ -23,6 +23,13 @@ from gtape.tensor import Tensor, wrap
 __all__ = ["apply", "record_op", "refuse"]
 
 
+def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
+    try:
+        return stack.run(function, *args, **params)
+    except RuntimeError as e:
+        return record.settle(e).run(function, *args, **params)
+
+
 def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     """What a generated function does with operands that are no floats."""
     as_floats = promoted(prim, tensors)
@@ -41,11 +48,11 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     values = [t._value for t in tensors]
     try:
         if prim.name == "cast":
-            y = stack.run(prim.kernel, *values, **params)
+            y = _run(stack, prim.kernel, *values, **params)
         else:
-            y = stack.run(prim.kernel, *widened(values), **params)
+            y = _run(stack, prim.kernel, *widened(values), **params)
             # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
-            y = stack.run(narrowed, y, next(v for v in values if is_narrow(v)))
+            y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
         raise failure(prim, tensors, e) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
@@ -66,7 +73,7 @@ def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
         return getattr(complex_parts, how)(*tensors, **params)
     stack = record.peek() or record.idle_stack()
     try:
-        y = stack.run(prim.kernel if how is True else how, *[t._value for t in tensors], **params)
+        y = _run(stack, prim.kernel if how is True else how, *[t._value for t in tensors], **params)
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
         raise failure(prim, tensors, e) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
@@ -103,7 +110,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     values = [np.float64(t._value) if t._aval is FLOAT64_SCALAR else t._value for t in tensors]
     try:
-        y = stack.run(prim.kernel, *values, **params)
+        y = _run(stack, prim.kernel, *values, **params)
     except (ValueError, IndexError, np.linalg.LinAlgError) as e:
         raise failure(prim, tensors, e) from None
     if y.__class__ is tuple:

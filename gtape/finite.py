@@ -45,6 +45,10 @@ class _CheckedRun:
         self.unchecked = unchecked
         self.kernel: Any = None  # the last one
 
+    def in_place(self, unchecked: Callable[..., Any]) -> _CheckedRun:
+        """The same that calls by another function."""
+        return _CheckedRun(unchecked)
+
     def __call__(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
         made = self.unchecked(f, *args, **params)
         if f is short_sweep:

@@ -6,6 +6,7 @@ masks, what a selection made zero stays zero through an infinite slope.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from types import FunctionType
 from typing import Any
@@ -17,11 +18,11 @@ from gtape.aval import aval_of
 from gtape.backprop import Capture
 from gtape.indexed_slices import SparseCotangent
 from gtape.pulls import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
-from gtape.record import INS, PULL, SEQ, TAPES, Record, Session, get_stack, parents_of
+from gtape.record import INS, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
-__all__ = ["batches_as_is", "full_sweep", "stack_in"]
+__all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
 
 
 class _Sweep:
@@ -160,6 +161,19 @@ class _Sweep:
         if not rows:
             return [_no_rows(self.world, avals[i]) for i in pull.active]
         return [stack_in(self.world, list(column)) for column in zip(*rows, strict=True)]
+
+
+def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return function(*args, **params)
+
+
+def runner_for(stack: Stack, session: Session) -> Callable[..., Any]:
+    """What a sweep of raw values runs in: a quiet context, or the caller's where functions of the user's are called."""
+    if not session.custom:
+        return stack.run
+    of_a_check = getattr(stack.run, "in_place", None)
+    return _quietly if of_a_check is None else of_a_check(_quietly)  # type: ignore[no-any-return]
 
 
 def full_sweep(

@@ -56,6 +56,9 @@ def {name}(x, name=None):
             t._value = {scalar}
         except Failed:
             t._value = float(s.run(kernel, float64(v)))
+        except RuntimeError as e:
+            settle(e)
+            return {name}(x)
         t._aval = FLOAT
         r = x._record
         if r is None:
@@ -75,6 +78,9 @@ def {name}(x, name=None):
             t._value = {array}
         except TypeError:  # no such loop, as for the sign of a bool
             return refuse(prim, [x])
+        except RuntimeError as e:
+            settle(e)
+            return {name}(x)
         r = x._record
         if r is None:
             t._record = None
@@ -105,6 +111,9 @@ def {name}(x, y, name=None):
             v = t._value = {scalar}
         except Failed:
             v = t._value = s.run(kernel, float64(a), float64(b)).item()
+        except RuntimeError as e:
+            settle(e)
+            return {name}(x, y)
         t._aval = {float_aval}
         ra = x._record
         rb = y._record
@@ -132,6 +141,9 @@ def {name}(x, y, name=None):
             v = t._value = {array}
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
+        except RuntimeError as e:
+            settle(e)
+            return {name}(x, y)
         t._aval = {array_aval}
         ra = x._record
         rb = y._record
@@ -195,6 +207,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "operand": as_operand,
         "peek": record.peek,
         "prim": prim,
+        "settle": record.settle,
         "scalar_kernel": prim.scalar,
     }
 

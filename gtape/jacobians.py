@@ -14,7 +14,7 @@ from gtape import record
 from gtape.asked import conjugate, is_finite
 from gtape.backprop import short_sweep
 from gtape.diagonal_start import dense, diagonal_start
-from gtape.full_sweep import batches_as_is, full_sweep, stack_in
+from gtape.full_sweep import batches_as_is, full_sweep, runner_for, stack_in
 from gtape.record import SEQ, Record, Session, record_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
@@ -78,7 +78,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
-    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, stack.run)
+    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, runner_for(stack, session))
     usual = session.plain and not (stack.sessions or session.shared or session.selects)
     if usual and batches_as_is(session, start):
         if seed is None:

@@ -50,6 +50,9 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
             raise failure(prim, (x,), e) from None
+        except RuntimeError as e:
+            record.settle(e)
+            return function(x, **params)
         if v.__class__ is ndarray and v.ndim:
             t = Tensor()
             t._value = v
@@ -104,7 +107,11 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         if found is None:
             return learn(x, axis, keepdims)
         s = peek() or idle()
-        v = s.run(found.kernel, x._value)
+        try:
+            v = s.run(found.kernel, x._value)
+        except RuntimeError as e:
+            record.settle(e)
+            return along(x, axis, keepdims)
         t = Tensor()
         av = t._aval = found.aval
         t._value = v if av is not FLOAT64_SCALAR else float(v)
@@ -170,6 +177,9 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
                 v = s.run(kernel, a, b)
         except (ValueError, IndexError, np.linalg.LinAlgError) as e:
             raise failure(prim, (x, y), e) from None
+        except RuntimeError as e:
+            record.settle(e)
+            return function(x, y)
         if v.__class__ is ndarray and v.ndim:
             if found is None:
                 found = learn(ax, ay, v)

@@ -43,7 +43,7 @@ __all__ = [
     "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
     "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "record_of", "restore_stack",
-    "set_stack", "sharing", "uproot",
+    "set_stack", "settle", "sharing", "uproot",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -102,6 +102,8 @@ class Session:
     # Numbers of records that this session takes for leaves: results of other tapes that were watched.
     stops: frozenset[int] = frozenset()
     plain = True
+    # Whether a custom gradient was recorded, whose function is the user's.
+    custom = False
     limit = 1024
     watch_accessed = True
     tracked: Any = ()
@@ -227,6 +229,20 @@ def idle_stack() -> Stack:
     return idle
 
 
+def settle(error: RuntimeError) -> Stack:
+    """Give this thread a runner of its own, the tapes as they are, after an op raised; raises any other error again.
+
+    A thread that was handed a copy of a context (asyncio.to_thread) finds the stack of the tapes that were open there,
+    and two threads cannot be in one context. To look for that before each op would cost as much as a small kernel.
+    """
+    if not (error.args and str(error.args[0]).startswith("cannot enter context")):
+        raise error
+    foreign = get_stack()
+    own = Stack(foreign.sessions, idle_stack().run, foreign.probe)
+    _stack.set(own)
+    return own
+
+
 def get_stack() -> Stack:
     """The stack of this thread's context; idle when no tape is active."""
     return _stack.get() or idle_stack()
@@ -248,7 +264,9 @@ def push(before: Stack, session: Session) -> Stack:
 def restore_stack(stack: Stack) -> None:
     """Go back to a stack that `get_stack` gave earlier in this thread."""
     if stack.sessions or stack.probe is not None or stack.run is _directly:
-        stack.run = (peek() or stack).run  # it may have been exchanged since
+        run = (peek() or stack).run
+        if run.__class__ is not stack.run.__class__:  # a check of all kernels began or ended meanwhile
+            stack.run = run
         _stack.set(stack)
     else:
         _stack.set(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import pickle
 import sys
@@ -52,6 +53,50 @@ def test_threads_that_got_a_copy_of_the_context_run_kernels_at_once() -> None:
         return await asyncio.gather(*[asyncio.to_thread(lambda: [a @ a for _ in range(20)][-1]) for _ in range(4)])
 
     assert all((product.numpy() == right).all() for product in asyncio.run(main()))
+
+
+def test_a_tape_that_is_open_follows_its_context_into_other_threads() -> None:
+    a = tf.constant(np.random.default_rng(0).normal(size=(100, 100)))
+
+    def work() -> Any:
+        with tf.GradientTape() as own:
+            y = tf.reduce_sum(tf.sin(a @ a) / 2.0)
+        return y, own
+
+    async def main() -> list[Any]:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(a)
+            made = await asyncio.gather(*[asyncio.to_thread(work) for _ in range(4)])
+            total = tf.add_n([y for y, _ in made])
+        return [tape.gradient(total, a), *[tape.gradient(y, a) for y, _ in made]]
+
+    total, *parts = asyncio.run(main())
+    for part in parts:
+        np.testing.assert_allclose(4 * part.numpy(), total.numpy(), rtol=1e-13)
+
+
+def test_functions_of_custom_gradients_see_the_context_of_the_caller() -> None:
+    name = contextvars.ContextVar("name", default="nobody")
+    seen = []
+
+    @tf.custom_gradient
+    def same(x: Any) -> Any:
+        def back(g: Any) -> Any:
+            seen.append(name.get())
+            name.set("the function")
+            return g * tf.sqrt(tf.constant(-1.0)) * 0.0 + g  # quiet all the same
+
+        return tf.identity(x), back
+
+    x = tf.Variable([1.0, 2.0])
+    for how in ("gradient", "jacobian"):
+        token = name.set("the caller")
+        with tf.GradientTape(persistent=True) as tape:
+            y = same(x)
+        getattr(tape, how)(y, x)
+        assert name.get() == "the function"
+        name.reset(token)
+    assert seen[0] == "the caller"
 
 
 @pytest.mark.usefixtures("switching_often")
