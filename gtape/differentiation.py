@@ -8,7 +8,7 @@ from typing import Any
 from gtape import record
 from gtape.asked import is_finite, result_of
 from gtape.backprop import keeping, short_sweep
-from gtape.full_sweep import full_sweep
+from gtape.full_sweep import full_sweep, runner_for
 from gtape.record import PULL, TAPES, Session, Stack, record_of
 from gtape.worlds import NUMPY, TAPE
 
@@ -57,9 +57,10 @@ def differentiate(
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
     if not stack.sessions:
         raw = [(r, g._value) for r, g in start]
-        made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
+        run = runner_for(stack, session)
+        made, visited = run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
         if session.selects and not all(is_finite(c) for c in made):
-            made, visited = stack.run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
+            made, visited = run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
     else:
         made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
     results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
