@@ -291,6 +291,10 @@ def while_loop(
     passes = 0
     while (most is None or passes < most) and cond(*loop_vars):
         made = body(*loop_vars)
+        if made is None and None not in form:
+            raise ValueError(
+                f"the body of a while_loop must return its {len(form)} loop variables, and returned nothing"
+            )
         if not isinstance(made, (list, tuple)):
             made = type(form)([made]) if len(form) == 1 else made
         if isinstance(made, (list, tuple)):

@@ -14,12 +14,24 @@ from gtape.keras.utils import pack_x_y_sample_weight
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.variable import Variable
 
-__all__ = ["Endless", "arrays", "batches_of", "joined", "packed", "rows_of", "taken", "weights_for"]
+__all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", "rows_of", "taken", "weights_for"]
 
 
 def rows_of(x: Any) -> int:
     """How many samples there are."""
     return int(nest.flatten(x)[0].shape[0])
+
+
+def check_rows(**given: Any) -> None:
+    """Raise ValueError unless all arrays have the same number of samples."""
+    found = {
+        name: [np.shape(v)[0] if np.ndim(v) else None for v in nest.flatten(data)]
+        for name, data in given.items()
+        if data is not None
+    }
+    if len({n for sizes in found.values() for n in sizes}) > 1:
+        said = ", ".join(f"'{name}' sizes: {', '.join(map(str, sizes))}" for name, sizes in found.items())
+        raise ValueError(f"Make sure all arrays contain the same number of samples. {said}")
 
 
 def arrays(x: Any) -> Any:
@@ -83,6 +95,7 @@ def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
     """A single batch as `train_step` gets it."""
     every = slice(None)
     x, y, weight = [None if v is None else taken(arrays(v), every) for v in (x, y, weight)]
+    check_rows(x=x, y=y, sample_weight=weight)
     return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
 
 
@@ -91,6 +104,7 @@ def batches_of(x: Any, y: Any, weight: Any, size: Any, shuffle: bool, steps: Any
     if is_dataset(x):
         yield from itertools.islice(x, steps)
         return
+    check_rows(x=x, y=y, sample_weight=weight)
     n, size = rows_of(x), size or 32
     order = np.random.default_rng(drawn(None)).permutation(n) if shuffle else np.arange(n)
     starts = range(0, n, size) if steps is None else range(0, min(n, steps * size), size)

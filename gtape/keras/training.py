@@ -10,7 +10,7 @@ import numpy as np
 from gtape import nest
 from gtape.data import Dataset, is_dataset
 from gtape.keras import losses, metrics, optimizers
-from gtape.keras.batches import Endless, arrays, batches_of, joined, packed, rows_of, taken
+from gtape.keras.batches import Endless, arrays, batches_of, check_rows, joined, packed, rows_of, taken
 from gtape.keras.callbacks import Callbacks, History
 from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
@@ -256,6 +256,7 @@ class Trainer:
         self._need_compiled()
         if not is_dataset(x):
             x, y, sample_weight = arrays(x), *[None if v is None else arrays(v) for v in (y, sample_weight)]
+            check_rows(x=x, y=y, sample_weight=sample_weight)
             if validation_split:
                 cut = int(rows_of(x) * (1.0 - validation_split))
                 validation_data = tuple(taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
@@ -417,8 +418,11 @@ def _metric(asked: Any) -> Metric:
     found: Any
     try:
         found = metrics.get(asked)
-    except ValueError:
-        found = losses.get(asked)
+    except ValueError as e:
+        try:
+            found = losses.get(asked)
+        except ValueError:
+            raise ValueError(f"{e}; a loss will do, too") from None
     if isinstance(found, Metric):
         found.name = asked
         return found

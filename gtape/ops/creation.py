@@ -340,6 +340,8 @@ def eye(
            [0., 1.]], dtype=float32)
     """
     rows = scalar_int(num_rows)
+    if rows < 0 or (num_columns is not None and scalar_int(num_columns) < 0):
+        raise InvalidArgumentError(f"eye needs sizes that are not negative, got {num_rows} and {num_columns}")
     one = np.eye(rows, rows if num_columns is None else scalar_int(num_columns), dtype=dtypes.np_dtype(dtype))
     return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
 

@@ -89,6 +89,8 @@ def test_what_is_named_instead_is_there() -> None:
         (lambda: tf.broadcast_to(tf.ones([3]), [2]), tf.errors.InvalidArgumentError, r"\(3,\) does not fit \[2\]"),
         (lambda: tf.broadcast_to(tf.ones([3, 1]), [3]), tf.errors.InvalidArgumentError, "does not fit"),
         (lambda: tf.zeros([2.0]), TypeError, "whole number.*2.0"),
+        (lambda: tf.eye(-1), tf.errors.InvalidArgumentError, "not negative"),
+        (lambda: tf.while_loop(lambda i: i < 3, lambda i: None, [0]), ValueError, "returned nothing"),
         (lambda: tf.keras.optimizers.SGD("0.1"), ValueError, "learning_rate='0.1'"),
         (
             lambda: tf.keras.optimizers.SGD().apply_gradients([tf.constant([1.0, 2.0])]),
@@ -101,7 +103,18 @@ def test_what_is_named_instead_is_there() -> None:
             "gradient comes first",
         ),
     ],
-    ids=["add", "matmul", "broadcast_to", "to fewer axes", "zeros", "a rate of text", "no zip", "the other way round"],
+    ids=[
+        "add",
+        "matmul",
+        "broadcast_to",
+        "to fewer axes",
+        "zeros",
+        "eye",
+        "while_loop",
+        "a rate of text",
+        "no zip",
+        "the other way round",
+    ],
 )
 def test_errors_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):

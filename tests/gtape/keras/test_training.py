@@ -234,3 +234,20 @@ def test_the_summary_counts_what_there_is() -> None:
     assert lines[-3:] == [" Total params: 27", " Trainable params: 21", " Non-trainable params: 6"]
     with pytest.raises(ValueError, match="not yet been built"):
         keras.Sequential([keras.layers.Dense(1)]).summary()
+
+
+@pytest.mark.parametrize("call", ["fit", "evaluate", "train_on_batch"])
+def test_arrays_of_different_length_are_refused(call: str) -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"same number of samples. 'x' sizes: 4, 'y' sizes: 5"):
+        getattr(model, call)(np.ones((4, 3)), np.ones((5, 2)))
+    with pytest.raises(ValueError, match=r"same number of samples.*'sample_weight' sizes: 3"):
+        model.fit(np.ones((4, 3)), np.ones((4, 2)), sample_weight=np.ones(3), verbose=0)
+
+
+def test_an_unknown_metric_gets_the_names_of_metrics() -> None:
+    with pytest.raises(ValueError, match="metric identifier: 'acc_uracy'; the names are accuracy"):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=["acc_uracy"])
+        model.fit(np.ones((4, 3)), np.ones((4, 1)), verbose=0)
