@@ -107,7 +107,8 @@ def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A NumPy value beside a tensor, in the tensor's dtype: floats become integers only where nothing is lost.
+    """A NumPy value beside a tensor, in the tensor's dtype: floats become integers, and complex numbers real ones, only
+    where nothing is lost.
 
     Raises
     ------
@@ -115,9 +116,16 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
         Where something would be.
     """
     x = np.asarray(x)  # what a matrix or a masked array does otherwise is of no concern to ops
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        if x.imag.any():
+            raise errors.OperandTypeError(
+                f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array that is not real: "
+                "cast the tensor with gtape.cast"
+            )
+        x = x.real
     with np.errstate(all="ignore"):
         made = x.astype(dtype)
-        if x.dtype.kind in "fc" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):
+        if x.dtype.kind == "f" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):
             raise errors.OperandTypeError(
                 f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
                 "them with gtape.cast"

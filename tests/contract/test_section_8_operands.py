@@ -21,6 +21,15 @@ def test_an_int_tensor_takes_no_fractions_be_they_python_or_numpy(op: Any, value
             op(value, tf.constant([1, 2]))
 
 
+@pytest.mark.parametrize("value", [np.complex64(1j), np.array([1 + 2j, 3.0])])
+def test_a_real_tensor_takes_no_imaginary_parts(value: Any) -> None:
+    with pytest.raises(tf.errors.OperandTypeError, match="not real"):
+        tf.constant([1.0, 2.0]) * value
+    with pytest.raises(tf.errors.OperandTypeError, match="not real"):
+        value + tf.constant([1, 2])
+    assert (tf.constant([1.0, 2.0]) * np.complex128(2)).numpy().tolist() == [2.0, 4.0]
+
+
 @pytest.mark.parametrize("value", [np.ones(2), np.float32(1), np.float64(1), np.ones(2, np.int64), np.ones(2, ">f8")])
 def test_whole_numpy_numbers_take_the_dtype_of_an_int_tensor(value: Any) -> None:
     for made in (tf.constant([1, 2]) + value, value + tf.constant([1, 2]), tf.Variable([1, 2]) + value):
