@@ -174,3 +174,23 @@ def test_gradients_of_gradients_of_gradients_are_still_a_nest() -> None:
         c = third.gradient(b, x)
     with pytest.warns(UserWarning, match="nested"):
         outer.gradient(c, x)
+
+
+@pytest.mark.parametrize("f", [tf.square, tf.sin, lambda v: tf.reduce_sum(v) * v, wrong_cube], ids=str)
+def test_an_inner_gradient_may_be_a_source_itself(f: Any) -> None:
+    v, w = tf.Variable([1.2, 0.9], dtype=tf.float64), tf.Variable([0.7, 0.2], dtype=tf.float64)
+
+    def found(verify: Any) -> list[Any]:
+        with tf.GradientTape(persistent=True, verify=verify) as tape:
+            with tf.GradientTape(verify=False) as inner:
+                y = f(v)
+            g = inner.gradient(y, v)
+            z = g * g * w + tf.sin(g)
+        made = [tape.gradient(z, sources) for sources in ([g], [g, v], [v, g, w])]
+        return [[c.numpy().tolist() for c in cs] for cs in made]
+
+    if f is wrong_cube:
+        with pytest.raises(tf.VerificationError, match="wrong_cube"):
+            found("strict")
+    else:
+        assert found("strict") == found(False)
