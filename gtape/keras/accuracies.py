@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gtape.keras.loss_functions import same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
-from gtape.tensor import Tensor, wrap
+from gtape.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = [
     "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "SparseCategoricalAccuracy",
@@ -23,25 +24,27 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """How often labels 0 and 1 agree with probabilities above or below a threshold, over the last axis.
+    """Whether labels 0 and 1 agree with probabilities above or below a threshold, element by element.
 
     Parameters
     ----------
-    y_true, y_pred : tensor, shape [..., n]
+    y_true, y_pred : tensors of one shape
+        Where one has a last axis of size 1 that the other lacks, they are brought together.
     threshold : float
 
     Returns
     -------
-    Tensor of float32, shape [...]
+    Tensor of float32
+        1 where they agree.
 
     Examples
     --------
     >>> import gtape as tf
     >>> tf.keras.metrics.binary_accuracy([[1.0, 0.0]], [[0.9, 0.8]]).numpy()
-    array([0.5], dtype=float32)
+    array([[1., 0.]], dtype=float32)
     """
-    right = array_of(y_true) == (array_of(y_pred) > threshold)
-    return wrap(right.mean(axis=-1, dtype=np.float32))
+    true, predicted = same_rank(convert_to_tensor(y_true), convert_to_tensor(y_pred))
+    return wrap((array_of(true) == (array_of(predicted) > threshold)).astype(np.float32))
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:

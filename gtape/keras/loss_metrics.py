@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import gtape
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
 from gtape.tensor import Tensor, wrap
@@ -37,6 +38,13 @@ class MeanSquaredError(MeanMetricWrapper):
         super().__init__(loss_functions.mean_squared_error, name, dtype)
 
 
+def _squares(y_true: Any, y_pred: Any) -> Tensor:
+    """The squared error of each element."""
+    y_pred = loss_functions.floats(y_pred)
+    true, predicted = loss_functions.same_rank(loss_functions.floats(y_true, y_pred.dtype), y_pred)
+    return gtape.math.squared_difference(true, predicted)
+
+
 class RootMeanSquaredError(MeanMetricWrapper):
     """The root of the mean of squared errors.
 
@@ -54,7 +62,7 @@ class RootMeanSquaredError(MeanMetricWrapper):
     """
 
     def __init__(self, name: str = "root_mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(loss_functions.mean_squared_error, name, dtype)
+        super().__init__(_squares, name, dtype)
 
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""

@@ -251,3 +251,19 @@ def test_an_unknown_metric_gets_the_names_of_metrics() -> None:
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile("sgd", "mse", metrics=["acc_uracy"])
         model.fit(np.ones((4, 3)), np.ones((4, 1)), verbose=0)
+
+
+@pytest.mark.parametrize("as_column", [False, True])
+def test_labels_and_predictions_may_differ_by_an_axis_of_one(as_column: bool) -> None:
+    """As in Keras: [n] labels beside [n, 1] predictions are compared one by one, not each with each."""
+    labels, scores = np.array([0.0, 1.0, 1.0, 0.0]), np.array([[0.1], [0.9], [0.4], [0.3]])
+    if as_column:
+        labels, scores = labels[:, None], scores[:, 0]
+    for name, expected in (("BinaryAccuracy", 0.75), ("RootMeanSquaredError", 0.34278), ("MeanAbsoluteError", 0.275)):
+        assert float(getattr(tf.keras.metrics, name)()(labels, scores)) == pytest.approx(expected, abs=1e-5)
+    weighted = tf.keras.metrics.BinaryAccuracy()
+    assert float(weighted(labels, scores, sample_weight=[1.0, 0.0, 2.0, 1.0])) == 0.5
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, "sigmoid", kernel_initializer="ones")])
+    model.compile("sgd", "binary_crossentropy", metrics=["accuracy"])
+    x = np.array([[-1.0], [1.0], [-1.0], [-1.0]])
+    assert model.evaluate(x, [0, 1, 1, 0], verbose=0)[1] == 0.75
