@@ -56,8 +56,21 @@ def recomputed_twice(x: Any) -> Any:
     return outer.gradient(g, x)
 
 
+def slopes_that_vanish(x: Any) -> Any:
+    """Enclosures of the cotangents that are zero say nothing of the ops there: others still tell whose fault it is."""
+    a = tf.stack([x, x * x, 1.0 - x])
+    with tf.GradientTape() as outer:
+        outer.watch(a)
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            y = tf.linalg.pinv(a)
+        loss = tf.reduce_sum(tf.sin(tape.gradient(y, a)))
+    return outer.gradient(loss, a)
+
+
 PROGRAMS: list[Callable[[Any], Any]] = [
     by_gradients, by_hessians, by_gradients_of_gradients, with_stops, masked, recomputed_twice,
+    slopes_that_vanish,
 ]  # fmt: skip
 
 
