@@ -14,7 +14,7 @@ from
     dG/dy = c - G ((a - 1) / y - 1),
 
 which gives every derivative of y(a, z) as a power series. For doubles all is computed in NumPy's long double,
-which has 11 bits more on x86 processors; elsewhere these bits are lost.
+which has 11 bits more on x86 processors; elsewhere in pairs of doubles, which take longer.
 
 The larger a is, the more of these terms cancel, and the better is Cornish and Fisher's series in 1/sqrt(a),
 
@@ -35,11 +35,14 @@ from typing import Any
 import numpy as np
 
 from gtape.ops.polynomials import plus, slope, times
+from gtape.ops.real_pairs import RealPair, constant, in_precision
 
 __all__ = ["gamma_draw", "gamma_draw_slope"]
 
 _LONG = np.longdouble
-_PI = _LONG(np.pi) + _LONG(1.2246467991473531772e-16)  # pi, and what a double lacks of it
+EXTENDED = np.finfo(_LONG).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
+_ROOM = 1e-140, 1e140  # draws whose powers fit into pairs
+_HALF_LOG_TWO_PI = Fraction("0.91893853320467274178032973640561763986139747363778")
 _CUT = 48.0  # the integrand is left off where it has fallen by exp(-48)
 _PANELS, _NODES = 5, 16
 _CHUNK = 4096
@@ -48,20 +51,24 @@ _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6)
 
 
 @cache
-def _rule(dtype: Any) -> tuple[Any, Any]:
+def _nodes() -> tuple[RealPair, RealPair]:
     """Nodes and weights on [0, 1], closer where most of the integrals lies: Gauss and Legendre's rule in the root."""
-    x: Any = np.polynomial.legendre.leggauss(_NODES)[0].astype(_LONG)
+    x = RealPair(np.polynomial.legendre.leggauss(_NODES)[0])
     for _ in range(3):
-        before: Any = np.ones_like(x)
-        now = x
+        before, now = RealPair(np.ones(_NODES)), x
         for k in range(2, _NODES + 1):
             before, now = now, ((2 * k - 1) * x * now - (k - 1) * before) / k
         slope = _NODES * (before - x * now) / (1 - x * x)
         x = x - now / slope
     w = 2 / ((1 - x * x) * slope * slope)
-    starts = np.arange(_PANELS, dtype=_LONG)[:, None]
-    root, weight = ((starts + (x + 1) / 2) / _PANELS).ravel(), np.tile(w / 2 / _PANELS, _PANELS)
-    return (root * root).astype(dtype), (2 * root * weight).astype(dtype)
+    starts = np.arange(_PANELS, dtype=np.float64)[:, None]
+    root, weight = ((starts + (x + 1) / 2) / _PANELS).ravel(), (0 * starts + w / 2 / _PANELS).ravel()
+    return root * root, 2 * root * weight
+
+
+def _rule(like: Any) -> tuple[Any, Any]:
+    x, w = _nodes()
+    return in_precision(x, like), in_precision(w, like)
 
 
 def _shifted(a: Any) -> tuple[Any, Any]:
@@ -72,9 +79,9 @@ def _shifted(a: Any) -> tuple[Any, Any]:
 
 def _log_gamma(a: Any) -> Any:
     b, steps = _shifted(a)
-    total = (b - 0.5) * np.log(b) - b + np.log(2 * _PI).astype(a.dtype) / 2
+    total = (b - 0.5) * np.log(b) - b + constant(_HALF_LOG_TWO_PI, a)
     for k, (p, q) in enumerate(_BERNOULLI, 1):
-        total = total + a.dtype.type(p) / q / (2 * k * (2 * k - 1)) / b ** (2 * k - 1)
+        total = total + constant(Fraction(p, q * 2 * k * (2 * k - 1)), a) / b ** (2 * k - 1)
     product = np.ones_like(a)
     for j in range(_SHIFT):
         product = product * np.where(steps > 0, a + j, 1)
@@ -87,8 +94,7 @@ def _polygamma(n: int, a: Any) -> Any:
     sign = (-1) ** (n + 1)
     total = np.log(b) - 0.5 / b if n == 0 else sign * (factorial(n - 1) / b**n + factorial(n) / (2 * b ** (n + 1)))
     for k, (p, q) in enumerate(_BERNOULLI, 1):
-        one = a.dtype.type
-        term = one(p) / q * (one(factorial(2 * k + n - 1)) / one(factorial(2 * k))) / b ** (2 * k + n)
+        term = constant(Fraction(p * factorial(2 * k + n - 1), q * factorial(2 * k)), a) / b ** (2 * k + n)
         total = total + sign * term
     for j in range(_SHIFT):
         total = total + sign * factorial(n) * np.where(steps > 0, 1 / (a + j) ** (n + 1), 0)
@@ -120,7 +126,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     # s + exp(-s) - 1 >= s²/4 for s <= 1.5
     near = 2 * _CUT / (a - y + np.sqrt((a - y) * (a - y) + _CUT * y))
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
-    x, w = _rule(reach.dtype)
+    x, w = _rule(reach)
     s = reach * x[:, None]
     # The series saves y * s roundings in the exponent. Those matter for large y, and where what follows cancels.
     below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
@@ -135,7 +141,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
 def _slopes_from_one(a: Any, y: Any, top: int) -> list[Any]:
     """The derivatives of G in a, for a >= 1 or for y that is not small."""
     c = _gap(a, y)
-    sign = np.where(c < 0, 1, -1).astype(a.dtype)
+    sign = np.where(c < 0, 1.0, -1.0)
     h = _integrals(a, y, sign, top + 1)
     made = []
     for n in range(top + 1):
@@ -267,25 +273,26 @@ def _far_derivative(a: Any, z: Any, order: int) -> Any:
 
 def _log_tail(z: Any) -> Any:
     """log Phi(-z) for z >= 0."""
-    x, w = _rule(z.dtype)
+    x, w = _rule(z)
     reach = 2 * _CUT / (z + np.sqrt(z * z + 2 * _CUT))
     t = reach * x[:, None]
     mass = (np.exp(-(z + t / 2) * t) * w[:, None] * reach).sum(axis=0)
-    return np.log(mass) - z * z / 2 - np.log(2 * _PI).astype(z.dtype) / 2
+    return np.log(mass) - z * z / 2 - constant(_HALF_LOG_TWO_PI, z)
 
 
 def _solved(a: Any, z: Any) -> Any:
-    """y(a, z) in long doubles: one step of Newton's method for the logarithm of a probability, in log y.
+    """y(a, z) in long doubles or pairs: one step of Newton's method for the logarithm of a probability, in log y.
 
     Of the two probabilities the smaller one, but for small a and y the lower one, whose integral is then easier.
     """
-    y = np.maximum(_quick(a.astype(np.float64), z.astype(np.float64)), 1e-300).astype(a.dtype)
+    y = _quick(*[v.high if isinstance(v, RealPair) else v.astype(np.float64) for v in (a, z)])
+    y = in_precision(RealPair(np.maximum(y, 1e-300)), a)
     small = a < 1
     low = np.where(small, _gap(a + 1, y) > 0, z < 0)
     tail = _log_tail(np.abs(z))
     wanted = np.where(low == (z < 0), tail, np.log1p(-np.exp(tail)))
     shifted = low & small
-    mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, -1, 1).astype(a.dtype), 0)[0]
+    mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, -1.0, 1.0), 0)[0]
     # H0(a) = (1 + y H0(a + 1)) / a, where the integrand falls slowly
     mass = np.where(shifted, (1 + y * mass) / a, mass)
     off = a * np.log(y) - y - _log_gamma(a) + np.log(mass) - wanted
@@ -303,6 +310,20 @@ def _quick(a: Any, z: Any) -> Any:
     density = np.exp(a * np.log(y) - y - special.gammaln(a))
     step = np.where(low, have - tail, tail - have) / density
     return np.where(np.isfinite(step), y * np.exp(-np.clip(step, -1, 1)), y)
+
+
+def _near_derivative(a: Any, z: Any, order: int, narrow: bool) -> Any:
+    """The derivative of that order for doubles; the digits beyond them are of no use where it is `narrow`."""
+    if narrow or EXTENDED:
+        b, noise = (v.astype(np.float64 if narrow else _LONG) for v in (a, z))
+        drawn = _solved(b, noise)
+        # Where the draw vanishes, so do its derivatives.
+        return np.where(drawn == 0, 0, _derivative(b, drawn, order)).astype(np.float64)
+    pairs = RealPair(a), RealPair(z)
+    y = _solved(*pairs)
+    value = _derivative(pairs[0], y, order).rounded()
+    fits = (y.high > _ROOM[0]) & (y.high < _ROOM[1])
+    return value if np.all(fits) else np.where(fits, value, _near_derivative(a, z, order, True))
 
 
 def _mapped(a: Any, z: Any, f: Any) -> Any:
@@ -356,8 +377,7 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
     array of their dtype
     """
 
-    # The digits that long doubles add to doubles are of use to doubles only.
-    wide = np.float64 if np.result_type(a, z).itemsize < 8 else _LONG
+    narrow = np.result_type(a, z).itemsize < 8
 
     def f(a: Any, z: Any) -> Any:
         far = _is_far(a, z)
@@ -365,8 +385,7 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
         if np.any(far):
             out[far] = _far_derivative(a[far], z[far], order)
         if not np.all(far):
-            b, noise = a[~far].astype(wide), z[~far].astype(wide)
-            out[~far] = _derivative(b, _solved(b, noise), order)
+            out[~far] = _near_derivative(a[~far], z[~far], order, narrow)
         return out
 
     return _mapped(a, z, f)

@@ -10,7 +10,7 @@ import pytest
 from flint import arb
 
 import gtape as tf
-from gtape.ops import complex_kernels
+from gtape.ops import complex_kernels, random_gamma_kernels
 from gtape.ops.random_gamma_kernels import gamma_draw, gamma_draw_slope
 from gtape.symbolic.balls import precision
 from gtape.verify import check
@@ -73,24 +73,47 @@ def test_betainc_keeps_12_digits_for_large_and_for_tiny_parameters(a: float, b: 
         assert float(mirrored) == pytest.approx(1.0 - near, rel=1e-12, abs=1e-15)
 
 
+def exact_draws(alpha: float, z: float) -> list[Any]:
+    """A gamma draw and its first two derivatives in its shape; 800 bits are in force."""
+    h = arb(2) ** -150
+
+    def draw(a: Any) -> Any:
+        wanted = (arb(z) / arb(2).sqrt()).erfc() / 2
+        y = arb(float(gamma_draw(np.float64(alpha), np.float64(z))))
+        for _ in range(5):
+            y = (y + (y.gamma_upper(a, 1) - wanted) / ((a - 1) * y.log() - y - a.lgamma()).exp()).mid()
+        return y
+
+    left, middle, right = (draw(arb(alpha) + k * h) for k in (-1, 0, 1))
+    return [middle, (right - left) / (2 * h), (right - 2 * middle + left) / (h * h)]
+
+
 @pytest.mark.parametrize("alpha", [60.0, 1e3, 1e6, 1e10])
 def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:
-    h = arb(2) ** -150
     for z in (-3.0, -0.4, 2.5):
-
-        def draw(a: Any, z: float = z) -> Any:
-            wanted = (arb(z) / arb(2).sqrt()).erfc() / 2
-            y = arb(float(gamma_draw(np.float64(alpha), np.float64(z))))
-            for _ in range(5):
-                y = (y + (y.gamma_upper(a, 1) - wanted) / ((a - 1) * y.log() - y - a.lgamma()).exp()).mid()
-            return y
-
         with precision(800):
-            left, middle, right = (draw(arb(alpha) + k * h) for k in (-1, 0, 1))
-            expected = [middle, (right - left) / (2 * h), (right - 2 * middle + left) / (h * h)]
-            assert off(gamma_draw(np.float64(alpha), np.float64(z)), middle) < 1e-15
+            expected = exact_draws(alpha, z)
+            assert off(gamma_draw(np.float64(alpha), np.float64(z)), expected[0]) < 1e-15
             for order in (1, 2):
                 assert off(gamma_draw_slope(np.float64(alpha), np.float64(z), order=order), expected[order]) < 2e-15
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.9, 1.0, 3.0, 30.0])
+def test_draws_of_small_shape_need_no_long_double(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_gamma_kernels, "EXTENDED", False)
+    for z in (-3.0, -0.4, 2.5):
+        with precision(800):
+            expected = exact_draws(alpha, z)
+            for order in (1, 2):
+                assert off(gamma_draw_slope(np.float64(alpha), np.float64(z), order=order), expected[order]) < 1e-15
+
+
+def test_draws_whose_powers_do_not_fit_into_pairs_have_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, z = np.array([0.01, 0.05, 2.0]), np.array([-6.0, -6.0, 0.5])
+    wide = gamma_draw_slope(a, z)
+    assert wide[0] == gamma_draw_slope(np.float32(0.01), np.float32(-6.0)) == 0  # the draw itself vanishes
+    monkeypatch.setattr(random_gamma_kernels, "EXTENDED", False)
+    np.testing.assert_allclose(gamma_draw_slope(a, z), wide, rtol=1e-9)
 
 
 HOLOMORPHIC: dict[str, Callable[[Any], Any]] = {
