@@ -388,6 +388,7 @@ def check_gradient(
     finally:
         record.restore_stack(before)
     report = examine(program, [g._value for _, g in pairs], raw)
+    report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 
@@ -402,6 +403,7 @@ def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[
         seed[index] = 1
         rows = [None if r is None else np.asarray(r._value)[index] for r in results]
         report.extend(examine(program, [seed], rows, locally=not report.checked))
+    report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 

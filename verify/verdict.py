@@ -61,6 +61,8 @@ class Finding:
         For conventions: whether the value lies between the one-sided derivatives.
     reason : str
         Cause in words.
+    source : str or None
+        The name of the variable that `element` is of, where it has one.
     witness : str or None
         A smallest program that shows it, as text that runs.
     ok : bool
@@ -85,6 +87,7 @@ class Finding:
         "op",
         "order",
         "reason",
+        "source",
         "ulps",
         "verdict",
         "witness",
@@ -110,6 +113,7 @@ class Finding:
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
         self.reason, self.witness = reason, witness
+        self.source: str | None = None
         if ok is None:
             ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
         self.ok = ok
@@ -134,7 +138,8 @@ class Finding:
             parts.append(f"{self.line[0]}:{self.line[1]} in {self.line[2]}")
         if self.element is not None:
             of, index = self.element
-            parts.append(f"{f'source {of}' if isinstance(of, int) else of}, element {list(index)}")
+            of = of if not isinstance(of, int) else f"source {of}" + (f" ({self.source})" if self.source else "")
+            parts.append(f"{of}, element {list(index)}")
         if self.got is not None:
             parts.append(f"got {self.got!r}")
         if self.exact is not None:
@@ -218,6 +223,13 @@ class Report:
         for k, v in other.coverage.items():
             old = self.coverage.get(k)
             self.coverage[k] = max(old, v) if k == "bits" and old is not None else v if old is None else old + v
+
+    def name_sources(self, sources: list[Any]) -> None:
+        """Tell the findings the names of the variables that their elements are of."""
+        for f in self.findings:
+            of = f.element[0] if isinstance(f.element, tuple) else None
+            name = getattr(sources[of], "name", None) if isinstance(of, int) and of < len(sources) else None
+            f.source = name if name is not None and name != "Variable:0" else None
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data, fit for JSON."""

@@ -64,6 +64,21 @@ def test_a_finding_of_a_hessian_names_its_row() -> None:
     assert found.element == (0, (0,)) and "row of argument 0, element [1]" in found.reason
 
 
+@pytest.mark.parametrize("ask", ["gradient", "jacobian"])
+def test_a_finding_names_the_variable(ask: str) -> None:
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return x * x, lambda g: g * 3.0 * x
+
+    a, w = tf.Variable(1.0), tf.Variable(2.0, name="weight")
+    with tf.GradientTape(verify=True) as tape:
+        y = wrong(w) * a
+    with pytest.raises(tf.VerificationError, match=r"source 1 \(weight:0\), element \[\]") as caught:
+        getattr(tape, ask)(y, [a, w])
+    finding = caught.value.report.findings[0]
+    assert (finding.source, finding.as_dict()["source"]) == ("weight:0", "weight:0")
+
+
 @pytest.mark.parametrize(
     "report",
     [
