@@ -145,7 +145,7 @@ class Layer(Module):
         for key, value in vars(self).items():
             if key in _NOT_TRACKED:
                 continue
-            for leaf in nest.flatten(value) if isinstance(value, (list, tuple, dict)) else (value,):
+            for leaf in _parts(value):
                 if isinstance(leaf, Variable):
                     own[leaf._uid] = leaf
                 elif isinstance(leaf, Module):
@@ -171,9 +171,11 @@ class Layer(Module):
 
     @property
     def trainable_variables(self) -> list[Variable]:  # type: ignore[override]
-        """The trainable ones, without those of frozen layers."""
+        """The trainable ones, without those of frozen layers: none if this layer is frozen itself."""
+        if not self.trainable:
+            return []
         frozen: set[int] = set()
-        for layer in (self, *self._leaves(lambda x: isinstance(x, Layer), {id(self)})):
+        for layer in self._leaves(lambda x: isinstance(x, Layer), {id(self)}):
             if not layer.trainable:
                 frozen.update(id(v) for v in layer._inside()[0])
         return [v for v in self.variables if v.trainable and id(v) not in frozen]
@@ -483,6 +485,15 @@ class Layer(Module):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}, built={self.__dict__.get('built', False)}>"
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What an attribute holds; dicts in their own order, as in Keras."""
+    if isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _parts(part)
+    else:
+        yield value
 
 
 def _shapes(x: Any) -> Any:

@@ -508,3 +508,26 @@ def test_grouped_convolutions_work_on_each_group_alone(rank: int) -> None:
     kernel, bias = grouped.get_weights()
     first.set_weights([kernel[..., :3], bias[:3]])
     np.testing.assert_allclose(whole[..., :3].numpy(), first(x[..., :2]).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_frozen_layer_has_no_trainable_variables_whatever_is_inside() -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    model.trainable = False
+    model.layers[1].trainable = True
+    assert model.trainable_variables == [] and len(model.non_trainable_variables) == 4
+    model.trainable = True
+    assert len(model.trainable_variables) == 4
+
+
+def test_layers_in_a_dict_come_in_its_own_order() -> None:
+    class Blocks(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = {"b": keras.layers.Dense(3), "a": [keras.layers.Dense(2)]}
+
+        def call(self, x: Any) -> Any:
+            return self.blocks["a"][0](self.blocks["b"](x))
+
+    layer = Blocks()
+    layer(tf.ones([1, 4]))
+    assert [tuple(v.shape) for v in layer.variables] == [(4, 3), (3,), (3, 2), (2,)]
