@@ -25,7 +25,7 @@ from gtape.verify.verdict import Finding
 __all__ = ["COMPARISONS", "choices_met", "varying"]
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-# Each takes one replay or two; the rest are looked at together.
+# So many are also looked at each by itself, which takes one replay or two.
 _MANY = 4
 _BITS = 600
 _STEP = arb(2) ** -400
@@ -60,19 +60,20 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     if not suspects:
         return []
     tied = _tied(program, oracle, suspects)
+    if not tied:
+        return []
     here = _Outcome(program, oracle, derivative(oracle))
-    groups = [[t] for t in tied[:_MANY]] + ([tied[_MANY:]] if len(tied) > _MANY else [])
-    findings = []
-    for group in groups:
-        said = _what_it_changes(program, oracle, derivative, group, here)
-        if said:
-            node = group[0][0]
-            others = f" (and {len(group) - 1} more decisions)" if len(group) > 1 else ""
-            reason = f"{_words(node)}{others}: {said}"
-            findings.append(
-                Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
-            )
-    return findings
+    said = _what_it_changes(program, oracle, derivative, tied, here)
+    if said is None:
+        return []  # all together, they change nothing
+    alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
+    blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
+    findings = {}
+    for node, _ in blamed:
+        reason = f"{_words(node)}: {said}"
+        found = Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
+        findings.setdefault((node.name, node.line), found)
+    return list(findings.values())
 
 
 def varying(program: Program) -> set[int]:
@@ -259,18 +260,17 @@ def _what_it_changes(
             sides.append(None)
         except (ValueError, IndexError, TypeError):
             return "with the other outcome it has other shapes; the derivative is that of the outcome taken"
-    for what, of in (("derivative", "slopes"), ("value", "values"), ("inner derivative", "inner")):
+    for what, of in (("derivative", "slopes"), ("value", "values"), ("inner gradient", "inner")):
         at = _apart(getattr(here, of), [getattr(s, of) for s in sides if s is not None])
         if at is not None:
+            if of == "inner":
+                return "the inner gradient, or how it changes, is another one before or behind"
             k, index = at
-            where = f"{_WHERE[of]} {k}, element {list(index)}"
+            where = f"{'source' if of == 'slopes' else 'output'} {k}, element {list(index)}"
             shown = ["not defined" if s is None else _number(getattr(s, of)[k], index) for s in sides]
             now = _number(getattr(here, of)[k], index)
             return f"the {what} ({where}) is {shown[0]} with what it gives before, {shown[1]} behind, here {now}"
     return None
-
-
-_WHERE = {"slopes": "source", "values": "output", "inner": "along a direction,"}
 
 
 def _number(x: Any, index: tuple[int, ...]) -> str:

@@ -76,7 +76,19 @@ def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
 
 
 def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
-    return [x if d is None or not sign else objects(x + sign * _STEP * d) for x, d in inputs]
+    return [x if d is None or not sign else objects(x + sign * _STEP * d * _scale(x)) for x, d in inputs]
+
+
+def _scale(x: Any) -> Any:
+    """The size of each element, by which its step is measured; of a 0 that of the smallest beside it."""
+    sizes = [abs(arb(e)) for e in objects(x).ravel().tolist()]
+    least = arb(1)
+    for size in sizes:
+        if size != 0 and size < least:
+            least = size
+    made = np.empty(len(sizes), dtype=object)
+    made[:] = [size if size != 0 else least for size in sizes]
+    return made.reshape(np.shape(x))
 
 
 def _slopes(node: Node, inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:

@@ -74,6 +74,7 @@ def test_where_no_second_derivative_exists_the_verdict_is_domain() -> None:
         (m.divide_no_nan, (0.0, 1e-310)),
         (m.xdivy, (0.0, 1e-310)),
         (m.hypot, (1e-310, 1e-310)),
+        (lambda x, y: tf.norm(tf.stack([x, y])), (1e-310, 2e-310)),
         (m.floormod, (1e-310, 1e-310)),
         (m.floormod, (3e-310, 1e300)),
     ],
