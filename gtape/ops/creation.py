@@ -332,6 +332,11 @@ def eye(
     -------
     Tensor
 
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For negative sizes.
+
     Examples
     --------
     >>> import gtape as tf
