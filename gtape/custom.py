@@ -123,10 +123,14 @@ class CustomPull:
                 "instead."
             )
         kept = (Tensor, IndexedSlices) if sparse else (Tensor,)
-        return [
+        made = [
             None if g is None else g if g.__class__ in kept else as_operand(g, like)
             for g, like in zip([*given, *of_variables], self._likes(), strict=True)
         ]
+        for g in made:
+            if g is not None and g.dtype.name == "string":
+                raise TypeError(f"the gradient function of {self.name} must return numbers, and returned {g.numpy()!r}")
+        return made
 
     def _likes(self) -> list[Any]:
         return [_Like(a) for a in self.avals]

@@ -68,8 +68,9 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     if y._record is None or session not in y._record[TAPES].sessions:
         return (
             "None: the target was not recorded. It was computed before the tape was entered, after it was left or "
-            "while it was paused; or from nothing that the tape watches; or by an op without a derivative (floor, "
-            "round, a comparison, stop_gradient), which a tape with verify=True can name."
+            "while it was paused; or from nothing that the tape watches, as the slope of a linear function is; or by "
+            "an op without a derivative (floor, round, a comparison, stop_gradient), which a tape with verify=True can "
+            "name."
         )
     path = _path(session, y._record, x._record)
     if path is None:

@@ -54,6 +54,10 @@ _LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
         "gtape has no Fourier transforms and other signal ops": _names("signal"),
         "gtape's tensors are dense": _names("RaggedTensor SparseTensor ragged sparse"),
         "gtape has no ops on text": _names("strings"),
+        "record with gtape.GradientTape and call tape.gradient(y, x), tape.jacobian(y, x)": _names("""
+            backward grad hessian jacobian value_and_grad
+        """),
+        "forward mode is gtape.autodiff.ForwardAccumulator": _names("jvp"),
         "gtape runs in one process, on the CPU": _names("distribute tpu"),
         "gtape saves variables with train.Checkpoint": _names("io lite saved_model"),
         "this is TensorFlow 1; here, as in TensorFlow 2, ops run as they are called": _names("""

@@ -16,7 +16,10 @@ _PYTHON_INT32 = range(-(2**31), 2**31)
 def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     """A NumPy array from Python numbers and nests of them, by TensorFlow's rules for dtypes."""
     if value is None:
-        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+        raise ValueError(
+            "Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor. Why a "
+            "gradient is None, tape.explain(target, source) says."
+        ) from None
     try:
         array = np.asarray(value)
     except ValueError as e:

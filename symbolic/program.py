@@ -417,6 +417,11 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     -------
     Program
 
+    Raises
+    ------
+    TypeError
+        When the function returns what is no tensor.
+
     Examples
     --------
     >>> import gtape
@@ -432,6 +437,9 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
         tape.watch([t for t in tensors if t._aval.inexact])
         y = f(*tensors)
     outs = list(nest.flatten(y))
+    for t in outs:
+        if not hasattr(t, "_aval"):
+            raise TypeError(f"the function returned {type(t).__name__}; it must return tensors, or a structure of them")
     program = build([(t._record, t._value) for t in outs], tensors)
     return program
 

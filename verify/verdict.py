@@ -266,4 +266,4 @@ class Report:
         return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
 
     def __repr__(self) -> str:
-        return f"<Report {self.verdict}: {self.summary()}>"
+        return f"<Report {self.summary()}>"
