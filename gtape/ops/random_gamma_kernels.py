@@ -34,6 +34,8 @@ from typing import Any
 
 import numpy as np
 
+from gtape.ops.pair_functions import exact, horner_pair, over, sum_pair
+from gtape.ops.pairs import Pair, multiply_pairs, sqrt_pair
 from gtape.ops.polynomials import plus, slope, times
 from gtape.ops.real_pairs import RealPair, constant, in_precision
 
@@ -208,16 +210,16 @@ def _derivative(a: Any, y: Any, order: int) -> Any:
 
 
 _Row = tuple[Any, ...]  # a polynomial with rational coefficients
-_TERMS = 20
+_TERMS = 20, 24  # for the draw and its slope; for further derivatives, which have roots
 _LARGE, _SPREAD = 50.0, 0.5
 
 
 @cache
-def _cornish_fisher() -> list[_Row]:
+def _cornish_fisher(terms: int) -> list[_Row]:
     """c_0 = 1, c_1 ... of the series in 1/sqrt(a): c_k'' - z c_k' - c_k is known from those before, for each k."""
     made: list[_Row] = [(1,), (0, 1)]
     slopes: list[_Row] = [(0,), (1,)]
-    for k in range(2, _TERMS + 1):
+    for k in range(2, terms + 1):
         known: _Row = (0,)
         squares = [_square(slopes, m, k) for m in range(k + 2)]
         for i in range(1, k):
@@ -241,14 +243,14 @@ def _square(slopes: list[_Row], m: int, k: int) -> _Row:
 
 
 @cache
-def _far_coefficients(order: int) -> list[list[float]]:
+def _far_coefficients(order: int) -> list[list[Pair]]:
     """For each power of 1/sqrt(a) the polynomial in z of that derivative times a^(order - 1)."""
     made = []
-    for k, c in enumerate(_cornish_fisher()):
+    for k, c in enumerate(_cornish_fisher(_TERMS[order > 1])):
         factor = Fraction(1)
         for j in range(order):
             factor *= 1 - Fraction(k, 2) - j
-        made.append([float(factor * v) for v in c])
+        made.append([exact(factor * v) for v in c])
     return made
 
 
@@ -259,13 +261,20 @@ def _is_far(a: Any, z: Any) -> Any:
 
 def _far_derivative(a: Any, z: Any, order: int) -> Any:
     """The derivative of that order; the draw itself for order 0."""
-    step = 1 / np.sqrt(a)
-    total = np.zeros_like(a)
-    for c in _far_coefficients(order)[::-1]:
-        value = np.full_like(a, c[-1])
-        for v in c[-2::-1]:
-            value = value * z + v
-        total = total * step + value
+    rows = _far_coefficients(order)[::-1]
+    if order > 1:  # beside their roots the terms cancel
+        pairs: Pair = (0.0, 0.0)
+        step = over((1.0, 0.0), sqrt_pair((a, 0.0)))
+        for c in rows:
+            pairs = sum_pair(multiply_pairs(pairs, step), horner_pair(c, (z, 0.0)))
+        total = pairs[0] + pairs[1]
+    else:
+        total, inverse_root = np.zeros_like(a), 1 / np.sqrt(a)
+        for c in rows:
+            value = np.full_like(a, c[-1][0])
+            for high, _ in c[-2::-1]:
+                value = value * z + high
+            total = total * inverse_root + value
     for _ in range(order - 1):
         total = total / a
     return total if order else total * a

@@ -98,6 +98,16 @@ def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:
                 assert off(gamma_draw_slope(np.float64(alpha), np.float64(z), order=order), expected[order]) < 2e-15
 
 
+def test_further_derivatives_of_large_draws_keep_their_digits_beside_roots() -> None:
+    """Terms of both signs cancel by four digits here, and the series must be long enough for what is left."""
+    a, z = np.float64(52.728918194067568), np.float64(0.00083631324893220611)
+    h = 2.0**-12  # the third derivative from the exact second ones: Richardson's extrapolation of differences
+    with precision(800):
+        second = [exact_draws(float(a) + k * h, float(z))[2] for k in (-2, -1, 1, 2)]
+        third = (8 * (second[2] - second[1]) - (second[3] - second[0])) / (12 * h)
+    assert off(gamma_draw_slope(a, z, order=3), third) < 1e-13
+
+
 @pytest.mark.parametrize("alpha", [0.2, 0.9, 1.0, 3.0, 30.0])
 def test_draws_of_small_shape_need_no_long_double(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_gamma_kernels, "EXTENDED", False)
