@@ -176,8 +176,5 @@ def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
             reason = (
                 f"the tangent that {node.name} makes, at its recorded inputs, is {worst[0]:.3g} times its bound off"
             )
-            found = shown(t, exact, worst[1])
-            local.findings.append(
-                Finding("rule", op=node.name, line=node.line, element=("tangent", worst[1]), reason=reason, **found)
-            )
+            local.wrong(node, reason, element=("tangent", worst[1]), **shown(t, exact, worst[1]))
     return made

@@ -55,10 +55,14 @@ def _symmetric(a: Any) -> bool:
     return bool(np.array_equal(a, np.swapaxes(a, -1, -2)))
 
 
+def _symmetric_part(a: Any) -> tuple[Any]:
+    return ((a + np.swapaxes(a, -1, -2)) / 2,)
+
+
 _cholesky = implicit(
     "cholesky",
     lapack.cholesky,
-    domain=Domain(ANY_REAL, where=_symmetric),
+    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part),
     vjp=(_cholesky_pull,),
     jvp=(_cholesky_push,),
     batched=True,

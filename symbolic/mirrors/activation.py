@@ -77,12 +77,17 @@ def _density_derivative(x: Any, n: int) -> Any:
     return (-1) ** n * sp.hermite_prob(n, x) * sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi)
 
 
+def _normal(x: Any) -> Any:
+    """The standard normal distribution function, without the 1 + erf that no precision resolves far to the left."""
+    return sp.erfc(-x / sp.sqrt(2)) / 2
+
+
 def _gelu_derivative(x: Any, n: int) -> Any:
-    before = (1 + sp.erf(x / sp.sqrt(2))) / 2 if n == 1 else n * _density_derivative(x, n - 2)
+    before = _normal(x) if n == 1 else n * _density_derivative(x, n - 2)
     return before + x * _density_derivative(x, n - 1)
 
 
-scalar("gelu", lambda x: x * (1 + sp.erf(x / sp.sqrt(2))) / 2)
+scalar("gelu", lambda x: x * _normal(x))
 scalar("gelu_derivative", _gelu_derivative)
 
 _ROOT = sp.sqrt(2 / sp.pi)

@@ -76,6 +76,26 @@ def test_outside_of_domain_or_range_raises(f: Any, x: Any, dtype: Any, verdict: 
     assert report.verdict == verdict
 
 
+@pytest.mark.parametrize("f", [tf.linalg.cholesky, tf.linalg.logdet])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_factor_of_a_matrix_that_is_not_symmetric_is_outside_the_domain_and_no_wrong_rule(f: Any, order: int) -> None:
+    matrix = np.array([[2.0, 0.3], [1.0, 3.0]])
+    report, raised, _ = run(f, matrix, order=order)
+    assert report.verdict == "domain" and raised
+    assert any("not symmetric" in f.reason for f in report.findings)
+    symmetric = matrix @ matrix.T
+    symmetric[0, 1] = np.nextafter(symmetric[0, 1], np.inf)  # as a product may be
+    report, raised, _ = run(f, symmetric, order=order)
+    assert report.ok and not raised
+
+
+@pytest.mark.parametrize("x", [-1000.0, -1e5])
+@pytest.mark.parametrize("order", [1, 2])
+def test_gelu_is_decided_far_to_the_left(x: float, order: int) -> None:
+    report, raised, _ = run(tf.nn.gelu, x, order=order)
+    assert report.ok and not raised and report.verdict != "undecided"
+
+
 def test_a_derivative_that_overflows_as_ieee_does_is_fine() -> None:
     report, raised, made = run(tf.math.reciprocal, [1e-200])
     assert (report.verdict, raised) == ("range", False)
