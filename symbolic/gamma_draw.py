@@ -10,6 +10,7 @@ from typing import Any
 
 import sympy as sp
 from flint import arb, arb_series, ctx
+from sympy.core.function import ArgumentIndexError
 
 __all__ = ["GammaDraw"]
 
@@ -22,7 +23,7 @@ class GammaDraw(sp.Function):
     def fdiff(self, argindex: int = 2) -> sp.Expr:
         n, a, z = self.args
         if argindex != 2:
-            raise sp.function.ArgumentIndexError(self, argindex)  # z is noise
+            raise ArgumentIndexError(self, argindex)  # z is noise
         return GammaDraw(n + 1, a, z)
 
     @staticmethod

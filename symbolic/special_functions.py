@@ -212,9 +212,17 @@ def _by_differences(m: int, a: Any, x: Any) -> Any:
     """Central differences of Q in a, at far more digits than are asked for, and a bound on what they leave out.
 
     Q is regular within 1 of a >= 2, and less than 3 there: |Γ(s, x)| <= Γ(Re s), and |Γ(Re s) / Γ(s)|² is the product
-    of 1 + (Im s / (Re s + n))² over n >= 0 (DLMF 5.8.3). So no Taylor coefficient exceeds 3.
+    of 1 + (Im s / (Re s + n))² over n >= 0 (DLMF 5.8.3). So no Taylor coefficient exceeds 3, nor does one of the
+    density of x, which is at most 1 for a >= 1. Balls are wider than the step of the differences: these are taken in
+    the middle, and the slopes tell what the radii add.
     """
     before = ctx.prec
+    radii = abs(a - a.mid()).upper(), abs(x - x.mid()).upper()
+    if all(r < 2.0**-20 for r in radii):
+        a, x = a.mid(), x.mid()
+        wider = 6 * arb.fac_ui(m + 1) * radii[0] + 6 * arb.fac_ui(m) * radii[1]
+    else:
+        wider = arb(0)
     h = arb(2) ** -before
     ctx.prec = (m + 1) * before + 60
     try:
@@ -222,6 +230,6 @@ def _by_differences(m: int, a: Any, x: Any) -> Any:
         for j in range(m + 1):
             total += (-1) ** (m - j) * math.comb(m, j) * x.gamma_upper(a + h * (2 * j - m) / 2, 1)
         rest = 6 * arb(2) ** m * (arb(m) / 2) ** (m + 2) * arb.fac_ui(m) * h * h
-        return -total / h**m + rest * arb(0, 1)
+        return -total / h**m + (rest + wider).upper() * arb(0, 1)
     finally:
         ctx.prec = before

@@ -10,6 +10,8 @@ from flint import arb, ctx
 
 from gtape.symbolic.balls import Undecided, precision
 from gtape.symbolic.compile import compile_balls
+from gtape.symbolic.gamma_draw import GammaDraw
+from gtape.symbolic.special_functions import IncompleteGamma
 
 x, y = sp.symbols("x y", real=True)
 
@@ -135,3 +137,22 @@ def test_precision_is_left_alone() -> None:
     before = ctx.prec
     compile_balls([x], sp.pi)(arb(1))
     assert ctx.prec == before
+
+
+@pytest.mark.parametrize(("a", "z"), [(2.14, 3.07), (2.0, 9.0), (40.0, 39.0), (1.3, 2.7), (0.4, 0.3)])
+@pytest.mark.parametrize("m", [1, 2])
+def test_derivatives_of_the_incomplete_gamma_function_are_as_narrow_as_their_arguments(
+    a: float, z: float, m: int
+) -> None:
+    width = arb(2) ** -170
+    with precision(200):
+        ball = IncompleteGamma.ball(m, arb(a) + arb(0, 1) * width, arb(z) + arb(0, 1) * width)
+        assert ball.rad() < 2**20 * width
+    with precision(600):
+        for i, j in ((-1, -1), (-1, 1), (1, -1), (1, 1), (0, 0)):
+            assert ball.overlaps(IncompleteGamma.ball(m, arb(a) + i * width, arb(z) + j * width))
+
+
+def test_a_gamma_draw_has_no_derivative_in_its_noise() -> None:
+    with pytest.raises(sp.core.function.ArgumentIndexError):
+        sp.diff(GammaDraw(0, 2 + x, y), y)
