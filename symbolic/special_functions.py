@@ -130,7 +130,7 @@ class IncompleteGamma(sp.Function):
             return 1 - x.gamma_upper(a, 1)
         if m == 0 and a <= 300:
             return x.gamma_lower(a, 1)
-        if 20 * x < 19 * a or (a < 2 and x < 2000):
+        if 20 * x < 19 * a or (not a >= 2 and x < 2000):  # a ball around 2 is neither above nor below
             return _by_series(m, a, x)
         if m == 0:
             return 1 - x.gamma_upper(a, 1)
