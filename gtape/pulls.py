@@ -310,10 +310,10 @@ class Slots:
         self.parts = parts
 
     def __add__(self, other: Slots) -> Slots:
-        parts = dict(self.parts)
+        parts = self.parts  # only the sweep that made them has them; copies would take the square of the outputs' number
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
-        return Slots(parts)
+        return self
 
 
 class ItemPull:
