@@ -310,7 +310,7 @@ class Slots:
         self.parts = parts
 
     def __add__(self, other: Slots) -> Slots:
-        parts = self.parts  # only the sweep that made them has them; copies would take the square of the outputs' number
+        parts = self.parts  # only one sweep has them, and copies would take the square of the number of outputs
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return self
