@@ -35,9 +35,10 @@ class Trainer:
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
-    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all.
+    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all, and whether it
+    # gets the weights of samples.
     _means: tuple[Metric, ...] = ()
-    _chosen: tuple[tuple[int | None, Metric], ...] = ()
+    _chosen: tuple[tuple[int | None, Metric, bool], ...] = ()
     _tracker: Metric | None = None
 
     def compile(
@@ -82,16 +83,22 @@ class Trainer:
         self._means, self._chosen = (), ()
         names = self._output_names() if isinstance(self._loss, (list, tuple, dict)) else []
         self._means = tuple([Mean(name=f"{name}_loss") for name in names])
-        for given in (metrics, weighted_metrics):
+        for given, weighted in ((metrics, False), (weighted_metrics, True)):
             if names and isinstance(given, (list, tuple, dict)):
                 parts = [given.get(name) for name in names] if isinstance(given, dict) else list(given)
                 for i, (name, part) in enumerate(zip(names, parts, strict=True)):
                     for m in map(_metric, nest.flatten(part or [])):
                         m.name = f"{name}_{m.name}"
-                        self._chosen += ((i, m),)
+                        self._choose(i, m, weighted)
             else:
-                self._chosen += tuple([(None, _metric(m)) for m in nest.flatten(given or [])])
+                for asked in nest.flatten(given or []):
+                    self._choose(None, _metric(asked), weighted)
         self._tracker = Mean(name="loss")
+
+    def _choose(self, output: int | None, m: Metric, weighted: bool) -> None:
+        if weighted and any(m.name == other.name for _, other, _ in self._chosen):
+            m.name = f"weighted_{m.name}"
+        self._chosen += ((output, m, weighted),)
 
     @property
     def metrics(self) -> list[Metric]:
@@ -101,7 +108,7 @@ class Trainer:
         if isinstance(self._loss, dict):  # in the order in which they were given
             each = {f"{k}_loss": each[f"{k}_loss"] for k in self._loss}
         loss = [self._tracker, *each.values()] if self._tracker and self._loss is not None else []
-        return [*loss, *[m for _, m in self._chosen], *own]
+        return [*loss, *[m for _, m, _ in self._chosen], *own]
 
     @property
     def metrics_names(self) -> list[str]:
@@ -155,11 +162,12 @@ class Trainer:
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Update the metrics of `compile` with a batch, and give all figures by name."""
-        for i, m in self._chosen if y is not None else ():
-            if i is None:
-                m.update_state(y, y_pred)
+        for i, m, weighted in self._chosen if y is not None else ():
+            truth, made = (y, y_pred) if i is None else (nest.flatten(y)[i], nest.flatten(y_pred)[i])
+            if weighted:
+                m.update_state(truth, made, sample_weight=sample_weight)
             else:
-                m.update_state(nest.flatten(y)[i], nest.flatten(y_pred)[i])
+                m.update_state(truth, made)
         return self.get_metrics_result()
 
     def _output_names(self) -> list[str]:

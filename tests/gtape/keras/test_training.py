@@ -267,3 +267,13 @@ def test_labels_and_predictions_may_differ_by_an_axis_of_one(as_column: bool) ->
     model.compile("sgd", "binary_crossentropy", metrics=["accuracy"])
     x = np.array([[-1.0], [1.0], [-1.0], [-1.0]])
     assert model.evaluate(x, [0, 1, 1, 0], verbose=0)[1] == 0.75
+
+
+def test_weighted_metrics_get_the_weights_of_samples_and_the_others_do_not() -> None:
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile("sgd", "mse", metrics=["mse"], weighted_metrics=["mse"])
+    x, y = np.array([[1.0], [2.0]], np.float32), np.zeros((2, 1), np.float32)
+    seen = model.evaluate(x, y, sample_weight=np.array([3.0, 1.0], np.float32), verbose=0, return_dict=True)
+    assert seen["mse"] == 2.5 and seen["weighted_mse"] == (3 * 1 + 4) / 4
+    model.compile("sgd", "mse", weighted_metrics=["mse"])
+    assert [m.name for m in model.metrics] == ["loss", "mse"]
