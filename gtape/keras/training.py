@@ -35,8 +35,8 @@ class Trainer:
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
-    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all, and whether it
-    # gets the weights of samples.
+    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all, and whether
+    # it gets the weights of samples.
     _means: tuple[Metric, ...] = ()
     _chosen: tuple[tuple[int | None, Metric, bool], ...] = ()
     _tracker: Metric | None = None
