@@ -199,7 +199,10 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
     """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
     x = x if x.dtype == np.float64 else x.astype(np.float64)
     out = _to_arb(x) if not _limits or np.isfinite(x).all() else np.frompyfunc(_limit, 1, 1)(x)
-    return out if isinstance(out, np.ndarray) else box(out)
+    out = out if isinstance(out, np.ndarray) else box(out)
+    if _sides and (below := (x == 0) & np.signbit(x)).any():
+        out[below] = sided(-1.0)
+    return out
 
 
 _limits = False
@@ -236,7 +239,9 @@ _sides = False
 
 @contextmanager
 def sides_of_zeros() -> Iterator[None]:
-    """Inside, a zero part of a complex number is lifted as a number far below all others, with the sign of the zero.
+    """Inside, a zero part of a complex number, and a negative zero, is lifted as a number far below all others.
+
+    It has the sign of the zero.
 
     Balls have no signed zero, by which floats say on which side of a branch cut they lie.
     """

@@ -81,7 +81,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
 def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:
     """The same check with the sides of a branch cut that zeros with a sign tell; None where that explains nothing."""
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
-    if not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
+    signed = [program.nodes[i].output for n in program.nodes if n.kind == "op" and n.name == "atan2" for i in n.inputs]
+    below = any(((y == 0) & np.signbit(y)).any() for y in signed)
+    if not below and not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
         return None
     with sides_of_zeros():
         report = _examine(program, seeds, got, locally)

@@ -88,20 +88,27 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
             line=node.line,
             element=("value", place),
             got=came,
-            exact=exact,
+            exact=None if verdict == "domain" else exact,
             reason=reason,
             ok=False,
         )
 
     overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
-    if overflow and not _at_pole(node, inputs):
+    if overflow and not _at_pole(node, inputs, place):
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
+    if exact is not None and _undefined_beside(program, node, place):
+        exact = None  # a number of no meaning: of what has been done so far when a factorisation fails
     if exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
+        if abs(ball) > float(np.finfo(v.dtype).max):
+            return finding("range", f"{what}, exactly {short}: a value along the way overflows {v.dtype.name}")
+        if _moved(program, node):
+            lost = f"rounding before {node.name} lost the digits that its input exactly has"
+            return finding("unstable", f"{what}, exactly {short}: {lost}")
+        if node.prim.kind != "elementwise":
+            return finding("unstable", f"{what}, exactly {short}: it is lost inside {node.name}")
         if _defined_at(node, inputs, place):
             return finding("rule", f"{what}, exactly {short}: {node.name} is defined there, so its kernel is wrong")
-        lost = f"rounding before {node.name} lost the digits that its input exactly has"
-        return finding("unstable", f"{what}, exactly {short}: {lost}")
     return finding("domain", f"{what}: there {node.name} is not defined, or not differentiable")
 
 
@@ -145,9 +152,27 @@ def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
     """Whether an elementwise op has a finite exact value at its recorded inputs."""
     if node.prim is None or node.prim.kind != "elementwise":
         return False
-    at = [BALLS.lift(np.broadcast_to(x, node.shape)[place]) for x in inputs]
+    here = [np.broadcast_to(x, node.shape)[place] for x in inputs]
+    if _at_pole(node, inputs, place):
+        return False
+    at = [BALLS.lift(x) for x in here]
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         return _finite(objects(node.apply(BALLS, at)).item())
+    return False
+
+
+def _moved(program: Program, node: Node) -> bool:
+    """Whether rounding has changed what goes into an op."""
+    replay = Replay(program, [])
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        for i in program.ancestors(node.inputs):
+            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        for j in node.inputs:
+            recorded = objects(BALLS.lift(np.asarray(program.nodes[j].output))).ravel().tolist()
+            for here, exactly in zip(recorded, objects(replay.env[j]).ravel().tolist(), strict=True):
+                gap = here - exactly
+                if gap != 0 and not (hasattr(gap, "contains") and gap.contains(0)):
+                    return True
     return False
 
 
@@ -155,15 +180,27 @@ def _finite(ball: Any) -> bool:
     return not hasattr(ball, "is_finite") or bool(ball.is_finite())
 
 
-def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
-    """The exact value of an element that is not finite in floats; None where there is none."""
+def _exact_output(program: Program, node: Node) -> Any:
+    """What an op gives exactly; None where that is not to be had."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         for i in program.ancestors([node.index]):
             replay.env[i] = replay.value_of(program.nodes[i], replay.env)
-        ball = objects(replay.env[node.index])[place]
-        return ball if _finite(ball) else None
+        return objects(replay.env[node.index])
     return None
+
+
+def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
+    """The exact value of an element that is not finite in floats; None where there is none."""
+    made = _exact_output(program, node)
+    return made[place] if made is not None and _finite(made[place]) else None
+
+
+def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> bool:
+    """Whether another element of the same matrix is not defined, as where a factorisation fails on its way."""
+    if node.prim is None or node.prim.kind == "elementwise":
+        return False
+    return not all(map(_finite, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
 
 
 def masked_by_infinities(program: Program, got: list[Any]) -> bool:
@@ -190,9 +227,14 @@ def _asked_for(node: Any) -> bool:
     return moves or (node.prim.name == "pad" and not np.isfinite(node.params["value"]))
 
 
-def _at_pole(node: Any, inputs: list[Any]) -> bool:
+def _at_pole(node: Any, inputs: list[Any], place: tuple[int, ...]) -> bool:
     if node.prim is None or node.prim.kind != "elementwise":
         return False
+    allowed = node.prim.domain.where
+    if allowed is not None and all(x.dtype.kind == "f" for x in inputs):
+        point = [float(np.broadcast_to(x, node.shape)[place]) for x in inputs]
+        if not allowed(*point):
+            return True
     for x, interval in zip(inputs, node.prim.domain.intervals, strict=False):
         if x.dtype.kind == "c" and np.isin(np.abs(x), (0.0, 1.0)).any():
             return True  # where the poles of the elementary functions lie

@@ -89,6 +89,27 @@ def test_a_factor_of_a_matrix_that_is_not_symmetric_is_outside_the_domain_and_no
     assert report.ok and not raised
 
 
+@pytest.mark.parametrize("f", [tf.linalg.cholesky, tf.linalg.logdet])
+def test_a_factorisation_that_fails_on_its_way_is_outside_the_domain_and_lost_no_digits(f: Any) -> None:
+    report, raised, _ = run(f, [[1.0, 2.0], [2.0, 1.0]])
+    assert report.verdict == "domain" and raised
+
+
+@pytest.mark.parametrize("f", [lambda x: x**-1.0, lambda x: tf.pow(tf.constant(0.0, tf.float64), x - 1.0)])
+def test_a_pole_is_no_overflow(f: Any) -> None:
+    report, raised, _ = run(f, 0.0)
+    assert report.verdict == "domain" and raised
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_negative_zero_tells_the_side_of_the_cut_of_atan2(order: int) -> None:
+    for y in (0.0, -0.0):
+        report, raised, _ = run(tf.atan2, y, -1.0, order=order)
+        assert report.verdict == "convention" and not raised
+    report, raised, _ = run(tf.atan2, -0.0, 1.0, order=order)
+    assert report.verdict == "correct" and not raised
+
+
 @pytest.mark.parametrize("x", [-1000.0, -1e5])
 @pytest.mark.parametrize("order", [1, 2])
 def test_gelu_is_decided_far_to_the_left(x: float, order: int) -> None:
