@@ -236,6 +236,23 @@ def test_a_kernel_that_gives_nan_inside_its_domain_is_wrong(monkeypatch: pytest.
     assert "kernel is wrong" in finding.reason
 
 
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (tf.math.special.bessel_k0, 0.0),
+        (lambda q: tf.math.zeta(tf.constant(0.5, tf.float64), q), 1.5),
+        (lambda x: tf.math.polygamma(tf.constant(1.0, tf.float64), x), -1.0),
+        (tf.math.digamma, 0.0),
+        (lambda x: x % 0.0, 2.0),
+        (lambda x: x / (x - x), 0.0),
+    ],
+    ids=["bessel_k0", "zeta", "polygamma", "digamma", "floormod", "0 / 0"],
+)
+def test_no_kernel_is_blamed_where_its_domain_ends(f: Any, x: float) -> None:
+    report = tf.verify.check(f, x)
+    assert (report.verdict, report.findings[0].exact) == ("domain", None)
+
+
 def test_a_report_on_nothing_says_so() -> None:
     report = tf.verify.check(lambda x: tf.constant(x.numpy() ** 2), 2.0)
     assert report.ok and "nothing to compare" in report.summary()
