@@ -339,7 +339,7 @@ class Optimizer(Settings):
                 missing.append(v.name)
                 continue
             if not is_sparse(g):
-                g = g.numpy() if isinstance(g, (Tensor, Variable)) else np.asarray(g)
+                g = g.numpy() if isinstance(g, (Tensor, Variable)) else np.array(g)  # a slot may take it as it is
                 if g.shape != v.shape:
                     raise InvalidArgumentError(
                         f"the gradient of {v.name} has shape {g.shape}, the variable {v.shape}: they must agree"

@@ -212,3 +212,14 @@ def test_added_variables_have_a_shape_and_a_start() -> None:
     assert made.numpy().tolist() == [1.0, 1.0] and optimizer.variables[-1] is made
     first, second = optimizer.add_optimizer_variables([tf.Variable([1.0])], ["a", "b"], initializer=["ones", "zeros"])
     assert (first[0].numpy().tolist(), second[0].numpy().tolist()) == ([1.0], [0.0])
+
+
+def test_what_an_optimizer_keeps_of_a_gradient_does_not_change_with_the_array_it_was() -> None:
+    class Keeps(tf.keras.optimizers.Optimizer):
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            self.last = gradient
+
+    optimizer, g = Keeps(learning_rate=1.0), np.array([1.0, 2.0], np.float32)
+    optimizer.apply_gradients([(g, tf.Variable([0.0, 0.0]))])
+    g[:] = 7.0
+    assert optimizer.last.numpy().tolist() == [1.0, 2.0]
