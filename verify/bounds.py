@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape.forward import jvp_of
-from gtape.primitive import Primitive
+from gtape.primitive import REGISTRY, Primitive
 from gtape.verify.ulp import spacing, widest
 from gtape.worlds import NUMPY
 
@@ -249,6 +249,8 @@ _STABLE: dict[str, tuple[float, float]] = {
     "softmax_spread": (4.0, 4.0),
     "cross_entropy": (4.0, 4.0),
     "cumulative_logsumexp": (3.0, 3.0),
+    "cumulative_pull": (0.5, 4.5),
+    "cumulative_push": (0.5, 4.5),
     "norm": (2.0, 0.0),
     "unit_vector": (3.0, 0.0),
     "unit_slope": (4.0, 4.0),
@@ -299,6 +301,8 @@ _TERMS: dict[str, Callable[..., Any]] = {
     "softmax_center": lambda x, t, *, axis: np.abs(t) + np.sum(_softmax(x, axis) * np.abs(t), axis=axis, keepdims=True),
     "softmax_spread": lambda x, g, *, axis: np.abs(g) + _softmax(x, axis) * np.sum(np.abs(g), axis=axis, keepdims=True),
     "unit_slope": lambda x, t, *, axis: _unit_slope(x, t, axis),
+    "cumulative_pull": lambda x, g: REGISTRY["cumulative_pull"].kernel(x, np.abs(g)),
+    "cumulative_push": lambda x, t: REGISTRY["cumulative_push"].kernel(x, np.abs(t)),
     "logsumexp": lambda x, *, axis, keepdims: 1.0 + np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0.0),
 }
 _WIDE = frozenset(
@@ -307,6 +311,8 @@ _WIDE = frozenset(
         "cofactors",
         "complement",
         "cross_entropy",
+        "cumulative_pull",
+        "cumulative_push",
         "cumulative_rest",
         "cumulative_share",
         "det",

@@ -1,8 +1,13 @@
-"""Running logarithms of sums of exponentials, and the two shares that make up their derivatives.
+"""Running logarithms of sums of exponentials, and what makes up their derivatives.
 
 With y the running logarithm of exp(x[0]) + ... + exp(x[k]), the newest term has the share p[k] = exp(x[k] - y[k]) in it
-and what came before has q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. A tangent then runs along as dy[k] = p[k] dx[k] +
-q[k] dy[k - 1], and the shares move by p[k] q[k] (dx[k] - dy[k - 1]): no derivative of any order subtracts from 1.
+and what came before has q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. A tangent t runs along as its mean by these shares::
+
+    push[k] = p[k] t[k] + q[k] push[k - 1]
+
+`cumulative_push`, and cotangents come back by its transpose, `cumulative_pull`. Means move in x by covariances. Those
+are taken from differences of the elements themselves, C[k] = q[k]² C[k - 1] + p[k] q[k] mean of (v[k] - v)(t[k] - t)
+over those before k, in which nothing cancels where one share is nearly all.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gtape.ops.axes import shape_of
+from gtape.ops.double import doubled
 from gtape.ops.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
 from gtape.primitive import REGISTRY, primitive
 from gtape.tensor import Tensor
@@ -59,22 +65,59 @@ def _rest_kernel(x: Any) -> Any:
     return _shares(x)[1]
 
 
+def _weights(x: Any, like: Any) -> tuple[Any, Any]:
+    """The shares in double precision, with the leading axes of `like`."""
+    shares = _shares(x.astype(np.float64, copy=False))
+    return tuple([np.broadcast_to(v, like.shape) for v in shares])  # type: ignore[return-value]
+
+
+def _pull_kernel(x: Any, g: Any) -> Any:
+    if not x.shape[-1]:
+        return g.copy()
+    p, q = _weights(x, g)
+    decay = np.zeros(g.shape)
+    decay[..., :-1] = q[..., 1:]
+    back = recurrence_kernel(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
+    return (p * back).astype(g.dtype, copy=False)
+
+
+def _push_kernel(x: Any, t: Any) -> Any:
+    if not x.shape[-1]:
+        return t.copy()
+    p, q = _weights(x, t)
+    return recurrence_kernel(q, p * t, axis=-1, reverse=False).astype(t.dtype, copy=False)
+
+
 # ---------------------------------------------------------------------------------------------- rules
 
 
-def _pull(xp: Any, g: Any, x: Any) -> Any:
-    """What each element gets of the cotangents of all running sums that hold it."""
-    if not shape_of(x)[-1]:
-        return g
-    decay = xp.shift(xp.cumulative_rest(x), axis=-1, by=-1)
-    return xp.cumulative_share(x) * xp.linear_recurrence(with_batch_axis(xp, decay, g), g, axis=-1, reverse=True)
+def _before(xp: Any, v: Any) -> Any:
+    return xp.shift(v, axis=-1, by=1)
 
 
-def _push(xp: Any, t: Any, x: Any) -> Any:
+def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
+    """The derivative of pull(x, g) in x along v, symmetric as second derivatives are."""
     if not shape_of(x)[-1]:
-        return t
-    decay = xp.cumulative_rest(x)
-    return xp.linear_recurrence(with_batch_axis(xp, decay, t), t * xp.cumulative_share(x), axis=-1, reverse=False)
+        return g * v
+    (x, g, v), home = doubled(xp, x, g, v)
+    q = xp.cumulative_rest(x)
+    weight = xp.linear_recurrence(
+        with_batch_axis(xp, xp.shift(q * q, axis=-1, by=-1), g), g, axis=-1, reverse=True
+    ) * _moving(xp, x)
+    after = xp.shift(weight * v, axis=-1, by=-1), xp.shift(weight, axis=-1, by=-1)
+    here = weight * (v - _before(xp, xp.cumulative_push(x, v)))
+    return home(here - xp.cumulative_pull(x, after[0]) + v * xp.cumulative_pull(x, after[1]))
+
+
+def _covariance(xp: Any, x: Any, v: Any, t: Any) -> Any:
+    """The derivative of push(x, t) in x along v."""
+    if not shape_of(x)[-1]:
+        return v * t
+    (x, v, t), home = doubled(xp, x, v, t)
+    q = xp.cumulative_rest(x)
+    mean_v, mean_t, mean = (_before(xp, xp.cumulative_push(x, z)) for z in (v, t, v * t))
+    new = _moving(xp, x) * (v * t - v * mean_t - t * mean_v + mean)
+    return home(xp.linear_recurrence(with_batch_axis(xp, q * q, new), new, axis=-1, reverse=False))
 
 
 def _moving(xp: Any, x: Any) -> Any:
@@ -83,11 +126,11 @@ def _moving(xp: Any, x: Any) -> Any:
 
 def _share_pull(xp: Any, g: Any, x: Any) -> Any:
     u = g * _moving(xp, x)
-    return u - _pull(xp, xp.shift(u, axis=-1, by=-1), x)
+    return u - xp.cumulative_pull(x, xp.shift(u, axis=-1, by=-1))
 
 
 def _share_push(xp: Any, t: Any, x: Any) -> Any:
-    return _moving(xp, x) * (t - xp.shift(_push(xp, t, x), axis=-1, by=1))
+    return _moving(xp, x) * (t - _before(xp, xp.cumulative_push(x, t)))
 
 
 _SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((2, 2),), {}), (((1,),), {}), (((2, 0),), {}))
@@ -112,11 +155,44 @@ _rest = primitive(
     public=False,
     samples=_SAMPLES,
 )
+_PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
+_pull = primitive(
+    "cumulative_pull",
+    _pull_kernel,
+    (
+        lambda xp, h, y, x, g: _bend(xp, x, g, h),
+        lambda xp, h, y, x, g: xp.cumulative_push(x, h),
+    ),
+    (
+        lambda xp, t, y, x, g: _bend(xp, x, g, t),
+        lambda xp, t, y, x, g: xp.cumulative_pull(x, t),
+    ),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=_PAIRS,
+)
+_push = primitive(
+    "cumulative_push",
+    _push_kernel,
+    (
+        lambda xp, g, y, x, t: _bend(xp, x, g, t),
+        lambda xp, g, y, x, t: xp.cumulative_pull(x, g),
+    ),
+    (
+        lambda xp, v, y, x, t: _covariance(xp, x, v, t),
+        lambda xp, v, y, x, t: xp.cumulative_push(x, v),
+    ),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=_PAIRS,
+)
 _cumulative_logsumexp = primitive(
     "cumulative_logsumexp",
     _logsumexp_kernel,
-    (lambda xp, g, y, x: _pull(xp, g, x),),
-    (lambda xp, t, y, x: _push(xp, t, x),),
+    (lambda xp, g, y, x: xp.cumulative_pull(x, g),),
+    (lambda xp, t, y, x: xp.cumulative_push(x, t),),
     batched=True,
     ulps=4.0,
     public=False,

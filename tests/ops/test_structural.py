@@ -346,6 +346,30 @@ def test_norms_of_other_orders_have_gradients_at_subnormal_vectors() -> None:
     np.testing.assert_allclose(gradients(lambda t: tf.norm(t, ord=3), x)[0], [2 ** (-2 / 3)] * 2, rtol=1e-13)
 
 
+@pytest.mark.parametrize("x", [[1.0, 5.0, 20.0], [-80.0, -40.0, 0.0], [0.0, -40.0, -80.0], [2.0, 1.0, 1.5]])
+def test_running_logarithms_have_the_second_derivatives_of_those_of_all_at_once(x: list[float]) -> None:
+    """Where one share is nearly all, 1 - p kept nothing of the others: they were 0."""
+
+    def second(f: Any) -> Any:
+        t = tf.constant(np.array(x))
+        with tf.GradientTape() as outer:
+            outer.watch(t)
+            with tf.GradientTape() as inner:
+                inner.watch(t)
+                y = f(t)
+            g = inner.gradient(y, t)
+        with tf.autodiff.ForwardAccumulator(t, tf.constant(np.array([0.5, 1.0, 2.0]))) as forward:
+            with tf.GradientTape() as tape:
+                tape.watch(t)
+                y = f(t)
+            along = tape.gradient(y, t)
+        return outer.jacobian(g, t).numpy(), forward.jvp(along).numpy()
+
+    running = second(lambda t: tf.math.cumulative_logsumexp(t)[2])
+    for got, exact in zip(running, second(tf.reduce_logsumexp), strict=True):
+        np.testing.assert_allclose(got, exact, rtol=3e-15)
+
+
 def test_lookups_on_a_source_are_slices_and_others_dense() -> None:
     x = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     with tf.GradientTape(persistent=True) as tape:
