@@ -99,7 +99,7 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
     if exact is not None and _undefined_beside(program, node, place):
         exact = None  # a number of no meaning: of what has been done so far when a factorisation fails
-    if exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
+    if ball is not None and exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
         if abs(ball) > float(np.finfo(v.dtype).max):
             return finding("range", f"{what}, exactly {short}: a value along the way overflows {v.dtype.name}")
         if _moved(program, node):

@@ -22,7 +22,8 @@ def power(x: Any, y: Any) -> Any:
     """x**y; integers to a negative integer power are an error."""
     if np.result_type(x, y).kind in "iu":
         if np.any(np.less(y, 0)):
-            raise InvalidArgumentError("pow of integers needs exponents >= 0: cast the base to float for negative ones") from None
+            hint = "cast the base to float for negative ones"
+            raise InvalidArgumentError(f"pow of integers needs exponents >= 0: {hint}") from None
     elif np.ndim(y) == 0:
         # one exponent for all: what is exact or rounds once need not go through logarithms
         if y == 2:
