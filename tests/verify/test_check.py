@@ -95,6 +95,24 @@ def test_a_factorisation_that_fails_on_its_way_is_outside_the_domain_and_lost_no
     assert report.verdict == "domain" and raised
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        tf.reduce_max,
+        tf.reduce_min,
+        tf.reduce_prod,
+        tf.reduce_sum,
+        tf.reduce_logsumexp,
+        lambda x, axis: tf.norm(x, axis=axis),
+    ],
+)
+@pytest.mark.parametrize("order", [1, 2])
+def test_reductions_of_nothing_have_gradients_of_nothing(f: Any, order: int) -> None:
+    report, raised, made = run(lambda x: 2.0 * f(x, axis=0), np.zeros((0, 3)), order=order)
+    assert not raised and report.ok
+    assert made is None or all(g is None or g.shape == (0, 3) for g in made)
+
+
 @pytest.mark.parametrize("f", [lambda x: x**-1.0, lambda x: tf.pow(tf.constant(0.0, tf.float64), x - 1.0)])
 def test_a_pole_is_no_overflow(f: Any) -> None:
     report, raised, _ = run(f, 0.0)
