@@ -303,6 +303,8 @@ def _rest_by_series(a: Any, x: Any) -> Any:
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q: SciPy's where it has the digits."""
+    from scipy.special import exp1
+
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         out = np.where((a > 0) & (x >= 0), scipy_s(a, x), np.nan)
@@ -317,6 +319,10 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
         middle = (a > 1e-13) & (a < 4.0) & (x > 0) & (x <= 1.1 * a + 1.0)
         if not lower and np.any(middle):
             out[middle] = _rest_by_series(a[middle], x[middle])
+        tiny = (a > 0) & (a < 1e-20) & (x > 0) & (x < np.inf)
+        if np.any(tiny):  # Q is a E1(x) (DLMF 8.19.1), where SciPy loses hundreds of units, and all for subnormal a
+            rest = a[tiny] * exp1(x[tiny])
+            out[tiny] = 1.0 - rest if lower else rest
     return out.astype(dtype).reshape(shape)[()]
 
 

@@ -56,6 +56,16 @@ def test_incomplete_gamma_functions_are_0_or_1_far_from_their_order() -> None:
     assert tape.gradient(y, x).numpy().tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("order", [5e-324, 1e-310, 1e-200, 9e-21])
+@pytest.mark.parametrize("x", [1e-3, 0.5, 1.0, 1.09, 5.0])
+def test_incomplete_gamma_functions_keep_12_digits_for_orders_beside_0(order: float, x: float) -> None:
+    lower = float(tf.math.igamma(tf.constant(order, tf.float64), tf.constant(x, tf.float64)))
+    upper = float(tf.math.igammac(tf.constant(order, tf.float64), tf.constant(x, tf.float64)))
+    with precision(300):
+        rest = arb(order) * arb(x).expint(1)
+    assert lower == 1.0 and abs(arb(upper) - rest) <= arb(5e-324) + arb(1e-12) * rest
+
+
 BETAS = [(760.0, 183.0, 0.305), (2413.5, 3987.4, 0.22), (5e3, 7e3, 0.4), (0.02, 3000.0, 1e-5), (1.0, 1e12, 1e-12)]
 
 
