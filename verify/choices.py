@@ -68,7 +68,7 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
         return []  # all together, they change nothing
     alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
     blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
-    findings = {}
+    findings: dict[Any, Finding] = {}
     for node, _ in blamed:
         reason = f"{_words(node)}: {said}"
         found = Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
