@@ -14,6 +14,7 @@ from gtape.ops.shape import reshape_op
 from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.variable import Variable
 
 __all__ = ["bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "moments"]
 
@@ -179,12 +180,37 @@ def moments(
     return reduce_mean(t, axis=axes, keepdims=keepdims), reduce_variance(t, axis=axes, keepdims=keepdims)
 
 
+def _rows_of_tables(params: Any, ids: Any) -> Tensor:
+    """Rows of one table, or of several that are one behind the other; each table has a sparse gradient of its own."""
+    from gtape.ops.gather import gather
+
+    if not isinstance(params, (list, tuple)):
+        return gather(params, ids)
+    if not params:
+        raise ValueError("Length of params is currently 0. Need at least one param.")
+    if len(params) == 1:
+        return gather(params[0], ids)
+    tables = [p if isinstance(p, Variable) else convert_to_tensor(p) for p in params]
+    wanted = convert_to_tensor(ids)
+    flat = np.ravel(np.asarray(wanted._value))
+    ends = np.cumsum([t._aval.shape[0] for t in tables])
+    if flat.size and (flat.min() < 0 or flat.max() >= ends[-1]):
+        raise errors.InvalidArgumentError(f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables")
+    homes = np.searchsorted(ends, flat, side="right")
+    places = [np.flatnonzero(homes == k) for k in range(len(tables))]
+    starts = [(end - t._aval.shape[0]).astype(flat.dtype) for t, end in zip(tables, ends, strict=True)]
+    parts = [gather(t, flat[at] - start) for t, at, start in zip(tables, places, starts, strict=True)]
+    rows = gather(REGISTRY["concat"](*parts, axis=0), np.argsort(np.concatenate(places)))
+    return reshape_op(rows, shape=wanted._aval.shape + rows._aval.shape[1:])
+
+
 def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Tensor:
     """Rows of a table.
 
     Parameters
     ----------
-    params : tensor or variable, shape [rows, ...]
+    params : tensor or variable, shape [rows, ...], or list of these
+        Several tables are one, split along its rows.
     ids : integer tensor
     max_norm : float, optional
         Rows longer than this are scaled down to it.
@@ -199,6 +225,8 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     ------
     gtape.errors.InvalidArgumentError
         When an id is out of range.
+    ValueError
+        For an empty list of tables.
 
     Examples
     --------
@@ -208,9 +236,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
            [2.],
            [1.]], dtype=float32)
     """
-    from gtape.ops.gather import gather
-
-    rows = gather(params, ids)
+    rows = _rows_of_tables(params, ids)
     if max_norm is None:
         return rows
     from gtape.ops.sums import reduce_sum

@@ -375,6 +375,25 @@ def test_embedding_lookup_flattens_its_ids() -> None:
     assert g.indices.numpy().tolist() == [0, 1, 1, 1] and g.values.shape == (4, 1)
 
 
+def test_embedding_lookup_takes_tables_one_behind_the_other() -> None:
+    first, second = tf.Variable([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]), tf.Variable([[5.0, 6.0], [7.0, 8.0]])
+    with tf.GradientTape() as tape:
+        rows = tf.nn.embedding_lookup([first, second], [[4, 0], [2, 4]])
+        y = rows * tf.constant([[[1.0], [2.0]], [[3.0], [4.0]]])
+    np.testing.assert_array_equal(rows, [[[7.0, 8.0], [1.0, 2.0]], [[9.0, 9.0], [7.0, 8.0]]])
+    of_first, of_second = tape.gradient(y, [first, second])
+    assert of_first.indices.numpy().tolist() == [0, 2] and of_second.indices.numpy().tolist() == [1, 1]
+    assert of_first.indices.dtype == tf.int32
+    np.testing.assert_array_equal(tf.convert_to_tensor(of_first), [[2.0, 2.0], [0.0, 0.0], [3.0, 3.0]])
+    np.testing.assert_array_equal(tf.convert_to_tensor(of_second), [[0.0, 0.0], [5.0, 5.0]])
+    np.testing.assert_array_equal(tf.nn.embedding_lookup([first], 1), [3.0, 4.0])
+    for ids in ([5], [-1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"not in \[0, 5\)"):
+            tf.nn.embedding_lookup([first, second], ids)
+    with pytest.raises(ValueError, match="at least one"):
+        tf.nn.embedding_lookup([], [0])
+
+
 def test_several_lookups_concatenate_and_a_dense_use_makes_dense() -> None:
     table = tf.Variable([[1.0], [2.0]])
     with tf.GradientTape(persistent=True) as tape:
