@@ -88,6 +88,8 @@ class _Sweep:
         if pull.__class__ is Capture:
             pull = pull.pull
         if pull.__class__ is ItemPull:
+            if isinstance(g, SparseCotangent):  # of a lookup in one output, which is a source itself
+                g = g.dense(self.world)
             self.arrive(parents[0], Slots({pull.index: g}))  # a mask is of one output
             return
         if isinstance(g, SparseCotangent):

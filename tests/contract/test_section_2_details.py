@@ -270,6 +270,23 @@ def test_a_lookup_in_a_result_is_sparse_for_that_result_and_dense_further_back()
     assert of_x.numpy().tolist() == [2.0, 4.0]
 
 
+@tf.custom_gradient
+def square_and_next(x: Any) -> Any:
+    return (x * x, x + 1.0), lambda g, h: g * 2.0 * x + h
+
+
+@pytest.mark.parametrize("f", [lambda x: tf.split(x * x, 2), square_and_next], ids=["split", "custom gradient"])
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_lookup_in_one_output_of_several_is_dense_further_back(f: Any, verify: bool) -> None:
+    x = tf.Variable([1.0, 2.0, 3.0, 4.0])
+    with tf.GradientTape(persistent=True, verify=verify) as tape:
+        first, _ = f(x)
+        y = tf.gather(first, [0, 0, 1])
+    of_first, of_x = tape.gradient(y, [first, x])
+    assert isinstance(of_first, tf.IndexedSlices) and of_first.indices.numpy().tolist() == [0, 0, 1]
+    assert of_x.numpy().tolist() == [4.0, 4.0, 0.0, 0.0]
+
+
 def test_a_lookup_is_weighed_by_its_output_gradients() -> None:
     x = tf.Variable([1.0, 2.0])
     with tf.GradientTape() as tape:
