@@ -142,7 +142,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
-    listed = inputs.shape.rank if is_tensor(inputs) else isinstance(inputs, Iterable)
+    listed = len(inputs.shape) if is_tensor(inputs) or isinstance(inputs, np.ndarray) else isinstance(inputs, Iterable)
     inputs = list(inputs) if listed and not isinstance(inputs, (str, bytes, Mapping)) else []
     if not inputs:
         raise ValueError("inputs must be a non-empty list of Tensors/IndexedSlices with the same dtype and shape")

@@ -40,7 +40,7 @@ def test_add_n_takes_anything_that_lists_tensors(inputs: Any) -> None:
     assert made.numpy() == 3.0 and made.dtype == tf.float32
 
 
-@pytest.mark.parametrize("inputs", [iter([]), {}, "ab", 3, tf.constant(1.0), None])
+@pytest.mark.parametrize("inputs", [iter([]), {}, "ab", 3, tf.constant(1.0), np.array(1.0), None])
 def test_add_n_of_nothing_is_refused(inputs: Any) -> None:
     with pytest.raises(ValueError, match="non-empty list"):
         tf.add_n(inputs)
