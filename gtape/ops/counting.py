@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import scalar_int
+from gtape.ops.decided import decided
 from gtape.ops.gather import index_values
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
@@ -402,6 +403,12 @@ def searchsorted(
             f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"
         )
     count = int(np.prod(have[:-1]))
-    rows, looked = np.asarray(a._value).reshape(count, have[-1]), np.asarray(b._value).reshape(count, want[-1])
-    found = [np.searchsorted(r, v, side=side) for r, v in zip(rows, looked, strict=True)]  # type: ignore[call-overload]
-    return wrap(np.array(found, dtype=dtypes.np_dtype(out_type)).reshape(want))
+    rows, kind = np.asarray(a._value).reshape(count, have[-1]), dtypes.np_dtype(out_type)
+
+    def places(values: Any) -> Any:
+        looked = values.reshape(count, want[-1])
+        among = rows.astype(looked.dtype) if looked.dtype.kind == "O" else rows  # of an exact world
+        found = [np.searchsorted(r, v, side=side) for r, v in zip(among, looked, strict=True)]  # type: ignore[call-overload]
+        return np.array(found, dtype=kind).reshape(want)
+
+    return decided(places, b)

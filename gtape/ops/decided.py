@@ -34,12 +34,13 @@ _decided = primitive(
 
 
 def decided(work: Callable[[Any], Any], t: Tensor) -> Tensor:
-    """What a function of NumPy arrays makes of a tensor of whole numbers or truth values.
+    """What a function of NumPy arrays makes of a tensor: whole numbers, truth values, or what is told from these.
 
     Parameters
     ----------
     work : callable
-        Takes the value as an array, returns an array.
+        Takes the value as an array, returns an array. Of floats it may only compare elements: in a check they are
+        exact numbers, in an array of objects.
     t : Tensor
 
     Returns

@@ -133,6 +133,27 @@ def test_a_tie_is_seen_through_what_numpy_makes_of_places(name: str) -> None:
     assert apart.verdict == "correct"
 
 
+def test_a_place_among_sorted_numbers_is_decided_by_the_numbers() -> None:
+    edges = tf.constant([1.0, 2.0, 3.0], F8)
+
+    def f(x: Any) -> Any:
+        return tf.cast(tf.searchsorted(edges, x, side="right"), F8) * x
+
+    for order in (1, 2):
+        report = check(f, np.array([0.5, 2.0]), order=order)
+        assert report.ok and {v.verdict for v in report.findings} == {"convention"}
+        assert check(f, np.array([0.5, 2.5]), order=order).verdict == "correct"
+    with collecting() as report, tf.verifying("strict"), tf.GradientTape() as tape:
+        x = tf.Variable(np.array([0.3]))
+        y = tf.cast(tf.searchsorted(edges, x * 10.0, side="right"), F8) * x  # 10 * 0.3 rounds up to 3
+        tape.gradient(y, x)
+    assert [v.verdict for v in report.findings] == ["conditioning"]
+
+
+def test_a_slope_that_jumps_and_does_not_vary_is_told_of_at_second_order() -> None:
+    assert check(lambda x: tf.gather(x, tf.argmax(x)) * 3.0, np.array([2.0, 2.0]), order=2).verdict == "convention"
+
+
 ROUNDED: dict[str, Any] = {  # 10 * 0.3 rounds up to 3, 10 * 0.15 to 1.5
     "floor": lambda x: tf.floor(x * 10.0) * x,
     "floordiv": lambda x: ((x * 10.0) // 3.0) * x,
