@@ -11,13 +11,14 @@ from gtape.domains import ANY_REAL, Domain
 from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
+from gtape.ops.axes import axes_of
 from gtape.ops.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.double import doubled
 from gtape.ops.equations import triangular_solve
 from gtape.ops.matmul import adjoint_of, matmul_op
 from gtape.ops.shape import reshape_op
 from gtape.ops.spectral import completed
-from gtape.primitive import implicit, primitive
+from gtape.primitive import REGISTRY, implicit, primitive
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["lstsq", "normalize", "pinv", "qr", "tensor_diag", "tensor_diag_part"]
@@ -320,6 +321,9 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     size = norm(x, ord=ord, axis=axis, keepdims=True)
     if x._aval.complex:  # TensorFlow's norm of complex numbers is complex, too
         size = cast(size, x.dtype)
+    elif (ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axis, (list, tuple)))) and np.all(size._value):
+        # A primitive of its own, whose slopes keep their digits along an element that is nearly all of the vector
+        return REGISTRY["unit_vector"](x, axis=axes_of(axis, x.ndim)), size
     return x / size, size
 
 

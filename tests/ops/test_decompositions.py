@@ -157,6 +157,16 @@ def test_normalize_gives_the_norm_too() -> None:
     np.testing.assert_allclose((unit * norm).numpy(), TALL)
 
 
+def test_normalize_keeps_the_slope_along_an_element_that_is_nearly_all() -> None:
+    x = tf.constant(np.array([1.0, 1e-9, -1e-9]))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        unit, _ = linalg.normalize(x)
+    np.testing.assert_allclose(tape.jacobian(unit, x).numpy()[0], [2e-18, -1e-9, 1e-9], rtol=1e-15)
+    zero, norm = linalg.normalize(tf.zeros(2))
+    assert np.isnan(zero.numpy()).all() and norm.numpy() == 0  # as in TensorFlow
+
+
 def test_tensor_diag_and_its_part_are_inverse() -> None:
     d = linalg.tensor_diag(TALL)
     assert d.shape == (3, 2, 3, 2) and float(d[2, 1, 2, 1]) == TALL[2, 1] and float(d[2, 1, 1, 1]) == 0
