@@ -175,7 +175,7 @@ def runner_for(stack: Stack, session: Session) -> Callable[..., Any]:
     if not session.custom:
         return stack.run
     of_a_check = getattr(stack.run, "in_place", None)
-    return _quietly if of_a_check is None else of_a_check(_quietly)  # type: ignore[no-any-return]
+    return _quietly if of_a_check is None else of_a_check(_quietly)
 
 
 def full_sweep(

@@ -160,6 +160,9 @@ class Primitive:
             made = make_general(self)
         self._function = held if takes_over(held, made) else made
 
+    def __reduce__(self) -> Any:
+        return primitive_named, (self.name,)  # there is one object of a name, for copies too
+
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
@@ -197,6 +200,11 @@ class Primitive:
     def connected(self, i: int) -> bool:
         """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
         return self.variadic or self.rules[i] is not None
+
+
+def primitive_named(name: str) -> Primitive:
+    """The primitive of that name, for pickles."""
+    return REGISTRY[name]
 
 
 def takes_over(held: Any, made: Any) -> bool:

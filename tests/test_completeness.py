@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import doctest
 import itertools
+import pickle
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -221,3 +223,8 @@ def test_rules_are_as_many_as_arguments(name: str) -> None:
         assert isinstance(prim.vjp, tuple) and isinstance(prim.jvp, tuple) and len(prim.vjp) == len(prim.jvp)
         for pull, push in zip(prim.vjp, prim.jvp, strict=True):
             assert (pull is None) == (push is None), "an argument has a rule in one direction only"
+
+
+def test_copies_and_pickles_of_a_primitive_are_that_primitive() -> None:
+    sine = REGISTRY["sin"]
+    assert copy.deepcopy(sine) is copy.copy(sine) is pickle.loads(pickle.dumps(sine)) is sine

@@ -90,6 +90,9 @@ def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     return total * scale
 
 
+_FAINT = 2.0**-60
+
+
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """I_x(a, b), the regularised incomplete beta function."""
     from scipy.special import betainc as scipy_betainc
@@ -97,6 +100,9 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+        # Beside b = 0 it is ab/(a + b) times what hardly depends on b; SciPy's is 0 where b is very small.
+        faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
+        given, b = b, np.where(faint, _FAINT, b)
         out = np.where(inside, scipy_betainc(a, b, x), np.nan)
         # two tiny parameters share what there is
         out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
@@ -113,6 +119,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
             args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
             tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
             out[poor] = np.where(low, tail, 1.0 - tail)
+        out = np.where(faint, out / _FAINT * ((a + _FAINT) / (a + given)) * given, out)
     return out.astype(dtype).reshape(shape)[()]
 
 

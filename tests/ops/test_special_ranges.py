@@ -186,3 +186,19 @@ def test_upper_gamma_integral_keeps_its_digits_where_one_minus_the_lower_cancels
 def test_polygamma_of_any_order_ends_at_zero(order: float) -> None:
     made = tf.math.polygamma(tf.constant(np.full(3, order)), tf.constant([np.inf, -np.inf, np.nan], tf.float64)).numpy()
     np.testing.assert_array_equal(made, [0.0, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "x", "exact"),  # by mpmath, with 40 digits
+    [
+        (708.3964185322641, 2.225073858507201e-308, 0.9999999999999999, 6.5856149675762035224e-307),
+        (1.0000000000000007, 1.4916681462400417e-154, 1.4916681462400417e-154, 2.2250738585066758975e-308),
+        (1.1472697471435761e-15, 1.9151777055567564e-300, 0.9999999999995474, 1.6693351413868862261e-285),
+        (2.0, 1e-290, 0.9, 1.4025850929940459808e-290),
+    ],
+)
+def test_incomplete_beta_of_a_vanishing_parameter_is_in_proportion_to_it(
+    a: float, b: float, x: float, exact: float
+) -> None:
+    got = float(tf.math.betainc(*[tf.constant(v, tf.float64) for v in (a, b, x)]))
+    assert abs(got - exact) <= 8 * np.spacing(exact)
