@@ -262,6 +262,9 @@ class Local:
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
         """An elementwise rule at those elements where all is finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
+        if node.prim.name == "where":  # what is not taken may be anything
+            c, a, b = spread
+            spread = [c, np.where(c, a, a.dtype.type(0)), np.where(c, b.dtype.type(0), b)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])
         if not good.any() or y.dtype.kind not in "fc":
             return

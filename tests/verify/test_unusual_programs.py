@@ -84,3 +84,17 @@ def test_the_flag_checks_it_and_names_the_op_of_a_fault(program: Callable[[Any],
     with planted("sin", 0, scaled(1.001)), tf.verifying(), pytest.raises(tf.VerificationError) as error:
         program(X)
     assert "sin" in {f.op for f in error.value.report.findings if not f.ok}
+
+
+@pytest.mark.parametrize("a", [1, 2])
+def test_a_fault_of_where_is_found_where_the_other_branch_is_not_defined(a: int) -> None:
+    def gradient() -> Any:
+        x = tf.constant([-0.5, 0.7, -1.5, 1.2])
+        with tf.GradientTape(verify=True) as tape:
+            tape.watch(x)
+            y = tf.where(x > 0.2, tf.math.log(x), x)
+        return tape.gradient(y, x)
+
+    gradient()
+    with planted("where", a, scaled(1 + 1e-6), worlds="floats"), pytest.raises(tf.VerificationError, match="where"):
+        gradient()
