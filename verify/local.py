@@ -263,8 +263,8 @@ class Local:
         """An elementwise rule at those elements where all is finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
         if node.prim.name == "where":  # what is not taken may be anything
-            c, a, b = spread
-            spread = [c, np.where(c, a, a.dtype.type(0)), np.where(c, b.dtype.type(0), b)]
+            taken, left, right = spread
+            spread = [taken, np.where(taken, left, left.dtype.type(0)), np.where(taken, right.dtype.type(0), right)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])
         if not good.any() or y.dtype.kind not in "fc":
             return
