@@ -18,7 +18,7 @@ from gtape.aval import aval_of
 from gtape.backprop import Capture
 from gtape.indexed_slices import SparseCotangent
 from gtape.pulls import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
-from gtape.record import INS, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
+from gtape.record import ANCHOR, INS, OUT, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -401,6 +401,7 @@ class _Anchor:
         if found is None:
             leaf = wrap(t._value)
             leaf._record = record_module.leaf(self.stack.recording)
+            leaf._record[OUT] = ANCHOR
             if t._record is not None:  # a constant for the outer tape, yet made by ops that the oracle should know
                 leaf._record[SEQ], leaf._record[INS] = t._record[SEQ], t._record
             found = self.known[id(t)] = (leaf, t)

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
+    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
     "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "record_of", "restore_stack",
     "set_stack", "settle", "sharing", "uproot",
@@ -59,6 +59,8 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+# Stands where an output would in the leaves that a check makes of constants.
+ANCHOR = object()
 
 # Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape
 # may end in a thread that holds it, by the collector.
@@ -305,7 +307,9 @@ def parents_of(record: Record) -> tuple[Record, ...]:
 
 def for_a_check_alone(record: Record) -> bool:
     """Whether a record is there for the verify flag only: to the tapes its result is a constant."""
-    if record[PULL] is not None and record[PULL].prim is None:  # one output of several
+    if record[PULL] is None:
+        return record[OUT] is ANCHOR
+    if record[PULL].prim is None:  # one output of several
         (record,) = parents_of(record)
     return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
 

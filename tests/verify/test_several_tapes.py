@@ -178,3 +178,15 @@ def test_a_wrong_custom_gradient_is_found_beside_what_another_tape_recorded(arou
             y = before * wrong(s)
         with pytest.raises(tf.VerificationError, match="wrong"):
             inner.gradient(y, s)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_gradient_that_is_a_constant_stays_one_under_a_check(verify: bool) -> None:
+    v, w = tf.Variable(3.0, dtype=tf.float64), tf.constant(2.0, tf.float64)
+    with tf.GradientTape(persistent=True, verify=verify) as tape:
+        constant, varying = tape.gradient(v * 2.0, v), tape.gradient(v * v, v)
+        y, z = constant * w, varying * w
+    assert tape.gradient(y, constant) is None
+    assert tape.gradient(y, v) is None
+    assert float(tape.gradient(z, varying)) == 2.0
+    assert float(tape.gradient(z, v)) == 4.0
