@@ -342,8 +342,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     if c._aval.dtype.kind != "b":
-        raise OperandTypeError(
-            f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0"
-        )
+        raise OperandTypeError(f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0")
     a, b = operands(x, y)
     return REGISTRY["where"](c, a, b)
