@@ -149,6 +149,8 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         axes = 3 if prim.name in _IN_PARTS else 2
         magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
     moves = [backward * unit * v if holds_floats(v) else None for v in magnitudes]
+    if prim.name == "linear_recurrence":  # each step may round to a subnormal number, which those after it magnify
+        moves[1] = moves[1] + spacing(0.0, dtype)
     return both(committed, carried_errors(prim, moves, values, y, params))
 
 

@@ -11,6 +11,7 @@ import pytest
 from flint import ctx
 
 import gtape as tf
+from gtape.primitive import REGISTRY
 from gtape.verify import check
 from gtape.verify.collect import collecting
 from gtape.verify.verdict import Report
@@ -192,6 +193,16 @@ def test_a_kink_or_jump_at_any_element_is_told(f: Any, at: Any) -> None:
 def test_steep_but_smooth_is_no_kink() -> None:
     report = check(lambda x, y: x**y, np.array([0.0, 0.0, 1.0]), np.array([2.0, 3.0, 0.5]), order=2)
     assert report.verdict in CORRECT, report
+
+
+def test_a_scan_may_magnify_what_subnormal_numbers_round() -> None:
+    x = tf.constant(np.array([0.0, 0.125, 8.0]))
+    with tf.GradientTape(verify="strict") as tape:
+        tape.watch(x)
+        y = REGISTRY["linear_recurrence"](
+            x, tf.constant([2e-323, 1.6e-322, 2e-323], tf.float64), axis=-1, reverse=False
+        )
+    assert tape.gradient(y, x, output_gradients=tf.constant([1.0, 2.0, 3.0], tf.float64)) is not None
 
 
 def test_threads_check_at_the_same_time() -> None:
