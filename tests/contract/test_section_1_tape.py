@@ -484,7 +484,7 @@ def test_variables_made_inside_the_block_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [lambda v: v, lambda v: lambda: v * 2.0, lambda v: [v, v], lambda v: lambda: [v, 1.0]], ids=str
+    "start", [lambda v: v, lambda v: lambda: v * 2.0, lambda v: [v, v], lambda v: lambda: [v, 1.0]]
 )
 def test_what_a_new_variable_starts_from_is_no_read(start: Any) -> None:
     v = tf.Variable(3.0)
