@@ -152,6 +152,9 @@ def _describe(x: Any) -> str:
 
 def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
     """What is wrong with a claimed number that is not the exact one: an algebra, lost digits, or another convention."""
+    if finding.verdict == "range" and finding.op is not None:
+        # A value on the way of this program left the range; the claimed number may have come another way.
+        finding.verdict, finding.op, finding.line = "unstable", None, None
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
     s, index = finding.element
