@@ -152,8 +152,8 @@ def _describe(x: Any) -> str:
 
 def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
     """What is wrong with a claimed number that is not the exact one: an algebra, lost digits, or another convention."""
-    if finding.verdict == "range" and finding.op is not None:
-        # A value on the way of this program left the range; the claimed number may have come another way.
+    if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
+        # A value on the way of this program left the range: that explains infinities, no other wrong number.
         finding.verdict, finding.op, finding.line = "unstable", None, None
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
