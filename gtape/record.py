@@ -324,14 +324,8 @@ def empty(record: Record) -> None:
 
 def uproot(record: Record) -> None:
     """Make a leaf of a record, which keeps its tapes and tangents and forgets what made it."""
-    record[COT], record[PULL], record[PARENTS], record[INS], record[OUT], record[OTHER] = (
-        LEAF,
-        None,
-        (),
-        None,
-        None,
-        None,
-    )
+    record[COT:TAPES] = LEAF, None, (), None, None
+    record[OTHER] = None
 
 
 def empty_below(pending: list[Any], *, spare: bool) -> None:
