@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from typing import Any
 
@@ -12,8 +11,8 @@ from gtape.record import TAPES, Session
 __all__ = ["note", "taken"]
 
 _TAKEN: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
-# What asserts, and goes on in the same way whatever it finds.
-_NO_BRANCHES = ("gtape.ops.assertions", "gtape.ops.shape_assertions")
+# Assertions go on in the same way whatever they find.
+_NO_BRANCHES = frozenset({"gtape.ops.assertions", "gtape.ops.shape_assertions"})
 
 
 def note(tensor: Any) -> None:
@@ -22,13 +21,15 @@ def note(tensor: Any) -> None:
     Parameters
     ----------
     tensor : Tensor
-        With a record; asked by the caller's caller.
+        With a record.
     """
     stack = record.get_stack()
-    if not stack.trace or sys._getframe(2).f_globals.get("__name__") in _NO_BRANCHES:
+    if not stack.trace:
         return
-    from gtape.tracing import user_line
+    from gtape.tracing import called_within, user_line
 
+    if called_within(_NO_BRANCHES):
+        return
     line = user_line()
     for session in stack.sessions:
         if session.trace and session in tensor._record[TAPES].sessions:

@@ -228,14 +228,12 @@ def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str
     return ("(x, y)", out) if "y" in reads else (kept[0], kept[1])
 
 
-def _make_unary(prim: Primitive) -> Callable[..., Any]:
+def _unary_source(prim: Primitive) -> tuple[str, dict[str, Any]]:
+    """The source of the function of one argument, and what its names stand for."""
     space = _base_names(prim)
-    if prim.connected(0):
-        space["pull"], reads = _make_pull(prim, (0,))
-        space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
-        ins, out = _fields(reads, ("x",))
-    else:
-        return make_general(prim)
+    space["pull"], reads = _make_pull(prim, (0,))
+    space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
+    ins, out = _fields(reads, ("x",))
     if prim.scalar is None or not prim.inlined:
         scalar = "float(s.run(kernel, float64(v)))"
     else:
@@ -244,15 +242,12 @@ def _make_unary(prim: Primitive) -> Callable[..., Any]:
         name=prim.name, scalar=scalar, array="s.run(kernel, v)", ins=ins, out=out,
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
     )  # fmt: skip
-    exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
-    made: Callable[..., Any] = space[prim.name]
-    return made
+    return _named(source, prim), space
 
 
-def _make_binary(prim: Primitive) -> Callable[..., Any]:
+def _binary_source(prim: Primitive) -> tuple[str, dict[str, Any]]:
+    """The source of the function of two arguments, and what its names stand for."""
     space = _base_names(prim)
-    if not (prim.connected(0) or prim.connected(1)):
-        return make_general(prim)
     words: dict[str, str] = {}
     for k, active in enumerate(((0,), (1,), (0, 1))):
         if all(prim.connected(i) for i in active):
@@ -272,8 +267,47 @@ def _make_binary(prim: Primitive) -> Callable[..., Any]:
         accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
         **words,
     )  # fmt: skip
-    exec(compile(_named(source, prim), f"<gtape op {prim.name}>", "exec"), space)
+    return _named(source, prim), space
+
+
+def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
+    """The source of the quick function of a primitive; None where the primitive goes the general way."""
+    n = len(prim.rules)
+    if prim.kind != "elementwise" or prim.params or prim.name == "where" or prim.opaque or n > 2:
+        return None
+    if not any(prim.connected(i) for i in range(n)):
+        return None
+    return _unary_source(prim) if n == 1 else _binary_source(prim)
+
+
+class _NoOperand:
+    """Stands where a function that only passes its operands on names `Tensor`: no operand is of this class."""
+
+    __slots__ = ("_value",)
+
+
+def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable[..., Any]:
+    """Compile the source. The function's attribute ``renew()`` lets it follow a kernel or a rule that was swapped."""
+    exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
+
+    def renew() -> None:
+        try:
+            wanted = _source(prim)
+        except (AttributeError, TypeError):  # a rule that cannot be written down, put there to be caught when it runs
+            wanted = None
+        if wanted is not None and wanted[0] == source:
+            space.update(wanted[1])
+            space[prim.name] = made
+            return
+        # The code stays and finds no operand for itself, so that every call goes to the function that it should be.
+        instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
+        space.update({
+            "FLOAT": _NoOperand, "Tensor": _NoOperand, "both": lambda x, y: (x, y), "mixed": instead,
+            "operand": lambda x: x, prim.name: instead,
+        })  # fmt: skip
+
+    made.renew = renew  # type: ignore[attr-defined]
     return made
 
 
@@ -316,7 +350,7 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def make_general(prim: Primitive) -> Callable[..., Any]:
-    """The function of tensors that goes the general way, which asks rules and kernels when it is called."""
+    """The function of tensors that goes the general way, which looks rules and kernels up when it is called."""
     if prim.kind != "elementwise" and not prim.variadic:
         if len(prim.rules) == 1:
             return one_operand(prim)
@@ -326,16 +360,17 @@ def make_general(prim: Primitive) -> Callable[..., Any]:
     def function(*args: Any, name: str | None = None, **params: Any) -> Any:
         return apply(prim, args, params)
 
+    made: Any = function
     if prim.kind == "elementwise":
-        return _with_words(prim, function) if prim.params else _with_arguments(prim, function)
-    return function
+        made = _with_words(prim, function) if prim.params else _with_arguments(prim, function)
+    made.renew = lambda: None
+    return made  # type: ignore[no-any-return]
 
 
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
-    fast = prim.kind == "elementwise" and not prim.params and prim.name != "where" and not prim.opaque
-    n = len(prim.rules)
-    made = _make_unary(prim) if fast and n == 1 else _make_binary(prim) if fast and n == 2 else make_general(prim)
+    written = _source(prim)
+    made = make_general(prim) if written is None else _make_quick(prim, *written)
     from gtape.docstring import docstring_of
 
     made.__doc__ = docstring_of(prim)

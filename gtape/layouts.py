@@ -29,15 +29,26 @@ _LAYOUT = frozenset({"axis", "keepdims"})
 
 
 def one_operand(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive with one argument that is not elementwise."""
-    kernel = prim.kernel
-    plain = prim.connected(0) and not prim.selects and prim.outputs == 1
-    plan = plan_for(prim, (0,), 1) if prim.connected(0) else None
-    make, keep, reads_y = (plan.make, plan.keep is not None, plan.reads_y) if plan is not None else (Pull, False, False)
+    """The function of a primitive with one argument that is not elementwise.
+
+    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    """
+    kernel: Callable[..., Any]
+    plain = keep = reads_y = False
+    make: Any = Pull
     peek, idle, count = record.peek, record.idle_stack, record.count
     ndarray = np.ndarray
     only = (0,)
     real_only = prim.complex is not True
+
+    def renew() -> None:
+        nonlocal kernel, plain, make, keep, reads_y
+        kernel = prim.kernel
+        plain = prim.connected(0) and not prim.selects and prim.outputs == 1
+        make, keep, reads_y = Pull, False, False
+        if prim.connected(0):
+            plan = plan_for(prim, only, 1)
+            make, keep, reads_y = plan.make, plan.keep is not None, plan.reads_y
 
     def function(x: Any, name: str | None = None, **params: Any) -> Any:
         if x.__class__ is not Tensor:
@@ -74,7 +85,9 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             return t
         return record_op(s, prim, (x,), params, t) if s.sessions else t
 
+    renew()
     function.__name__ = prim.name
+    function.renew = renew  # type: ignore[attr-defined]
     if plain and len(prim.params) == 2 and _LAYOUT.issuperset(prim.params):
         function.along = _along_axes(prim, function)  # type: ignore[attr-defined]
     return function
@@ -87,15 +100,17 @@ def _is_plain(axis: Any, keepdims: Any) -> bool:
 
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
-    plan = plan_for(prim, (0,), 1)
-    keep, reads_y = plan.keep is not None, plan.reads_y
+    keep = reads_y = True
     peek, idle, count = record.peek, record.idle_stack, record.count
     known: dict[Any, Known] = prim.layouts.setdefault("axes", {})
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
+        nonlocal keep, reads_y
         av = x._aval
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
         t = function(x, **params)
+        plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
+        keep, reads_y = plan.keep is not None, plan.reads_y
         if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
             step = plan.make(prim, plan.active, params, (av,), t._aval)
             remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
@@ -135,17 +150,25 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def two_operands(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape."""
-    kernel = prim.kernel
+    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape.
+
+    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    """
+    kernel: Callable[..., Any]
+    plans: list[Any] = []
     peek, idle, count = record.peek, record.idle_stack, record.count
     ndarray = np.ndarray
-    plain = not prim.selects and prim.outputs == 1
     real_only = prim.complex is not True
-    plans = [
-        plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
-        for active in ((0,), (1,), (0, 1))
-    ]
     known: dict[tuple[Any, Any], Known] = prim.layouts.setdefault("operands", {})
+
+    def renew() -> None:
+        nonlocal kernel, plans
+        kernel = prim.kernel
+        plain = not prim.selects and prim.outputs == 1
+        plans = [
+            plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
+            for active in ((0,), (1,), (0, 1))
+        ]
 
     def learn(ax: Any, ay: Any, v: Any) -> Known:
         out = make_aval(v.dtype, v.shape)
@@ -224,5 +247,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         ]  # fmt: skip
         return t
 
+    renew()
     function.__name__ = prim.name
+    function.renew = renew  # type: ignore[attr-defined]
     return function

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtape.domains import ANY_REAL, Domain, Interval
+from gtape.reads import declared_reads, probed_reads
 from gtape.registry import CONSTANTS, REGISTRY
 
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ class Primitive:
         self.variadic: bool = data.pop("variadic", False)
         self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
-        # Where it is declared: the caller of `elementwise`, `linear`, `primitive` or `implicit`.
-        self.module: str = sys._getframe(2).f_globals.get("__name__", "")
+        self.module = _declaring_module()
         if data:
             raise TypeError(f"unknown words in the declaration of {name!r}: {', '.join(data)}")
         REGISTRY[name] = self
@@ -135,8 +135,10 @@ class Primitive:
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
             from gtape.worlds import COMPLEX, NUMPY, TAPE
 
-            if name in ("partials", "vjp") and not self.variadic and self.kind != "linear":
-                object.__setattr__(self, "reads", _Reads(self.rules))
+            if name == "partials" and self.partials is not None:
+                object.__setattr__(self, "reads", _Probed(self.partials, self.params))
+            elif name == "vjp" and self.kind in ("general", "implicit"):
+                object.__setattr__(self, "reads", declared_reads(self.name, None, self.rules))
             for world in (NUMPY, COMPLEX, TAPE):
                 vars(world).pop(self.name, None)
             users = (self, *self.users)
@@ -149,16 +151,8 @@ class Primitive:
         self.plans.clear()
         for known in self.layouts.values():
             known.clear()
-        held, self._function = self._function, None
-        if held is None:
-            return
-        from gtape.generate import make_function, make_general
-
-        try:
-            made = make_function(self)
-        except (AttributeError, TypeError):  # a rule that cannot be written down, put there to be caught when it runs
-            made = make_general(self)
-        self._function = held if takes_over(held, made) else made
+        if self._function is not None:
+            self._function.renew()  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
         return primitive_named, (self.name,)  # there is one object of a name, for copies too
@@ -207,17 +201,12 @@ def primitive_named(name: str) -> Primitive:
     return REGISTRY[name]
 
 
-def takes_over(held: Any, made: Any) -> bool:
-    """Let a function that others hold do what a new one of the same make does; whether it could be told."""
-    if len(held.__code__.co_freevars) != len(made.__code__.co_freevars):
-        return False
-    if held.__globals__ is not made.__globals__:  # generated source has a space of its own
-        held.__globals__.update(made.__globals__)
-    for cell, other in zip(held.__closure__ or (), made.__closure__ or (), strict=True):
-        cell.cell_contents = other.cell_contents
-    held.__code__ = made.__code__
-    held.__dict__.update(made.__dict__)
-    return True
+def _declaring_module() -> str:
+    """The name of the module whose code declares a primitive: the innermost caller outside this file."""
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
 def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
@@ -234,51 +223,29 @@ def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
     return kernel
 
 
-def _names_read(rule: Any, arity: int) -> frozenset[Any]:
-    """Which of ``y`` and the arguments a rule reads, from its compiled code: 'y' and argument indices."""
-    if not callable(rule):
-        return frozenset()
-    import dis
+class _Probed:
+    """What each partial of an elementwise primitive reads, found when first needed."""
 
-    code = rule.__code__
-    names = code.co_varnames[: code.co_argcount]
-    if code.co_flags & 0x04:  # *args: anything may be read
-        return frozenset(["y", *range(arity)])
-    used = {i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD_") and isinstance(i.argval, str)}
-    # positions: xp, [cotangent,] y, *x; counted from the end so that both rule forms fit
-    x_names = names[len(names) - arity :]
-    y_name = names[len(names) - arity - 1]
-    read: set[Any] = {i for i, n in enumerate(x_names) if n in used}
-    if y_name in used:
-        read.add("y")
-    return frozenset(read)
+    __slots__ = ("found", "params", "partials")
 
-
-class _Reads:
-    """Which values each rule of a primitive reads, found once when first needed."""
-
-    __slots__ = ("found", "rules")
-
-    def __init__(self, rules: Sequence[Any]) -> None:
-        self.rules = rules
+    def __init__(self, partials: Sequence[Any], params: Sequence[str]) -> None:
+        self.partials = partials
+        self.params = params
         self.found: tuple[frozenset[Any], ...] | None = None
 
     def __getitem__(self, i: int) -> frozenset[Any]:
         if self.found is None:
-            self.found = tuple(_names_read(r, len(self.rules)) for r in self.rules)
+            self.found = probed_reads(self.partials, self.params, CONSTANTS)
         return self.found[i]
 
 
-class _ReadsAll:
-    """The same reads, declared, for every argument."""
+class _ReadsNothing:
+    """The reads of a linear primitive, whatever the number of its arguments."""
 
-    __slots__ = ("names",)
-
-    def __init__(self, names: frozenset[Any]) -> None:
-        self.names = names
+    __slots__ = ()
 
     def __getitem__(self, i: int) -> frozenset[Any]:
-        return self.names
+        return frozenset()
 
 
 def _domain(domain: Interval | Domain, arity: int) -> Domain:
@@ -296,6 +263,7 @@ def elementwise(
     domain: Interval | Domain = ANY_REAL,
     ints: bool = False,
     params: Sequence[str] = (),
+    reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
 ) -> Primitive:
     """Declare an elementwise primitive by its partial derivatives; vjp, jvp and broadcasting follow.
@@ -317,6 +285,9 @@ def elementwise(
         Whether integer tensors are accepted (the result is then not differentiable).
     params : sequence of str
         Names of static keyword parameters that kernel, rules and mirror take.
+    reads : sequence of sequences, optional
+        What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
+        run on stand-ins, which note what they read.
     **data
         kinks, special, ulps, summary, example, public, selects, infix, complex, holds_zero: see `Primitive`.
 
@@ -335,7 +306,7 @@ def elementwise(
         domain=_domain(domain, len(entries)),
         ints=ints,
         params=params,
-        reads=_Reads(entries),
+        reads=_Probed(entries, params) if reads is None else declared_reads(name, reads, entries),
         differentiable=any(p is not None for p in entries),
         batched=True,
         **data,
@@ -374,7 +345,7 @@ def linear(
         params=params,
         domain=_domain(domain, 1),
         variadic=variadic,
-        reads=_ReadsAll(frozenset()),
+        reads=_ReadsNothing(),
         **data,
     )
 
@@ -387,6 +358,7 @@ def primitive(
     *,
     params: Sequence[str] = (),
     domain: Interval | Domain = ANY_REAL,
+    reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
 ) -> Primitive:
     """Declare a primitive that is neither elementwise nor linear, by its rules.
@@ -397,6 +369,9 @@ def primitive(
         One entry an argument: ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
     jvp : tuple
         One entry an argument: ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
+    reads : sequence of sequences, optional
+        What each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps these values alone; of the
+        others a rule sees shape and dtype. Without it a record keeps everything.
 
     Returns
     -------
@@ -410,7 +385,7 @@ def primitive(
         jvp=jvp,
         params=params,
         domain=_domain(domain, len(vjp)),
-        reads=_Reads(vjp),
+        reads=declared_reads(name, reads, vjp),
         differentiable=any(r is not None for r in vjp),
         **data,
     )

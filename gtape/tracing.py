@@ -8,22 +8,36 @@ from typing import Any
 
 from gtape.record import TAPES
 
-__all__ = ["GradNode", "Trace", "user_line"]
+__all__ = ["GradNode", "Trace", "called_within", "user_line"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CHECKOUT = os.path.dirname(_HERE.rstrip(os.sep)) + os.sep
 _OURS = tuple({_HERE, *(os.path.join(_CHECKOUT, d) + os.sep for d in ("symbolic", "verify"))})
 
 
+def _is_ours(frame: Any) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith(_OURS) or name.startswith("<gtape")
+
+
 def user_line() -> tuple[str, int, str]:
     """File, line number and function of the innermost frame that is not the library's own."""
-    frame: Any = sys._getframe(1)
+    frame: Any = sys._getframe()
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_OURS) and not name.startswith("<gtape"):
-            return name, frame.f_lineno, frame.f_code.co_name
+        if not _is_ours(frame):
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
         frame = frame.f_back
     return "<unknown>", 0, "?"
+
+
+def called_within(modules: frozenset[str]) -> bool:
+    """Whether a function of one of these modules of the library runs, between the user's innermost frame and here."""
+    frame: Any = sys._getframe()
+    while frame is not None and _is_ours(frame):
+        if frame.f_globals.get("__name__") in modules:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Trace:

@@ -373,7 +373,8 @@ hypot_term = elementwise(
 )  # fmt: skip
 
 hypot_form = elementwise(
-    "hypot_form", plane.hypot_form, (_form_dx, _form_dy), params=("c", "k"), kinks=("x == y == 0",),
+    "hypot_form", plane.hypot_form, (_form_dx, _form_dy), reads=((0, 1), (0, 1)), params=("c", "k"),
+    kinks=("x == y == 0",),
     special=(0.0, 1.0), ulps=1.0, public=False,
     summary="A homogeneous polynomial, sum of c[i] x**i y**(d-i), over hypot(x, y)**k; 0 at the origin.",
 )  # fmt: skip

@@ -72,6 +72,7 @@ _tridiagonal = implicit(
     k.tridiagonal_solve,
     vjp=(_pull_diagonals, _pull_right_side),
     jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
+    reads=((0, "y"), (0,)),
     complex=True,
     public=False,
     samples=(

@@ -65,6 +65,7 @@ _cholesky = implicit(
     domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part),
     vjp=(_cholesky_pull,),
     jvp=(_cholesky_push,),
+    reads=(("y",),),
     batched=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),

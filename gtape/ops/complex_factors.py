@@ -168,6 +168,7 @@ _hermitian = implicit(
     domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part),
     vjp=(_hermitian_pull,),
     jvp=(_hermitian_push,),
+    reads=(("y",),),
     outputs=2,
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
@@ -236,6 +237,7 @@ _singular = implicit(
     domain=Domain(ANY_REAL, where=_singular_values_differ),
     vjp=(_singular_pull,),
     jvp=(_singular_push,),
+    reads=(("y",),),
     outputs=3,
     public=False,
     samples=(

@@ -77,6 +77,7 @@ _complex = primitive(
         lambda xp, t, y, a, b: xp.complex(t, xp.zeros_like(t)),
         lambda xp, t, y, a, b: xp.complex(xp.zeros_like(t), t),
     ),
+    reads=((), ()),
     complex=False,
     batched=True,
     ulps=0.0,

@@ -134,6 +134,7 @@ correlate = primitive(
         lambda xp, t, y, x, w, **p: _correlate(xp, t, w, **p),
         lambda xp, t, y, x, w, **p: _correlate(xp, x, t, **p),
     ),
+    reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
     params=_PARAMS,
     batched=True,
     public=False,
@@ -161,6 +162,7 @@ correlate_input = primitive(
         lambda xp, t, y, g, w, **p: _input(xp, t, w, **p),
         lambda xp, t, y, g, w, **p: _input(xp, g, t, **p),
     ),
+    reads=((1,), (0,)),
     params=("size", *_PARAMS),
     batched=True,
     public=False,
@@ -187,6 +189,7 @@ correlate_filter = primitive(
         lambda xp, t, y, x, g, **p: _filter(xp, t, g, **p),
         lambda xp, t, y, x, g, **p: _filter(xp, x, t, **p),
     ),
+    reads=((1,), (0,)),
     params=("taps", *_PARAMS),
     batched=True,
     public=False,
@@ -201,7 +204,3 @@ correlate_filter = primitive(
         (((0, 3, 1), (0, 4, 1)), {"taps": (2,), **_LINE}),
     ),
 )
-
-# Each rule reads the values of the other argument only; of its own argument it needs the shape, which a stand-in has.
-for _member in (correlate, correlate_input, correlate_filter):
-    _member.reads = (frozenset((1,)), frozenset((0,)))

@@ -56,6 +56,7 @@ _qr = implicit(
     domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_qr_pull,),
     jvp=(_qr_push,),
+    reads=(("y",),),
     outputs=2,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),

@@ -258,6 +258,7 @@ det = primitive(
     _det,
     vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
+    reads=((0,),),
     batched=True,
     complex=True,
     public=False,
@@ -269,6 +270,7 @@ cofactors = primitive(
     _cofactors,
     vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
+    reads=((0,),),
     complex=True,
     public=False,
     samples=_MATRICES,
@@ -279,6 +281,7 @@ det_form = primitive(
     _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
+    reads=((0, 1), (0, 1)),
     complex=True,
     public=False,
     samples=(

@@ -140,6 +140,7 @@ _eig = implicit(
     eig_kernel,
     vjp=(_eig_pull,),
     jvp=(_eig_push,),
+    reads=(("y",),),
     domain=Domain(ANY_REAL, where=_apart),
     outputs=2,
     public=False,

@@ -121,6 +121,7 @@ _expm = primitive(
     _expm_kernel,
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
+    reads=((0,),),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
@@ -133,6 +134,7 @@ _expm_form = primitive(
         _pull_directions,
     ),
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
+    reads=((0, 1), (0, 1)),
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )

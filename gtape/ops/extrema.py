@@ -90,6 +90,7 @@ _max = primitive(
     max_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
+    reads=((0,),),
     **_EXTREMUM,
 )
 _min = primitive(
@@ -97,6 +98,7 @@ _min = primitive(
     _min_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
+    reads=((0,),),
     **_EXTREMUM,
 )
 

@@ -18,6 +18,7 @@ _log_abs_det = primitive(
     lapack.log_abs_det,
     vjp=(lambda xp, g, y, a: determinant.per_matrix(xp, g) * xp.swap_last(xp.inverse(a)),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
+    reads=((0,),),
     batched=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
@@ -28,6 +29,7 @@ _det_sign = primitive(
     lapack.det_sign,
     vjp=(lambda xp, g, y, a: xp.zeros_like(a),),
     jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
+    reads=((0,),),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )

@@ -78,6 +78,7 @@ _logsumexp = primitive(
             t * xp.logsumexp_slope(x, axis=axis), axis=axis, keepdims=keepdims
         ),
     ),
+    reads=((0,),),
     params=("axis", "keepdims"),
     batched=True,
     ulps=2.0,

@@ -94,6 +94,7 @@ _factors = primitive(
     domain=Domain(ANY_REAL, where=_has_pivots),
     vjp=(_pull,),
     jvp=(_push,),
+    reads=(("y",),),
     batched=True,
     complex=True,
     public=False,

@@ -106,6 +106,7 @@ matmul_op = primitive(
     _matmul,
     vjp=(_pull_left, _pull_right),
     jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
+    reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
     batched=True,
     complex=True,
     public=False,
@@ -121,8 +122,6 @@ matmul_op = primitive(
         (((2, 0), (0, 3)), {}),
     ),
 )
-# Each rule reads the values of the other argument only; of its own argument it needs the shape, which a stand-in has.
-matmul_op.reads = (frozenset((1,)), frozenset((0,)))
 
 
 def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:

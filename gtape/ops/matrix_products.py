@@ -20,6 +20,7 @@ _cross = primitive(
     lambda a, b: np.cross(a, b),
     vjp=(lambda xp, g, y, a, b: xp.cross(b, g), lambda xp, g, y, a, b: xp.cross(g, a)),
     jvp=(lambda xp, t, y, a, b: xp.cross(t, b), lambda xp, t, y, a, b: xp.cross(a, t)),
+    reads=((1,), (0,)),
     batched=True,
     complex=True,
     public=False,

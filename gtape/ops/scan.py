@@ -151,6 +151,7 @@ _linear_recurrence = primitive(
             with_batch_axis(xp, a, t), t, axis=axis, reverse=reverse
         ),
     ),
+    reads=((0, "y"), (0,)),
     params=("axis", "reverse"),
     batched=True,
     complex=True,
@@ -226,6 +227,7 @@ _cumprod = primitive(
     _cumprod_kernel,
     (lambda xp, g, y, x, *, axis, exclusive, reverse: _cumprod_vjp(xp, g, x, axis, exclusive, reverse),),
     (lambda xp, t, y, x, *, axis, exclusive, reverse: _cumprod_jvp(xp, t, x, axis, exclusive, reverse),),
+    reads=((0,),),
     params=("axis", "exclusive", "reverse"),
     batched=True,
     complex=True,
@@ -284,6 +286,7 @@ _prod_others = primitive(
     (lambda xp, g, y, x: _prod_others_vjp(xp, g, x),),
     # Its matrix of second derivatives of the product is symmetric.
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
+    reads=((0,),),
     batched=True,
     complex=True,
     public=False,
@@ -294,6 +297,7 @@ _prod = primitive(
     _prod_kernel,
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
     (lambda xp, t, y, x: xp.sum(xp.multiply_no_nan(xp.prod_others(x), t), axis=(-1,), keepdims=False),),
+    reads=((0,),),
     batched=True,
     complex=True,
     public=False,

@@ -56,6 +56,7 @@ _safe_quotient = primitive(
         lambda xp, t, y, x, d: xp.safe_quotient(t, d),
         lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
     ),
+    reads=((1,), (1, "y")),
     public=False,
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
 )
@@ -118,6 +119,7 @@ _eigh = implicit(
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ),
     vjp=(_eigh_pull,),
     jvp=(_eigh_push,),
+    reads=(("y",),),
     outputs=2,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
@@ -168,6 +170,7 @@ _svd = implicit(
     domain=Domain(ANY_REAL, where=k.singular_values_differ),
     vjp=(_svd_pull,),
     jvp=(_svd_push,),
+    reads=(("y",),),
     outputs=3,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),

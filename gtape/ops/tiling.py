@@ -39,6 +39,7 @@ _pad = primitive(
     _pad_kernel,
     (_pad_rule,),
     (_pad_jvp,),
+    reads=((),),
     params=("paddings", "value"),
     batched=True,
     ulps=0.0,

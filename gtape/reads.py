@@ -1,0 +1,134 @@
+"""Which values the rules of a primitive read, so that a record keeps those alone.
+
+The partials of an elementwise primitive are run once on stand-ins that note their use. Other rules decide by shapes and
+parameters what to do, so one run does not show all that they read: their declaration says it (``reads=...``), and a
+record keeps everything where the declaration says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+__all__ = ["declared_reads", "probed_reads", "reads_everything"]
+
+Reads = tuple[frozenset[Any], ...]
+
+
+class _Undetermined(Exception):
+    """A rule asks for something that only a number can answer."""
+
+
+def _refuse(*_: Any) -> NoReturn:
+    raise _Undetermined
+
+
+class _Probe:
+    """A stand-in for a value or a parameter of a rule.
+
+    Arithmetic and calls give further probes and note the probes they take; a probe has no shape, no truth value and no
+    elements.
+    """
+
+    __slots__ = ("name", "used")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, used: set[Any], name: Any = None) -> None:
+        self.used = used
+        self.name = name
+
+    def combine(self, *others: Any) -> _Probe:
+        for o in (self, *others):
+            if o.__class__ is _Probe and o.name is not None:
+                self.used.add(o.name)
+        return _Probe(self.used)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = combine
+    __bool__ = __float__ = __int__ = __index__ = __iter__ = __len__ = __getitem__ = __array__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __array_ufunc__ = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _Undetermined
+
+
+class _ProbeWorld:
+    """A namespace whose every name is a function of probes; constants are probes without a name."""
+
+    def __init__(self, used: set[Any], constants: Any) -> None:
+        self._used = used
+        self._constants = constants
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._constants:
+            return _Probe(self._used)
+        return lambda *args, **params: _Probe(self._used).combine(*args, *params.values())
+
+
+def reads_everything(arity: int) -> frozenset[Any]:
+    """The output and all arguments."""
+    return frozenset(["y", *range(arity)])
+
+
+def probed_reads(partials: Sequence[Any], params: Sequence[str], constants: Any) -> Reads:
+    """What each partial of an elementwise primitive reads, found by running the partial on stand-ins.
+
+    Parameters
+    ----------
+    partials : sequence of callable, int or None
+        One entry an argument; a callable takes ``(xp, y, *x, **params)``.
+    params : sequence of str
+        Names of the static parameters.
+    constants : container of str
+        Names of the namespace that are numbers.
+
+    Returns
+    -------
+    tuple of frozenset
+        One set an argument: ``"y"`` for the output, and indices of arguments. A partial that fails on stand-ins, or
+        looks at values, reads everything.
+    """
+    n = len(partials)
+    return tuple([_probed(p, n, params, constants) if callable(p) else frozenset() for p in partials])
+
+
+def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constants: Any) -> frozenset[Any]:
+    used: set[Any] = set()
+    values = [_Probe(used, name) for name in ("y", *range(n))]
+    try:
+        result = partial(_ProbeWorld(used, constants), *values, **{p: _Probe(used) for p in params})
+    except Exception:  # the partial itself reports its faults, when it runs on numbers
+        return reads_everything(n)
+    if result.__class__ is _Probe:
+        result.combine()  # a partial may return an argument as it is
+    elif not isinstance(result, (int, float)):
+        return reads_everything(n)
+    return frozenset(used)
+
+
+def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequence[Any]) -> Reads:
+    """What a declaration says that each rule reads, checked; everything where the declaration says nothing.
+
+    Parameters
+    ----------
+    name : str
+        Of the primitive, for errors.
+    given : sequence of sequences or None
+        One entry an argument: ``"y"`` for the output, and indices of arguments.
+    rules : sequence of callable, int or None
+
+    Raises
+    ------
+    ValueError
+        If there is not one entry an argument, or an entry names what does not exist.
+    """
+    n = len(rules)
+    if given is None:
+        return tuple([reads_everything(n) if callable(rule) else frozenset() for rule in rules])
+    made = tuple([frozenset(entry) for entry in given])
+    if len(made) != n or any(entry - reads_everything(n) for entry in made):
+        raise ValueError(
+            f"the declaration of {name!r} says reads={given!r}: give one tuple for each of its {n} arguments, "
+            'of "y" for the output and of indices of arguments'
+        )
+    return made
