@@ -83,9 +83,27 @@ def _mixed_minors(a: Array, b: Array) -> Array:
     )
 
 
-def _scales(a: Array, axis: int) -> Array:
-    """Exponents of two that bring the largest entry of each row or column to about 1."""
-    return np.frexp(np.abs(a).max(axis=axis, keepdims=True))[1]
+# How often `_balance` averages: enough for exponents to be known to 1 where the rows share some columns.
+_SWEEPS = 12
+
+
+def _balance(a: Array) -> tuple[Array, Array]:
+    """Exponents of two, for rows and for columns, that bring the entries of matrices close to 1.
+
+    They are the least squares fit r[i] + c[j] to the exponents of the entries that are not 0, found by averaging rows
+    and columns in turn. The largest entry of a row would mislead where rows have zeros in different columns.
+    """
+    there = a != 0
+    exponents = np.where(there, np.frexp(a)[1], 0).astype(float)
+    rows = np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    columns = np.maximum(there.sum(axis=-2, keepdims=True), 1)
+    c = np.zeros_like(exponents[..., :1, :])
+    for _ in range(_SWEEPS):
+        r = np.where(there, exponents - c, 0.0).sum(axis=-1, keepdims=True) / rows
+        c = np.where(there, exponents - r, 0.0).sum(axis=-2, keepdims=True) / columns
+    # No entry above 1, because products of singular values must not overflow.
+    r += np.where(there, exponents - r - c, -np.inf).max(axis=-1, keepdims=True, initial=0.0)
+    return np.rint(r).astype(int), np.rint(c).astype(int)
 
 
 def _other_products(s: Array, k: int) -> Array:
@@ -139,10 +157,8 @@ def _by_singular_values(a: Array, gs: list[Array]) -> Array:
     # Powers of two first: rows and columns of one size are what keeps small cofactors accurate, and products in range.
     finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
     a = np.where(finite, a, 0.0)
-    r = _scales(a, -1)
-    a = np.ldexp(a, -r)
-    c = _scales(a, -2)
-    u, s, vt = np.linalg.svd(np.ldexp(a, -c))
+    r, c = _balance(a)
+    u, s, vt = np.linalg.svd(np.ldexp(np.ldexp(a, -r), -c))
     turn, turn_back = np.swapaxes(u, -1, -2), np.swapaxes(vt, -1, -2)
     form = _diagonal_form(s, [turn @ np.ldexp(g, -(r + c)) @ turn_back for g in gs])
     signs = np.rint(np.linalg.det(u) * np.linalg.det(vt))[..., None, None]

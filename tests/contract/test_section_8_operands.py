@@ -217,7 +217,9 @@ def test_lists_and_objects_of_the_other_byte_order_are_turned(dtype: str) -> Non
         assert tf.constant(value).numpy().dtype.isnative
 
 
-@pytest.mark.parametrize("value", [[np.datetime64("2020")], [np.timedelta64(1)], _Lends(np.zeros(2, [("a", "f4")]))])
+@pytest.mark.parametrize(
+    "value", [[np.datetime64("2020")], [np.timedelta64(1, "s")], _Lends(np.zeros(2, [("a", "f4")]))]
+)
 def test_lists_of_what_tensors_cannot_hold_are_a_value_error(value: Any) -> None:
     with pytest.raises(ValueError, match=r"use \.astype first"):
         tf.constant(value)
