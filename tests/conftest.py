@@ -11,6 +11,7 @@ import flint
 import mpmath
 import numpy as np
 import pytest
+import scipy.special  # adds warning filters of the class Warning when first imported  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 # No deadline: a loaded machine is no fault of the code. `--hypothesis-profile=large` is for a night's run.
