@@ -9,15 +9,35 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from typing import Any
+
+import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 
 # Editors and type checkers read __init__.pyi, which .ci/write_stubs.py writes from what `dir` lists.
 
-# In a checkout the folders symbolic/ and verify/ lie beside this one; installed, they lie inside.
-if not os.path.isdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "symbolic")):
-    __path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import numpy  # noqa: F401  everything needs it: the wait for it belongs here
+class _Checkout:
+    """Finds gtape.symbolic and gtape.verify where their folders lie beside this one, as they do in a checkout.
+
+    The folder above is no part of `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
+    """
+
+    def __init__(self, above: str) -> None:
+        self.folders = {f"gtape.{name}": os.path.join(above, name) for name in ("symbolic", "verify")}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        folder = self.folders.get(fullname)
+        if folder is None:
+            return None
+        return importlib.util.spec_from_file_location(
+            fullname, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+
+
+_here = os.path.dirname(os.path.abspath(__file__))
+if not os.path.isdir(os.path.join(_here, "symbolic")):  # installed, they lie inside
+    sys.meta_path.append(_Checkout(os.path.dirname(_here)))
 
 __version__ = "0.1.0"
 

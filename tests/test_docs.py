@@ -11,6 +11,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ import gtape
 from gtape.primitive import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+REPOSITORY = f"{URLS['Homepage']}/blob/main/"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -89,12 +92,34 @@ def test_readme_has_two_marked_commands() -> None:
     assert all(len(b.text.splitlines()) == 1 for b in marked)
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def _links(page: Path) -> list[tuple[str, str]]:
+    """Target and anchor of every link in the prose of a page."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"\]\(([^)#]*)#?([^)]*)\)", prose)
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target, anchor in _links(page):
+        place = page.parent / target if target else page
+        if target.startswith(REPOSITORY):
+            place = ROOT / target.removeprefix(REPOSITORY)
+        elif "://" in target:
+            continue
+        assert place.exists(), f"{page.name} links to {target}"
+        assert not anchor or place.suffix != ".md" or anchor in _anchors(place), f"{page.name} links to #{anchor}"
+
+
+def test_links_of_the_readme_work_on_a_package_index() -> None:
+    """An index shows the README alone, so that a relative link would lead nowhere."""
+    links = _links(ROOT / "README.md")
+    assert links
+    assert all(target.startswith(REPOSITORY) for target, _ in links)
 
 
 def test_command_line_knows_the_commands_that_pages_name() -> None:

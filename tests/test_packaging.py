@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import gtape
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -68,6 +71,39 @@ def test_a_bare_checkout_imports(module: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("name", ["gtape", "tests", "docs"])
+def test_the_other_folders_of_a_checkout_are_no_part_of_the_package(name: str) -> None:
+    assert not hasattr(gtape, name)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(f"gtape.{name}")
+
+
+def test_project_urls_are_of_one_repository() -> None:
+    urls = PYPROJECT["project"]["urls"]
+    assert {"Homepage", "Documentation", "Issues"} <= set(urls)
+    assert all(url.startswith(urls["Homepage"]) for url in urls.values())
+
+
+def test_the_source_distribution_takes_every_top_level_entry() -> None:
+    """`.ci/run` builds it, compares it with what git tracks, and runs tests where it is unpacked."""
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()]
+    taken = {name for words in lines if words and words[0] in ("graft", "include") for name in words[1:]}
+    run = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip("no git checkout")
+    assert taken == {path.partition("/")[0] for path in run.stdout.splitlines()}
+
+
+def test_lowest_versions_are_declared_for_all_that_ci_pins() -> None:
+    run = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "lowest.py", ROOT / "pyproject.toml"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    pins = run.stdout.split()
+    assert all(re.fullmatch(r"[\w.-]+==\d+(\.\d+)+", pin) for pin in pins)
+    assert {pin.partition("==")[0] for pin in pins} >= {"numpy", "scipy", "sympy", "pytest"}
 
 
 def test_ci_reads_the_readme() -> None:

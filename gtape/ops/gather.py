@@ -89,7 +89,7 @@ _scatter_rows = primitive(
     scatter_rows_kernel,
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
-    reads=((0, 1), ()),
+    reads=((1,), ()),
     params=("size",),
     batched=True,
     complex=True,
