@@ -196,7 +196,7 @@ def test_kernels_take_numpy_scalars_and_keep_the_dtype(name: str) -> None:
     for dtype in (np.float16, np.float32, np.float64):
         for value in (dtype(0.5), np.array(0.5, dtype=dtype), np.array([[0.25, 0.5]], dtype=dtype)):
             with np.errstate(all="ignore"):
-                result = p.kernel(value, **params)
+                result = p.kernel(*[value] * len(p.rules), **params)
             assert result.dtype == dtype
             assert np.shape(result) == np.shape(value)
 
