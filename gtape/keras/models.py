@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gtape import nest, train
+from gtape.archives import path_text, write_archive
+from gtape.escaping import plain
 from gtape.keras.backend import unique_name
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
@@ -190,10 +192,10 @@ class Model(Trainer, Layer):
         ValueError
             If the file exists and may not be replaced.
         """
-        path = os.fspath(filepath)
+        path = path_text(filepath)
         if not overwrite and os.path.exists(path):
-            raise ValueError(f"{path} exists already; pass overwrite=True to replace it")
-        train.write_values(path, train.values_of(self))
+            raise ValueError(f"{plain(path)} exists already; pass overwrite=True to replace it")
+        write_archive(path, train.values_of(self))
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **more: Any) -> None:
         """Take the values that `save_weights` wrote.
@@ -212,11 +214,13 @@ class Model(Trainer, Layer):
             If the variables are not those that were saved.
         gtape.errors.NotFoundError
             If there is no such file.
+        gtape.errors.DataLossError
+            If it is damaged, or no file of `save_weights`.
         """
-        status = train.put_values(self, train.read_values(os.fspath(filepath)))
+        status = train.restore_values(self, path_text(filepath))
         if not skip_mismatch and (status._missing or (status._unused and self.built)):
             raise ValueError(
-                f"{os.fspath(filepath)} has no values for {sorted(status._missing)}, and values for "
+                f"{plain(path_text(filepath))} has no values for {sorted(status._missing)}, and values for "
                 f"{sorted(status._unused)}, which this model does not have"
             )
 
