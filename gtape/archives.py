@@ -41,10 +41,10 @@ _HEADERS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-# What zipfile, zlib and NumPy raise for damaged files; each of them once came out of a file with a few bits changed.
+# What zipfile, zlib and NumPy raise for damaged files.
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError, OverflowError,
-    SyntaxError, TypeError, KeyError, IndexError, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError,
+    OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError,
 )  # fmt: skip
 
 
@@ -200,7 +200,8 @@ class Archive:
             raise ValueError(f"the array '{plain(name)}' is of the element type {dtype}, which variables do not have")
         if min(shape, default=0) < 0 or info.file_size != begin + math.prod(shape) * dtype.itemsize:
             raise ValueError(
-                f"the array '{plain(name)}' declares {info.file_size} bytes, which is not what {dtype}{list(shape)} needs"
+                f"the array '{plain(name)}' declares {info.file_size} bytes, which is not what {dtype}{list(shape)} "
+                "needs"
             )
         return Member(shape, dtype, info.compress_type != zipfile.ZIP_STORED)
 
@@ -222,8 +223,8 @@ class Archive:
         declared = self.member(name)
         if declared.compressed and (declared.shape != wanted or declared.dtype.kind == "S"):
             raise DataLossError(
-                f"'{plain(self._path)}': the array '{plain(name)}' is compressed, which gtape's own archives are not; it "
-                "is only read into a variable of numbers of its shape, so make the variables first (call the model "
+                f"'{plain(self._path)}': the array '{plain(name)}' is compressed, which gtape's own archives are not; "
+                "it is only read into a variable of numbers of its shape, so make the variables first (call the model "
                 "once), or write the archive again with np.savez"
             )
         with _blaming(self._path), self._file.open(self._infos[name]) as f:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["json_data", "mermaid_text", "plain", "plain_lines", "rich_text"]
+__all__ = ["json_data", "mermaid_text", "place_text", "plain", "plain_lines", "rich_text"]
 
 
 def plain(text: Any) -> str:
@@ -56,6 +56,26 @@ def plain_lines(text: str) -> str:
     tw\ro
     """
     return "\n".join([plain(line) for line in text.split("\n")])
+
+
+def place_text(line: tuple[Any, Any, Any]) -> str:
+    """For terminals and messages: where a line of source stands.
+
+    Parameters
+    ----------
+    line : (file, number, function)
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.escaping import place_text
+    >>> place_text(("model.py", 3, "loss"))
+    'model.py:3 in loss'
+    """
+    return f"{plain(line[0])}:{line[1]} in {plain(line[2])}"
 
 
 def rich_text(text: Any) -> Any:

@@ -423,8 +423,9 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
 class CheckpointManager:
     """The last few checkpoints of a directory.
 
-    What `save` has returned is on the disk, and stays there until it is too old, whenever the process is killed. Several
-    processes may save in one directory. Only archives that gtape wrote there under `checkpoint_name` are deleted.
+    What `save` has returned is on the disk, and stays there until it is too old, whenever the process is killed.
+    Several processes may save in one directory. Only archives that gtape wrote there under `checkpoint_name` are
+    deleted.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class Model(Trainer, Layer):
             if layer.name == name:
                 return layer
         wanted = name if index is None else index
-        raise ValueError(f"No such layer: {wanted}. There are {[x.name for x in self.layers]}")
+        raise ValueError(f"No such layer: {plain(wanted)}. There are {[x.name for x in self.layers]}")
 
     @property
     def inputs(self) -> list[KerasTensor]:
@@ -163,9 +163,10 @@ class Model(Trainer, Layer):
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
             count = f"{layer.count_params():,}"
-            rows.append((f"{layer.name} ({type(layer).__name__})", str(shapes.get(id(layer), "?")), count))
+            title = f"{plain(layer.name)} ({plain(type(layer).__name__)})"
+            rows.append((title, str(shapes.get(id(layer), "?")), count))
         first, second = int(width * 0.45), int(width * 0.75)
-        say(f'Model: "{self.name}"')
+        say(f'Model: "{plain(self.name)}"')
         for i, (name, shape, count) in enumerate(rows):
             say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
             if i == 0:
@@ -226,7 +227,7 @@ class Model(Trainer, Layer):
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_GRAPHS:  # a property that failed ends here
-            raise AttributeError(f"{self.name} is no graph of layers, so it has no `{name}` that is known")
+            raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _need_graph(self) -> Graph:
