@@ -34,12 +34,9 @@ __all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "writ
 
 _ENDING = ".npy"
 _LONGEST_NAME = 65_535  # bytes: what an archive has room for
-_KINDS = "biufcS"  # NumPy's letters for numbers, truth values and bytes
+_NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
 _BFLOAT16 = np.dtype("V2")  # how NumPy writes it
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_FORMAT = (1, 0)  # headers of later formats may be as long as 4 GB, and are only needed for records
 
 # What zipfile, zlib and NumPy raise for damaged files.
 _DAMAGE = (
@@ -114,7 +111,7 @@ def _as_variables_hold_it(value: Any) -> Any:
     if value.dtype == _BFLOAT16:
         return value.view(as_dtype("bfloat16").dtype)
     if value.dtype.kind != "S":
-        return value
+        return value.astype(value.dtype.newbyteorder("="), copy=False)
     made = np.empty(value.size, object)
     made[:] = [s[:-1] for s in value.ravel().tolist()]
     return made.reshape(value.shape)
@@ -191,12 +188,12 @@ class Archive:
         info = self._infos[name]
         with self._file.open(info) as f:
             version: Any = np.lib.format.read_magic(f)
-            if version not in _HEADERS:
+            if version != _FORMAT:
                 raise ValueError(f"the array '{plain(name)}' has a format that gtape does not write")
-            shape, _, dtype = _HEADERS[version](f)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(f)
             begin = f.tell()
-        known = dtype.kind in _KINDS or dtype == _BFLOAT16
-        if not known or dtype.names is not None or dtype.subdtype is not None:
+        plain_type = dtype.names is None and dtype.subdtype is None
+        if not plain_type or not (dtype.newbyteorder("=") in _NUMBERS or dtype.kind == "S" or dtype == _BFLOAT16):
             raise ValueError(f"the array '{plain(name)}' is of the element type {dtype}, which variables do not have")
         if min(shape, default=0) < 0 or info.file_size != begin + math.prod(shape) * dtype.itemsize:
             raise ValueError(

@@ -27,6 +27,8 @@ class Note:
         Those that are being written: they become files before they are kept.
     doomed : list of str
         Those that are no longer kept: what remains of them is to be removed.
+    written : int
+        When that was noted, in nanoseconds.
     """
 
     def __init__(
@@ -35,9 +37,10 @@ class Note:
         kept: list[str] | None = None,
         unfinished: list[str] | None = None,
         doomed: list[str] | None = None,
+        written: int = 0,
     ) -> None:
         self.newest, self.kept = newest, list(kept or [])
-        self.unfinished, self.doomed = list(unfinished or []), list(doomed or [])
+        self.unfinished, self.doomed, self.written = list(unfinished or []), list(doomed or []), written
 
 
 def read_note(folder: str, filename: str = NOTE) -> Note | None:
@@ -56,10 +59,10 @@ def read_note(folder: str, filename: str = NOTE) -> Note | None:
     path = os.path.join(folder, filename)
     try:
         with open_regular(path) as f:
-            content = f.read(_LARGEST + 1)
+            content, written = f.read(_LARGEST + 1), os.fstat(f.fileno()).st_mtime_ns
         if len(content) > _LARGEST:
             raise ValueError("it is too long for a list of checkpoints")
-        return _note(json.loads(content), folder)
+        return _note(json.loads(content), folder, written)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as e:  # errors of JSON and Unicode are ValueErrors
@@ -70,7 +73,7 @@ def read_note(folder: str, filename: str = NOTE) -> Note | None:
         return None
 
 
-def _note(found: Any, folder: str) -> Note:
+def _note(found: Any, folder: str, written: int) -> Note:
     if not isinstance(found, dict) or not isinstance(found.get("all"), list):
         raise ValueError("it has no list of all checkpoints")
     newest = _names([found.get("newest")], folder)
@@ -80,6 +83,7 @@ def _note(found: Any, folder: str) -> Note:
         [*kept, *[name for name in newest if name not in kept]],
         _names(found.get("unfinished"), folder),
         _names(found.get("doomed"), folder),
+        written,
     )
 
 

@@ -467,7 +467,7 @@ class CheckpointManager:
         if max_to_keep is not None and max_to_keep < 1:
             raise ValueError(f"Expected a positive integer or None for `max_to_keep`, got {max_to_keep}.")
         self.checkpoint, self.directory, self._keep = checkpoint, path_text(directory), max_to_keep
-        self._prefix = os.path.join(self.directory, checkpoint_name)
+        self._prefix = path_text(os.path.join(self.directory, checkpoint_name))
         self._begin = os.path.basename(self._prefix) + "-"
         self._head = self._prefix[: len(self._prefix) + 1 - len(self._begin)]
         self._folder = os.path.dirname(self._prefix) or os.curdir
@@ -480,7 +480,7 @@ class CheckpointManager:
             if note.doomed:  # a process was killed before it had deleted them
                 with suppress(OSError), hold(self._folder):
                     note = read_note(self._folder) or Note()
-                    self._delete([name for name in note.doomed if name not in note.kept])
+                    self._delete(self._doomed(note, note.kept))
 
     def _exists(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self._folder, name + _ENDING))
@@ -517,11 +517,24 @@ class CheckpointManager:
             own = [n for n in kept if self._is_own(n)]
             old = [] if self._keep is None else own[: -self._keep]
             kept = [n for n in kept if n not in old]
-            doomed = [n for n in dict.fromkeys([*note.doomed, *old]) if n not in kept and self._exists(n)]
+            doomed = list(dict.fromkeys([*self._doomed(note, kept), *filter(self._is_archive, old)]))
             unfinished = [n for n in note.unfinished if n not in kept and n not in doomed and self._is_coming(n)]
             write_note(self._folder, Note(kept[-1] if kept else None, kept, unfinished, doomed))
             self._kept, self._newest = kept, kept[-1] if kept else None
             self._delete(doomed)
+
+    def _doomed(self, note: Note, kept: list[str]) -> list[str]:
+        """What a note says is to be removed, unless it was put there since: by hand, from a copy."""
+        found = []
+        for name in note.doomed:
+            with suppress(OSError):
+                changed = os.stat(os.path.join(self._folder, name + _ENDING)).st_ctime_ns
+                if name not in kept and changed <= note.written and (not self._is_own(name) or self._is_archive(name)):
+                    found.append(name)
+        return found
+
+    def _is_archive(self, name: str) -> bool:
+        return is_archive(os.path.join(self._folder, name + _ENDING))
 
     def _is_coming(self, name: str) -> bool:
         """Whether a file is being written: killed processes leave names of which nothing will come."""
@@ -530,10 +543,9 @@ class CheckpointManager:
 
     def _delete(self, names: list[str]) -> None:
         for name in names:
-            path = os.path.join(self._folder, name + _ENDING)
-            if self._is_own(name) and is_archive(path):
+            if self._is_own(name) and self._is_archive(name):
                 with suppress(FileNotFoundError):
-                    os.remove(path)
+                    os.remove(os.path.join(self._folder, name + _ENDING))
 
     @property
     def checkpoints(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Names of functions, variables and files may hold anything; what gtape prints, raises, draws and writes stays its own."""
+"""Names of functions, variables and files may hold anything: what gtape prints, raises, draws, writes stays its own."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import os
 import stat
 import struct
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +141,18 @@ def test_a_manager_deletes_only_archives_of_its_own_name(tmp_path: Path) -> None
         made.save(checkpoint_number=number)
     there = {p.name for p in tmp_path.iterdir() if p.is_file()}
     assert there == {"checkpoint", "ckpt-9.npz", *[f"{name}.npz" for name in names]}
+
+
+def test_an_old_checkpoint_that_is_put_back_by_hand_stays(tmp_path: Path) -> None:
+    made = manager(tmp_path, max_to_keep=1)
+    made.save()
+    copy = (tmp_path / "ckpt-1.npz").read_bytes()
+    made.save()
+    time.sleep(0.05)  # clocks of file systems are coarse
+    (tmp_path / "ckpt-1.npz").write_bytes(copy)
+    made.save()
+    manager(tmp_path, max_to_keep=1).save()
+    assert (tmp_path / "ckpt-1.npz").read_bytes() == copy
 
 
 def test_a_checkpoint_saved_by_hand_between_a_manager_s_own_stays_known(tmp_path: Path) -> None:
@@ -363,6 +376,8 @@ REFUSED = {
     "raw bytes": {"v.npy": member(np.zeros(2, "V7"))},
     "a header that is no literal": {"v.npy": member().replace(b"(2,)", b"f(2)")},
     "a header without an end": {"v.npy": member()[:20]},
+    "a long header": {"v.npy": b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b"\0" * 100},
+    "long doubles": {"v.npy": member(descr="<f16", data=b"\0" * 32)},
     "an unknown version": {"v.npy": member().replace(b"NUMPY\x01", b"NUMPY\x09")},
     "another kind of file": {"v.npy": b"hello"},
     "nothing": {"v.npy": b""},
@@ -464,6 +479,13 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content[:size] + content[first:])
     with pytest.raises(tf.errors.DataLossError, match=r"x\.npz"):
         tf.train.list_variables(tmp_path / "x")
+
+
+def test_numbers_of_the_other_byte_order_are_read(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.npz", {"v.npy": member(np.array([3.0, 4.0], ">f4"))})
+    v = tf.Variable([0.0, 0.0])
+    tf.train.Checkpoint(v=v).restore(path)
+    assert v.numpy().tolist() == [3.0, 4.0]
 
 
 def test_compressed_numbers_are_read_into_variables_of_their_shape(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Whatever moment a saving process is killed at, what it had finished is there, and nothing else stays behind.
 
-`test_a_killed_saver_loses_nothing` kills at random moments: 5 times, and 200 times with GTAPE_LARGE=1 in the environment.
+`test_a_killed_saver_loses_nothing` kills at random moments: 5 times, and 200 times with GTAPE_LARGE=1 in the
+environment.
 `test_a_saver_may_be_killed_between_any_two_steps` kills before each call that changes the folder.
 """
 
