@@ -96,17 +96,18 @@ def _names(found: Any, folder: str) -> list[str]:
 def _name(x: Any, folder: str) -> str | None:
     if not isinstance(x, str):
         return None
-    if os.path.isabs(x):  # TensorFlow's notes have whole paths, too
-        if os.path.normpath(os.path.dirname(x)) != os.path.abspath(folder):
+    name: str = x
+    if os.path.isabs(name):  # TensorFlow's notes have whole paths, too
+        if os.path.normpath(os.path.dirname(name)) != os.path.abspath(folder):
             return None
-        x = os.path.basename(x)
-    if x in ("", os.curdir, os.pardir) or "\0" in x or os.path.basename(x) != x or os.path.splitdrive(x)[0]:
+        name = os.path.basename(name)
+    if name in ("", os.curdir, os.pardir) or "\0" in name or os.path.basename(name) != name:
         return None
     try:
-        os.fsencode(x)
+        os.fsencode(name)
     except UnicodeError:
         return None
-    return x
+    return None if os.path.splitdrive(name)[0] else name
 
 
 def write_note(folder: str, note: Note) -> None:

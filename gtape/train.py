@@ -281,8 +281,8 @@ class Checkpoint:
         remove_stale_parts(folder or os.curdir, lambda stem: stem.startswith(begin))
         with hold(folder or os.curdir):
             note = read_note(folder) or Note()
-            others = [[n for n in names if n != name] for names in (note.unfinished, note.doomed)]
-            write_note(folder, Note(name, [name], *others))
+            unfinished, doomed = ([n for n in names if n != name] for names in (note.unfinished, note.doomed))
+            write_note(folder, Note(name, [name], unfinished, doomed))
         return path
 
     def read(self, save_path: Any, options: Any = None) -> _Status:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gtape as tf
@@ -148,6 +149,7 @@ def test_reprs_show_names_as_python_would(name: str) -> None:
     f.__name__ = name
     harmless(repr(tf.function(f)))
     harmless(repr(tf.keras.metrics.Mean(name=name)))
+    harmless(repr(tf.keras.Input((2,), name=name.replace("/", "|"))))
     harmless(repr(tf.constant(name.encode("utf-8", "replace"))))
 
 
@@ -189,6 +191,8 @@ def test_errors_are_plain(name: str) -> None:
         lambda: tf.keras.Sequential([]).load_weights(name),
         lambda: tf.keras.Sequential([]).get_layer(name),
         lambda: tf.Module(name=name),
+        lambda: np.frompyfunc(f, 1, 1)(v),
+        lambda: tf.keras.Sequential([layer]).fit({name: tf.ones([2, 2])}, tf.ones([3, 1])),
         lambda: elementwise(name, None, ()),  # type: ignore[arg-type]
     ]
     for i, door in enumerate(doors):
