@@ -518,7 +518,11 @@ class CheckpointManager:
             old = [] if self._keep is None else own[: -self._keep]
             kept = [n for n in kept if n not in old]
             doomed = list(dict.fromkeys([*self._doomed(note, kept), *filter(self._is_archive, old)]))
-            unfinished = [n for n in note.unfinished if n not in kept and n not in doomed and self._is_coming(n)]
+            # A file of a manager of another name is there before that manager has noted it.
+            unfinished = [
+                n for n in note.unfinished
+                if self._is_coming(n) or (self._exists(n) and n not in kept and n not in doomed)
+            ]  # fmt: skip
             write_note(self._folder, Note(kept[-1] if kept else None, kept, unfinished, doomed))
             self._kept, self._newest = kept, kept[-1] if kept else None
             self._delete(doomed)

@@ -227,9 +227,7 @@ class Model(Trainer, Layer):
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_GRAPHS:  # a property that failed ends here
-            raise AttributeError(
-                f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known"
-            )
+            raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _need_graph(self) -> Graph:
