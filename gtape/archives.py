@@ -38,10 +38,10 @@ _NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
 _BFLOAT16 = np.dtype("V2")  # how NumPy writes it
 _FORMAT = (1, 0)  # headers of later formats may be as long as 4 GB, and are only needed for records
 
-# What zipfile, zlib and NumPy raise for damaged files.
+# What zipfile, zlib and NumPy raise for damaged files; NumPy's warnings may be errors.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError,
-    OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError,
+    OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, UserWarning,
 )  # fmt: skip
 
 
@@ -151,6 +151,8 @@ class Archive:
                 raise ValueError(f"it has a member '{plain(info.filename)}' that gtape does not write")
             if info.flag_bits & 1:
                 raise ValueError(f"its member '{plain(info.filename)}' is encrypted")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"its member '{plain(info.filename)}' is compressed in a way that NumPy does not know")
             if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
                 raise ValueError(f"its member '{plain(info.filename)}' has two sizes")
             stored += info.compress_size

@@ -375,6 +375,7 @@ REFUSED = {
     "dates": {"v.npy": member(np.zeros(2, "M8[s]"))},
     "raw bytes": {"v.npy": member(np.zeros(2, "V7"))},
     "a header that is no literal": {"v.npy": member().replace(b"(2,)", b"f(2)")},
+    "a header of Python 2": {"v.npy": member().replace(b"(2,)} ", b"(2L,)}")},
     "a header without an end": {"v.npy": member()[:20]},
     "a long header": {"v.npy": b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b"\0" * 100},
     "long doubles": {"v.npy": member(descr="<f16", data=b"\0" * 32)},
@@ -479,6 +480,15 @@ def test_members_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content[:size] + content[first:])
     with pytest.raises(tf.errors.DataLossError, match=r"x\.npz"):
         tf.train.list_variables(tmp_path / "x")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_ways_to_compress_are_refused(tmp_path: Path, compression: int) -> None:
+    path = archive(tmp_path / "x.npz", {"v.npy": member()}, compression)
+    (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes().replace(b"NUMPY", b"XXXXX"))
+    for door in all_doors(path):
+        with pytest.raises(tf.errors.DataLossError, match="compressed in a way"):
+            door()
 
 
 def test_numbers_of_the_other_byte_order_are_read(tmp_path: Path) -> None:
