@@ -11,6 +11,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.errors import InvalidArgumentError
+from gtape.escaping import plain as shown
 from gtape.module import Module
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
@@ -54,6 +55,7 @@ def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs:
     """Arguments as tensors of an `input_signature`, and the others, which must be what they are by default."""
     parameters = [p for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_KEYWORD]
     open_end = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
+    name = shown(name)
     plain = parameters[:-1] if open_end else parameters
     if len(signature) > len(plain) and not open_end:
         raise TypeError(f"input_signature contains {len(signature) - len(plain)} extra type constraints.")
@@ -188,7 +190,7 @@ class ConcreteFunction:
         }
         # The arguments that hold tensors: what a call still has to give.
         self._open = [n for n, x in self._specs.items() if any(isinstance(y, TensorSpec) for y in _flat(x))]
-        self.name = f"__inference_{getattr(owner, '__name__', 'function')}_{next(_numbers)}".encode()
+        self.name = f"__inference_{shown(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
         self._made: Any = None
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest, record
+from gtape.escaping import plain
 from gtape.indexed_slices import IndexedSlices, SparseCotangent
 from gtape.primitive import REGISTRY
 from gtape.pulls import ItemPull
@@ -129,7 +130,9 @@ class CustomPull:
         ]
         for g in made:
             if g is not None and g.dtype.name == "string":
-                raise TypeError(f"the gradient function of {self.name} must return numbers, and returned {g.numpy()!r}")
+                raise TypeError(
+                    f"the gradient function of {plain(self.name)} must return numbers, and returned {g.numpy()!r}"
+                )
         return made
 
     def _likes(self) -> list[Any]:
@@ -265,7 +268,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
         raise TypeError(
             "If using @custom_gradient with a function that uses variables, then grad_fn must accept a keyword "
             "argument `variables`: "
-            f"{getattr(f, '__name__', f)} reads {', '.join(v.name for v in variables)}"
+            f"{_shown(f)} reads {', '.join(plain(v.name) for v in variables)}"
         )
     several = isinstance(y, (list, tuple, dict))
     inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
@@ -279,7 +282,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
 
 def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
     """What the function returned, if it is a value and its gradient function."""
-    said = f"a custom gradient returns (value, gradient function), and {getattr(f, '__name__', f)} returned "
+    said = f"a custom gradient returns (value, gradient function), and {_shown(f)} returned "
     if not isinstance(returned, (tuple, list)):
         raise TypeError(f"{said}a {type(returned).__name__}")
     if len(returned) != 2:
@@ -287,6 +290,10 @@ def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
     if not callable(returned[1]):
         raise TypeError(f"{said}a {type(returned[1]).__name__} in place of the function")
     return returned[0], returned[1]
+
+
+def _shown(f: Any) -> str:
+    return plain(getattr(f, "__name__", f))
 
 
 def _input(x: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from gtape.escaping import plain
+
 __all__ = ["VariableAggregation", "VariableSynchronization"]
 
 
@@ -76,6 +78,7 @@ def _member(kind: type[Enum], what: str, given: Any, name: str | None) -> Enum:
         return kind[given.upper()]
     if not isinstance(given, kind):
         raise ValueError(
-            f"Invalid variable {what} mode: {given} for variable: {name}; the modes are those of gtape.{kind.__name__}"
+            f"Invalid variable {what} mode: {plain(given)} for variable: {plain(name)}; the modes are those of "
+            f"gtape.{kind.__name__}"
         )
     return given

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.asked import one_of
+from gtape.escaping import place_text, plain
 from gtape.full_sweep import full_sweep
 from gtape.record import (
     INS,
@@ -89,11 +90,12 @@ def _unwatched(x: Any) -> str:
     if isinstance(x, Variable):
         if not x.trainable:
             return (
-                f"None: {x.name} is not trainable, so it is watched only if tape.watch is called on it "
+                f"None: {plain(x.name)} is not trainable, so it is watched only if tape.watch is called on it "
                 "inside the block."
             )
         return (
-            f"None: {x.name} was not read inside the block, or the tape was made with watch_accessed_variables=False."
+            f"None: {plain(x.name)} was not read inside the block, or the tape was made with "
+            "watch_accessed_variables=False."
         )
     return (
         "None: the source is not watched. Call tape.watch(x) inside the block, before x is used; "
@@ -155,7 +157,7 @@ def _each(tape: Any, y: Any, x: Any) -> str:
     lines = []
     for i, target in enumerate(nest.flatten(y)):
         for j, source in enumerate(nest.flatten(x)):
-            name = source.name if isinstance(source, Variable) else f"source {j}"
+            name = plain(source.name) if isinstance(source, Variable) else f"source {j}"
             lines.append(f"{f'target {i}, ' if nest.is_nested(y) else ''}{name}: {explain(tape, target, source)}")
     return "\n".join(lines)
 
@@ -246,10 +248,10 @@ def _zero_partial(r: Record) -> bool:
 
 def _name(r: Record) -> str:
     prim = r[PULL].prim
-    return prim.name if prim is not None else f"output {r[PULL].index}"
+    return plain(prim.name) if prim is not None else f"output {r[PULL].index}"
 
 
 def _where(r: Record) -> str:
     trace = r[TRACE] if len(r) > TRACE else None
-    line = "" if trace is None else f" ({trace.line[0]}:{trace.line[1]} in {trace.line[2]})"
+    line = "" if trace is None else f" ({place_text(trace.line)})"
     return f"{_name(r)}{line}"

@@ -16,6 +16,7 @@ import numpy as np
 from gtape import catalogue, record
 from gtape.backprop import short_sweep
 from gtape.errors import InvalidArgumentError
+from gtape.escaping import plain
 from gtape.full_sweep import full_sweep
 from gtape.half_precision import narrowed
 from gtape.primitive import REGISTRY, Primitive
@@ -61,7 +62,7 @@ class _CheckedRun:
             if f is not narrowed:  # which rounds what the last kernel made to half precision
                 self.kernel = f
             named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
-            name = named or str(getattr(self.kernel, "__name__", "an op"))
+            name = named or plain(getattr(self.kernel, "__name__", "an op"))
             if name not in _HARMLESS:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):

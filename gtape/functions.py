@@ -20,6 +20,7 @@ from gtape.asked import UnconnectedGradients, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
 from gtape.differentiation import differentiate
+from gtape.escaping import plain
 from gtape.jacobians import jacobians
 from gtape.record import SEQ, record_of
 from gtape.tape import GradientTape
@@ -180,7 +181,7 @@ class Function:
                 given = nest.flatten(bound(self.python_function, args, kwargs).args[: len(signature)])
                 for x, spec in zip(given, nest.flatten(signature), strict=True):
                     if not spec.is_compatible_with(x):
-                        raise TypeError(f"{self.name}: {x} does not fit {spec} of the input_signature")
+                        raise TypeError(f"{plain(self.name)}: {x} does not fit {spec} of the input_signature")
             args, kwargs = signature, {}
             self._traces.seen[None] = None
         else:
@@ -234,7 +235,7 @@ class Function:
         return Function(self.python_function.__get__(instance, owner), self.input_signature, self._traces)
 
     def __repr__(self) -> str:
-        return f"<gtape.function {self.name}>"
+        return f"<gtape.function {plain(self.name)}>"
 
 
 def _as_tensors(result: Any) -> Any:

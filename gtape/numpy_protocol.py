@@ -14,6 +14,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.catalogue import resolve
+from gtape.escaping import plain
 from gtape.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
@@ -105,6 +106,7 @@ def _plain(x: Any) -> Any:
 
 
 def _refused(name: str, why: str) -> TypeError:
+    name = plain(name)
     return TypeError(f"{name} on a gtape tensor {why}; to leave the tape, give it the values: {name}(x.numpy(), ...)")
 
 

@@ -91,6 +91,8 @@ class Primitive:
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
+        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+            raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
         if dict.__contains__(REGISTRY, name):
             raise ValueError(f"the primitive {name!r} is declared twice")
         self.name, self.kind, self.kernel = name, kind, kernel

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.errors import InvalidArgumentError
+from gtape.escaping import plain
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -136,7 +137,7 @@ def numpy_function(
             array = np.array(value)
             if array.dtype != dtype:
                 raise InvalidArgumentError(
-                    f"{i}-th value returned by {getattr(func, '__name__', func)} is {array.dtype.name}, "
+                    f"{i}-th value returned by {plain(getattr(func, '__name__', func))} is {array.dtype.name}, "
                     f"but expects {dtype.name}: use .astype"
                 )
             return wrap(array)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from gtape.errors import NotFoundError
+from gtape.archives import Archive, is_archive, open_archive, path_text, write_archive
+from gtape.errors import InvalidArgumentError, NotFoundError
+from gtape.escaping import plain
+from gtape.files import hold, part_stem, remove_stale_parts
 from gtape.module import Module
+from gtape.notes import NOTE, Note, read_note, write_note
 from gtape.variable import Variable
 
 __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variables", "load_variable"]
 
 _ENDING = ".npz"
-_NOTE = "checkpoint"  # the file in a directory that names its newest checkpoint
 
 
 def __dir__() -> list[str]:
@@ -123,75 +126,75 @@ class _Status:
     initialize_or_restore = run_restore_ops = expect_partial
 
 
-def put_values(x: Any, values: dict[str, Any]) -> _Status:
-    """Give the variables of an object their values; parts that have no variables yet get theirs when they make them.
+def restore_values(x: Any, path: str) -> _Status:
+    """Give the variables of an object the values of an archive, all of them or, after an exception, none.
+
+    Parts that have no variables yet get theirs when they make them.
 
     Raises
     ------
     ValueError
         For a value of another shape.
+    gtape.errors.NotFoundError
+        If there is no such file.
+    gtape.errors.DataLossError
+        If it is damaged, or no archive of gtape's.
     """
-    unused = set(values)
-    return _Status(unused, _put(x, "", values, unused))
+    with open_archive(path) as archive:
+        unused, missing = set(archive.names), set()
+        found: list[tuple[Variable, str]] = []
+        unmade: list[tuple[str, Any]] = []
+        for where, part in list(_held(x)):
+            if not isinstance(part, Variable):
+                unmade.append((where, part))
+            elif where in archive:
+                _check_fit(part, where, archive)
+                found.append((part, where))
+                unused.discard(where)
+            else:
+                missing.add(where)
+        values = [v._incoming(archive.read(where, wanted=v._aval.shape)) for v, where in found]
+        later = {
+            name: archive.read(name)
+            for name in archive.names
+            if name in unused and any(not where or name.startswith(f"{where}/") for where, _ in unmade)
+        }
+    for (v, _), value in zip(found, values, strict=True):
+        v.assign(value)
+    for where, part in unmade:
+        part.__dict__["_pending"] = _when_built(where, later, unused)
+    return _Status(unused, missing)
 
 
-def _put(x: Any, path: str, values: dict[str, Any], unused: set[str]) -> set[str]:
-    """Give values to what lies under a path; returns the variables without one."""
-    missing = set()
-    for where, part in list(_held(x, path)):
-        if not isinstance(part, Variable):
-            part.__dict__["_pending"] = _when_built(where, values, unused)
-        elif where in values:
-            part.assign(values[where])
-            unused.discard(where)
-        else:
-            missing.add(where)
-    return missing
+def _check_fit(v: Variable, name: str, archive: Archive) -> None:
+    """Compare what an archive declares with the variable that is to take it, before any data are read."""
+    declared = archive.member(name)
+    if not v.shape.is_compatible_with(declared.shape):
+        raise ValueError(
+            f"Cannot assign value to variable '{plain(v.name)}': Shape mismatch. The variable shape {v.shape}, and the "
+            f"shape {declared.shape} of '{plain(name)}' in {plain(archive.path)} are incompatible."
+        )
+    held = {"S": "string", "V": "bfloat16"}.get(declared.dtype.kind, declared.dtype.name)
+    if (held == "string") != (v.dtype.name == "string") or (declared.dtype.kind == "c" and not v.dtype.is_complex):
+        raise ValueError(
+            f"Cannot assign value to variable '{plain(v.name)}' of dtype {v.dtype.name}: '{plain(name)}' in "
+            f"{plain(archive.path)} is {held}. Restore into a variable of that dtype"
+        )
 
 
 def _when_built(path: str, values: dict[str, Any], unused: set[str]) -> Callable[[Any], None]:
     def put(part: Any) -> None:
-        # Only what has found no variable yet: layers inside may have been trained since.
-        _put(part, path, {p: v for p, v in values.items() if p in unused}, unused)
+        for where, inner in list(_held(part, path)):
+            if not isinstance(inner, Variable):
+                inner.__dict__["_pending"] = _when_built(where, values, unused)
+            elif where in values and where in unused:  # layers inside that found theirs may have been trained since
+                inner.assign(values[where])
+                unused.discard(where)
 
     return put
 
 
 # ---------------------------------------------------------------------------------------------- files
-
-
-def write_values(path: str, values: dict[str, Any]) -> None:
-    """Write an archive; a crash leaves the old one."""
-    unfinished = f"{path}.part"
-    with zipfile.ZipFile(unfinished, "w") as archive:  # np.savez takes no array of the name "file"
-        for name, value in values.items():
-            with archive.open(name.replace("/", "|") + ".npy", "w", force_zip64=True) as f:
-                np.lib.format.write_array(f, _without_objects(np.asarray(value)), allow_pickle=False)
-    os.replace(unfinished, path)
-
-
-def read_values(path: str) -> dict[str, Any]:
-    """Read an archive."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {p.replace("|", "/"): _with_objects(archive[p]) for p in archive.files}
-    except FileNotFoundError:
-        raise NotFoundError(f"Unsuccessful: failed to find any matching files for {path}") from None
-
-
-def _without_objects(value: Any) -> Any:
-    """Strings as bytes of one length, each with a mark at its end, where NumPy would drop zeros."""
-    if value.dtype.kind not in "OS":
-        return value
-    return np.array([s + b"." for s in value.ravel().tolist()], "S").reshape(value.shape)
-
-
-def _with_objects(value: Any) -> Any:
-    if value.dtype.kind != "S":
-        return value
-    made = np.empty(value.size, object)
-    made[:] = [s[:-1] for s in value.ravel().tolist()]
-    return made.reshape(value.shape)
 
 
 class Checkpoint:
@@ -249,9 +252,13 @@ class Checkpoint:
         str
             What `restore` takes.
         """
-        path: str = os.fspath(file_prefix)
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        write_values(path + _ENDING, values_of(self))
+        return self._write(path_text(file_prefix))
+
+    def _write(self, path: str, before: Callable[[], None] | None = None) -> str:
+        """The same; calls `before` when all is written, before the file takes its place."""
+        values = values_of(self)
+        os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+        write_archive(path + _ENDING, values, before)
         return path
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
@@ -268,8 +275,14 @@ class Checkpoint:
             What `restore` takes.
         """
         self.save_counter.assign_add(1)
-        path = self.write(f"{os.fspath(file_prefix)}-{int(self.save_counter)}", options)
-        _note(os.path.dirname(path), path)
+        path = self._write(f"{path_text(file_prefix)}-{int(self.save_counter)}")
+        folder, name = os.path.split(path)
+        begin = part_stem(name.rpartition("-")[0] + "-")
+        remove_stale_parts(folder or os.curdir, lambda stem: stem.startswith(begin))
+        with hold(folder or os.curdir):
+            note = read_note(folder) or Note()
+            unfinished, doomed = ([n for n in names if n != name] for names in (note.unfinished, note.doomed))
+            write_note(folder, Note(name, [name], unfinished, doomed))
         return path
 
     def read(self, save_path: Any, options: Any = None) -> _Status:
@@ -291,10 +304,12 @@ class Checkpoint:
         ------
         gtape.errors.NotFoundError
             If there is no such file.
+        gtape.errors.DataLossError
+            If it is damaged, or no checkpoint of gtape's.
         ValueError
-            If a variable has another shape.
+            If a variable has another shape. Then, and after any other exception, all variables are as they were.
         """
-        return put_values(self, read_values(os.fspath(save_path) + _ENDING))
+        return restore_values(self, path_text(save_path) + _ENDING)
 
     def restore(self, save_path: Any, options: Any = None) -> _Status:
         """Take the values that `save` or `write` wrote; None, for no checkpoint, changes nothing.
@@ -310,12 +325,6 @@ class Checkpoint:
             As for `read`.
         """
         return _Status(set(), set()) if save_path is None else self.read(save_path, options)
-
-
-def _note(directory: str, newest: str, all_paths: list[str] | None = None) -> None:
-    names = [os.path.basename(p) for p in all_paths or [newest]]
-    with open(os.path.join(directory, _NOTE), "w", encoding="utf-8") as f:
-        json.dump({"newest": os.path.basename(newest), "all": names}, f)
 
 
 def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
@@ -339,13 +348,21 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     >>> print(tf.train.latest_checkpoint(tempfile.mkdtemp()))
     None
     """
-    directory: str = os.fspath(checkpoint_dir)
     try:
-        with open(os.path.join(directory, latest_filename or _NOTE), encoding="utf-8") as f:
-            newest: str = json.load(f)["newest"]
-    except FileNotFoundError:
+        directory = path_text(checkpoint_dir)
+    except InvalidArgumentError:
         return None
-    return os.path.join(directory, newest)
+    note = read_note(directory, latest_filename or NOTE)
+    if note is None or note.newest is None:
+        return None
+    path = os.path.join(directory, note.newest)
+    return path if os.path.isfile(path + _ENDING) else None
+
+
+def _file_of(ckpt_dir_or_file: Any) -> str:
+    """The archive of a checkpoint, or of the newest in a directory."""
+    path = path_text(ckpt_dir_or_file)
+    return (latest_checkpoint(path) or path if os.path.isdir(path) else path) + _ENDING
 
 
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
@@ -367,9 +384,8 @@ def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
     >>> tf.train.list_variables(path)
     [('save_counter', []), ('v', [2])]
     """
-    path = os.fspath(ckpt_dir_or_file)
-    path = latest_checkpoint(path) or path if os.path.isdir(path) else path
-    return sorted((name, list(v.shape)) for name, v in read_values(path + _ENDING).items())
+    with open_archive(_file_of(ckpt_dir_or_file)) as archive:
+        return sorted((name, list(archive.member(name).shape)) for name in archive.names)
 
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
@@ -398,16 +414,18 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
     >>> tf.train.load_variable(path, "v")
     array([1., 2.], dtype=float32)
     """
-    path = os.fspath(ckpt_dir_or_file)
-    path = latest_checkpoint(path) or path if os.path.isdir(path) else path
-    values = read_values(path + _ENDING)
-    if name not in values:
-        raise NotFoundError(f"Key {name} not found in checkpoint; there are {sorted(values)}")
-    return values[name]
+    with open_archive(_file_of(ckpt_dir_or_file)) as archive:
+        if name not in archive:
+            raise NotFoundError(f"Key {plain(name)} not found in checkpoint; there are {sorted(archive.names)}")
+        return archive.read(name)
 
 
 class CheckpointManager:
     """The last few checkpoints of a directory.
+
+    What `save` has returned is on the disk, and stays there until it is too old, whenever the process is killed.
+    Several processes may save in one directory. Only archives that gtape wrote there under `checkpoint_name` are
+    deleted.
 
     Parameters
     ----------
@@ -418,6 +436,11 @@ class CheckpointManager:
     keep_checkpoint_every_n_hours, step_counter, checkpoint_interval, init_fn
         TensorFlow has them; they change nothing.
     checkpoint_name : str
+
+    Raises
+    ------
+    ValueError
+        If `max_to_keep` is below 1.
 
     Examples
     --------
@@ -441,24 +464,102 @@ class CheckpointManager:
         checkpoint_interval: Any = None,
         init_fn: Any = None,
     ) -> None:
-        self.checkpoint, self.directory, self._keep = checkpoint, os.fspath(directory), max_to_keep
-        self._prefix = os.path.join(self.directory, checkpoint_name)
-        self._paths: list[str] = []
-        try:
-            with open(os.path.join(self.directory, _NOTE), encoding="utf-8") as f:
-                self._paths = [os.path.join(self.directory, name) for name in json.load(f)["all"]]
-        except FileNotFoundError:
-            pass  # a new directory
+        if max_to_keep is not None and max_to_keep < 1:
+            raise ValueError(f"Expected a positive integer or None for `max_to_keep`, got {max_to_keep}.")
+        self.checkpoint, self.directory, self._keep = checkpoint, path_text(directory), max_to_keep
+        self._prefix = path_text(os.path.join(self.directory, checkpoint_name))
+        self._begin = os.path.basename(self._prefix) + "-"
+        self._head = self._prefix[: len(self._prefix) + 1 - len(self._begin)]
+        self._folder = os.path.dirname(self._prefix) or os.curdir
+        note = read_note(self._folder) or Note()
+        self._kept = self._there([], note)
+        self._newest = next((n for n in (note.newest, *note.kept[::-1]) if n in self._kept), None)
+        if os.path.isdir(self._folder):
+            begin = part_stem(self._begin)
+            remove_stale_parts(self._folder, lambda stem: stem == NOTE or stem.startswith(begin))
+            if note.doomed:  # a process was killed before it had deleted them
+                with suppress(OSError), hold(self._folder):
+                    note = read_note(self._folder) or Note()
+                    self._delete(self._doomed(note, note.kept))
+
+    def _exists(self, name: str) -> bool:
+        return os.path.isfile(os.path.join(self._folder, name + _ENDING))
+
+    def _is_own(self, name: str) -> bool:
+        """Whether this manager may have made a file of this name."""
+        return name.startswith(self._begin) and re.fullmatch("-?[0-9]+", name[len(self._begin) :]) is not None
+
+    def _there(self, known: list[str], note: Note, finished: str | None = None) -> list[str]:
+        """The checkpoints in the directory, the oldest first: those that are known, and those that others noted.
+
+        What a killed process finished, without getting to note it, stands before the newest, so that it grows old with
+        the others.
+        """
+        names = [n for n in known if n not in note.kept] + note.kept
+        lost = [n for n in note.unfinished if n not in names and self._is_own(n)]
+        names = [*names[:-1], *lost, *names[-1:]]
+        names = [n for n in names if n != finished] + ([] if finished is None else [finished])
+        return [n for n in names if self._exists(n)]
+
+    def _announce(self, name: str) -> None:
+        """Note that a checkpoint is about to be there: whoever finds it, and no more said of it, knows whose it is."""
+        with hold(self._folder):
+            note = read_note(self._folder) or Note()
+            if name not in note.unfinished:
+                note.unfinished.append(name)
+            write_note(self._folder, note)
+
+    def _settle(self, finished: str) -> None:
+        """Note a new checkpoint, and delete what is too old; the note names nothing that is being deleted."""
+        with hold(self._folder):
+            note = read_note(self._folder) or Note()
+            kept = self._there(self._kept, note, finished)
+            own = [n for n in kept if self._is_own(n)]
+            old = [] if self._keep is None else own[: -self._keep]
+            kept = [n for n in kept if n not in old]
+            doomed = list(dict.fromkeys([*self._doomed(note, kept), *filter(self._is_archive, old)]))
+            # A file of a manager of another name is there before that manager has noted it.
+            unfinished = [
+                n for n in note.unfinished
+                if self._is_coming(n) or (self._exists(n) and n not in kept and n not in doomed)
+            ]  # fmt: skip
+            write_note(self._folder, Note(kept[-1] if kept else None, kept, unfinished, doomed))
+            self._kept, self._newest = kept, kept[-1] if kept else None
+            self._delete(doomed)
+
+    def _doomed(self, note: Note, kept: list[str]) -> list[str]:
+        """What a note says is to be removed, unless it was put there since: by hand, from a copy."""
+        found = []
+        for name in note.doomed:
+            with suppress(OSError):
+                changed = os.stat(os.path.join(self._folder, name + _ENDING)).st_ctime_ns
+                if name not in kept and changed <= note.written and (not self._is_own(name) or self._is_archive(name)):
+                    found.append(name)
+        return found
+
+    def _is_archive(self, name: str) -> bool:
+        return is_archive(os.path.join(self._folder, name + _ENDING))
+
+    def _is_coming(self, name: str) -> bool:
+        """Whether a file is being written: killed processes leave names of which nothing will come."""
+        begin = part_stem(name + _ENDING) + "."
+        return any(other.startswith(begin) and other.endswith(".part") for other in os.listdir(self._folder))
+
+    def _delete(self, names: list[str]) -> None:
+        for name in names:
+            if self._is_own(name) and self._is_archive(name):
+                with suppress(FileNotFoundError):
+                    os.remove(os.path.join(self._folder, name + _ENDING))
 
     @property
     def checkpoints(self) -> list[str]:
         """Those that are kept, the oldest first."""
-        return list(self._paths)
+        return [self._head + name for name in self._kept]
 
     @property
     def latest_checkpoint(self) -> str | None:
         """The newest; None if there is none."""
-        return self._paths[-1] if self._paths else None
+        return None if self._newest is None else self._head + self._newest
 
     def save(self, checkpoint_number: int | None = None, check_interval: bool = True, options: Any = None) -> str:
         """Save, and delete what is too old.
@@ -478,13 +579,11 @@ class CheckpointManager:
         counter = self.checkpoint.save_counter
         if checkpoint_number is not None:
             counter.assign(int(checkpoint_number) - 1)
-        path = self.checkpoint.save(self._prefix)
-        self._paths = [*(p for p in self._paths if p != path), path]
-        while self._keep is not None and len(self._paths) > self._keep:
-            old = self._paths.pop(0) + _ENDING
-            if os.path.exists(old):
-                os.remove(old)
-        _note(self.directory, path, self._paths)
+        counter.assign_add(1)
+        path = f"{self._prefix}-{int(counter)}"
+        name = os.path.basename(path)
+        self.checkpoint._write(path, lambda: self._announce(name))
+        self._settle(name)
         return path
 
     def restore_or_initialize(self) -> str | None:

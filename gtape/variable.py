@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import dtypes, errors, operators, record
 from gtape.aval import FLOAT64_SCALAR, Aval
+from gtape.escaping import plain
 from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet, sharing
 from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
@@ -388,7 +389,9 @@ class Variable(ChangesInPart, Operators):
             raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
         if t._aval.dtype != self._aval.dtype:
-            raise ValueError(f"cannot assign a value of dtype {t.dtype.name} to {self.name} of dtype {self.dtype.name}")
+            raise ValueError(
+                f"cannot assign a value of dtype {t.dtype.name} to {plain(self.name)} of dtype {self.dtype.name}"
+            )
         return t
 
     def _touch(self) -> None:
@@ -427,7 +430,7 @@ class Variable(ChangesInPart, Operators):
         self._touch()
         if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
             raise ValueError(
-                f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
+                f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
                 f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
             )
         self._put(t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import errors
+from gtape.escaping import plain
 from gtape.tensor import Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
@@ -39,16 +40,17 @@ class ChangesInPart:
         axis = indices.ndim - 1 if batches else 0
         if not -1 < axis < values.ndim:
             raise errors.InvalidArgumentError(
-                f"indices of shape {indices.shape} name no rows of {self.name}, which has shape {self.shape}"
+                f"indices of shape {indices.shape} name no rows of {plain(self.name)}, which has shape {self.shape}"
             )
         if indices.size and (indices.min() < 0 or indices.max() >= values.shape[axis]):
             raise errors.InvalidArgumentError(
-                f"indices of the update reach outside [0, {values.shape[axis]}), the rows of {self.name}"
+                f"indices of the update reach outside [0, {values.shape[axis]}), the rows of {plain(self.name)}"
             )
         needed = indices.shape + values.shape[axis + 1 :]
         if new.shape not in ((), needed):
             raise errors.InvalidArgumentError(
-                f"updates of shape {new.shape} do not fit: {indices.size} rows of {self.name} have shape {needed}"
+                f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} have shape "
+                f"{needed}"
             )
         with np.errstate(all="ignore"):
             change(values, indices, new._value)
@@ -99,7 +101,7 @@ class ChangesInPart:
         limits = np.array(values.shape[:depth])
         if depth > values.ndim or (places < 0).any() or (places >= limits).any():
             raise errors.InvalidArgumentError(
-                f"indices {places.tolist()} do not name elements of {self.name}, which has shape {self.shape}"
+                f"indices {places.tolist()} do not name elements of {plain(self.name)}, which has shape {self.shape}"
             )
         new, needed = self._incoming(updates), places.shape[:-1] + values.shape[depth:]
         if new.shape != needed:
@@ -177,7 +179,7 @@ class VariableSlice(Tensor):
             new = np.broadcast_to(np.asarray(new, dtype=values.dtype), places.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
-                f"cannot assign a value of shape {np.shape(new)} to a part of {v.name} of shape {places.shape}"
+                f"cannot assign a value of shape {np.shape(new)} to a part of {plain(v.name)} of shape {places.shape}"
             ) from None
         flat = values.reshape(-1)  # a view only of what lies in C order
         np.put(flat, places, how(flat[places], new))

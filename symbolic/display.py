@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.escaping import mermaid_text
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.worlds import SymPyWorld
 
@@ -87,7 +88,7 @@ def mermaid(program: Program) -> str:
     lines = ["flowchart TD"]
     outputs = set(program.outputs)
     for n in program.nodes:
-        label = n.name if n.kind != "const" else _short(n.output)
+        label = mermaid_text(n.name if n.kind != "const" else _short(n.output))
         if n.kind == "leaf":
             shape = f'(["x: {list(n.shape)}"])'
         elif n.mark is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.escaping import plain
 from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE
 from gtape.tensor import Tensor
 
@@ -65,8 +66,8 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The op's name, or the kind of leaf."""
-        return self.prim.name if self.prim is not None else self.kind
+        """The op's name, or the kind of leaf; fit for messages, because a custom gradient may have any name."""
+        return plain(self.prim.name) if self.prim is not None else self.kind
 
     @property
     def shape(self) -> tuple[int, ...]:

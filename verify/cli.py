@@ -10,8 +10,9 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from gtape.escaping import plain, plain_lines
 from gtape.verify.output import (
     Usage,
     check_path,
@@ -29,7 +30,7 @@ _FINE, _FOUND, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gtape",
         description="Checks gtape's derivatives against the exact ones.",
         epilog="Exit status: 0 fine, 1 findings, 2 wrong usage, 130 interrupted.",
@@ -121,6 +122,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with arguments, whatever they hold."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(plain_lines(message))
+
+
 class _Version(argparse.Action):
     """Shows what is installed, looked up only when it is asked for."""
 
@@ -167,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except Usage as e:
-        print(f"gtape {options.command}: {e}", file=sys.stderr)
+        print(f"gtape {options.command}: {plain_lines(str(e))}", file=sys.stderr)
         return _USAGE
     except KeyboardInterrupt:
         print(f"gtape {options.command}: interrupted; nothing was written", file=sys.stderr)
@@ -191,7 +199,7 @@ def _primitives(options: argparse.Namespace) -> list[str]:
         raise Usage(str(e)) from None
     for name, known in found.items():
         if options.json != "-" and name.rsplit(".", 1)[-1] not in known:
-            print(f"{name} is made of {', '.join(known)}")
+            print(f"{plain(name)} is made of {', '.join(known)}")
     return list(dict.fromkeys(p for known in found.values() for p in known))
 
 
@@ -254,7 +262,8 @@ def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
     proved = sum(x.proof == "proved" for x in primitives)
     certified = sum(x.proof == "certified" for x in primitives)
     for x in bad:
-        print(f"{x.name}: {x.findings[0]}" + (f" (and {len(x.findings) - 1} more)" if len(x.findings) > 1 else ""))
+        more = f" (and {len(x.findings) - 1} more)" if len(x.findings) > 1 else ""
+        print(f"{plain(x.name)}: {plain_lines(x.findings[0])}{more}")
     print(
         f"{proved} of {len(primitives)} primitives proved"
         + (f", {certified} certified at exact points only" if certified else "")
@@ -295,7 +304,7 @@ def _prove(options: argparse.Namespace) -> int:
         )
         for x in lines:
             for text in x.findings:
-                print(f"{x.name}: {text}")
+                print(f"{plain(x.name)}: {plain_lines(text)}")
         print(f"{sum(x.proof == 'proved' for x in lines)} of {len(lines)} proved")
     return _FINE if outcome.ok else _FOUND
 
@@ -413,7 +422,7 @@ def _conventions(options: argparse.Namespace) -> int:
     text = reference.page()
     if options.page:
         write_text(options.page, text)
-        print(f"{options.page}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
+        print(f"{plain(options.page)}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
     elif options.json != "-":
         sys.stdout.write(text)
     return _FINE

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from gtape.escaping import json_data, plain, rich_text
+
 __all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
 
 
@@ -28,15 +30,15 @@ def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, st
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=plain(what))
 
 
 def write_json(path: str, data: Any) -> None:
     """Write JSON whole or not at all; ``-`` is standard output."""
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    text = json.dumps(json_data(data), indent=1, allow_nan=False) + "\n"
     if path == "-":
         sys.stdout.write(text)
     else:
@@ -67,7 +69,7 @@ def write_text(path: str, text: str) -> None:
             os.unlink(temporary)
             raise
     except OSError as e:
-        raise Usage(f"{path} cannot be written: {e.strerror}") from None
+        raise Usage(f"{plain(path)} cannot be written: {e.strerror}") from None
 
 
 def _mode(path: str) -> int:
@@ -90,14 +92,20 @@ def check_path(path: str | None) -> None:
     if path is None or path == "-":
         return
     from gtape import catalogue
+    from gtape.archives import path_text
+    from gtape.errors import InvalidArgumentError
     from gtape.primitive import REGISTRY
 
+    try:
+        path_text(path)
+    except InvalidArgumentError as e:
+        raise Usage(str(e)) from None
     catalogue.load()
     if path in REGISTRY:
         raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json behind the names")
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise Usage(f"{path} cannot be written: name a file in a folder that exists and is yours to write")
+        raise Usage(f"{plain(path)} cannot be written: name a file in a folder that exists and is yours to write")
 
 
 def show_table(
@@ -111,16 +119,16 @@ def show_table(
     console = Console() if sys.stdout.isatty() else Console(width=160)
     widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, (name, _) in enumerate(columns)]
     if sys.stdout.isatty() and sum(widths) + 3 * len(widths) + 1 > console.width:
-        console.print(title)
+        console.print(rich_text(title))
         for row, style in zip(rows, styles, strict=True):
             words = [f"{name} {text}" for (name, _), text in list(zip(columns, row, strict=True))[1:] if text]
-            console.print(f"{row[0]}: {', '.join(words)}", style=style, markup=False, highlight=False)
+            console.print(rich_text(f"{row[0]}: {', '.join(words)}"), style=style, highlight=False)
         return
-    made = Table(title=title, title_justify="left")
+    made = Table(title=rich_text(title), title_justify="left")
     for name, justify in columns:
         made.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
     for row, style in zip(rows, styles, strict=True):
-        made.add_row(*row, style=style)
+        made.add_row(*[rich_text(text) for text in row], style=style)
     console.print(made)
 
 

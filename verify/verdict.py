@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gtape.errors import VerificationError
+from gtape.escaping import json_data, place_text, plain, plain_lines
 
 __all__ = ["GRAVITY", "Finding", "Report"]
 
@@ -29,7 +30,7 @@ def _plain(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         return [_plain(v) for v in x]
     x = x.item() if hasattr(x, "item") else x
-    return str(x) if isinstance(x, float) and not math.isfinite(x) else x
+    return str(x) if isinstance(x, float) and not math.isfinite(x) else json_data(x)
 
 
 class Finding:
@@ -133,12 +134,12 @@ class Finding:
     def __str__(self) -> str:
         parts = [f"{self.verdict} (order {self.order})"]
         if self.op:
-            parts.append(f"op {self.op}")
+            parts.append(f"op {plain(self.op)}")
         if self.line:
-            parts.append(f"{self.line[0]}:{self.line[1]} in {self.line[2]}")
+            parts.append(place_text(self.line))
         if self.element is not None:
             of, index = self.element
-            of = of if not isinstance(of, int) else f"source {of}" + (f" ({self.source})" if self.source else "")
+            of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
             parts.append(f"{of}, element {list(index)}")
         if self.got is not None:
             parts.append(f"got {self.got!r}")
@@ -150,9 +151,9 @@ class Finding:
             parts.append(f"rounding grows {self.condition:.2g} times")
         text = ", ".join(parts)
         if self.reason:
-            text += f": {self.reason}"
+            text += f": {plain_lines(self.reason)}"
         if self.witness:
-            text += f"\n{self.witness}"
+            text += f"\n{plain_lines(self.witness)}"
         return text
 
     __repr__ = __str__

@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.data import Dataset, drawn, is_dataset
+from gtape.escaping import plain
 from gtape.keras.utils import pack_x_y_sample_weight
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.variable import Variable
@@ -30,7 +31,7 @@ def check_rows(**given: Any) -> None:
         if data is not None
     }
     if len({n for sizes in found.values() for n in sizes}) > 1:
-        said = ", ".join(f"'{name}' sizes: {', '.join(map(str, sizes))}" for name, sizes in found.items())
+        said = ", ".join(f"'{plain(name)}' sizes: {', '.join(map(str, sizes))}" for name, sizes in found.items())
         raise ValueError(f"Make sure all arrays contain the same number of samples. {said}")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from gtape.escaping import plain
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
@@ -92,7 +93,7 @@ class Metric:
         return self.result()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} name={self.name}>"
+        return f"<{type(self).__name__} name={plain(self.name)}>"
 
 
 class Sums(Metric):

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gtape import nest, train
+from gtape.archives import path_text, write_archive
+from gtape.escaping import plain
 from gtape.keras.backend import unique_name
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
@@ -101,7 +103,7 @@ class Model(Trainer, Layer):
             if layer.name == name:
                 return layer
         wanted = name if index is None else index
-        raise ValueError(f"No such layer: {wanted}. There are {[x.name for x in self.layers]}")
+        raise ValueError(f"No such layer: {plain(wanted)}. There are {[x.name for x in self.layers]}")
 
     @property
     def inputs(self) -> list[KerasTensor]:
@@ -161,9 +163,10 @@ class Model(Trainer, Layer):
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
             count = f"{layer.count_params():,}"
-            rows.append((f"{layer.name} ({type(layer).__name__})", str(shapes.get(id(layer), "?")), count))
+            title = f"{plain(layer.name)} ({plain(type(layer).__name__)})"
+            rows.append((title, str(shapes.get(id(layer), "?")), count))
         first, second = int(width * 0.45), int(width * 0.75)
-        say(f'Model: "{self.name}"')
+        say(f'Model: "{plain(self.name)}"')
         for i, (name, shape, count) in enumerate(rows):
             say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
             if i == 0:
@@ -190,10 +193,10 @@ class Model(Trainer, Layer):
         ValueError
             If the file exists and may not be replaced.
         """
-        path = os.fspath(filepath)
+        path = path_text(filepath)
         if not overwrite and os.path.exists(path):
-            raise ValueError(f"{path} exists already; pass overwrite=True to replace it")
-        train.write_values(path, train.values_of(self))
+            raise ValueError(f"{plain(path)} exists already; pass overwrite=True to replace it")
+        write_archive(path, train.values_of(self))
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **more: Any) -> None:
         """Take the values that `save_weights` wrote.
@@ -212,17 +215,19 @@ class Model(Trainer, Layer):
             If the variables are not those that were saved.
         gtape.errors.NotFoundError
             If there is no such file.
+        gtape.errors.DataLossError
+            If it is damaged, or no file of `save_weights`.
         """
-        status = train.put_values(self, train.read_values(os.fspath(filepath)))
+        status = train.restore_values(self, path_text(filepath))
         if not skip_mismatch and (status._missing or (status._unused and self.built)):
             raise ValueError(
-                f"{os.fspath(filepath)} has no values for {sorted(status._missing)}, and values for "
+                f"{plain(path_text(filepath))} has no values for {sorted(status._missing)}, and values for "
                 f"{sorted(status._unused)}, which this model does not have"
             )
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_GRAPHS:  # a property that failed ends here
-            raise AttributeError(f"{self.name} is no graph of layers, so it has no `{name}` that is known")
+            raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _need_graph(self) -> Graph:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.data import Dataset, is_dataset
+from gtape.escaping import plain
 from gtape.keras import losses, metrics, optimizers
 from gtape.keras.batches import Endless, arrays, batches_of, check_rows, joined, packed, rows_of, taken
 from gtape.keras.callbacks import Callbacks, History
@@ -290,7 +291,7 @@ class Trainer:
                 seen = self._evaluated(parts, validation_batch_size or batch_size, validation_steps, told)
                 logs = {**logs, **{f"val_{k}": v for k, v in seen.items()}}
             if verbose:
-                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{k}: {v:.4f}" for k, v in logs.items()))
+                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{plain(k)}: {v:.4f}" for k, v in logs.items()))
             told.tell("on_epoch_end", epoch, logs)
             if self.stop_training:
                 break
@@ -344,7 +345,7 @@ class Trainer:
         parts = tuple(v for v in (x, y, sample_weight) if v is not None)
         logs = self._evaluated(parts, batch_size, steps, Callbacks(callbacks, self, steps=steps, verbose=verbose))
         if verbose:
-            print(" - ".join(f"{k}: {v:.4f}" for k, v in logs.items()))
+            print(" - ".join(f"{plain(k)}: {v:.4f}" for k, v in logs.items()))
         found = list(logs.values())
         return logs if return_dict else found[0] if len(found) == 1 else found
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import gtape
+from gtape.escaping import plain
 from gtape.keras import activations
 from gtape.keras.layers.core import floats_for
 from gtape.keras.layers.layer import Layer
@@ -125,8 +126,8 @@ class _Conv(Layer):
     def build(self, input_shape: Any) -> None:
         if len(input_shape) != self.rank + 2:
             raise ValueError(
-                f'Input 0 of layer "{self.name}" is incompatible with the layer: expected ndim={self.rank + 2}, found '
-                f"ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}"
+                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: expected ndim={self.rank + 2}, '
+                f"found ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}"
             )
         shape = self._kernel_shape(self._channels(input_shape))
         self.kernel = self.add_weight(shape=shape, name="kernel", **self._kernel_options)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import gtape
+from gtape.escaping import plain
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
 from gtape.tensor import Tensor, convert_to_tensor
@@ -128,8 +129,8 @@ class Dense(Layer):
         size = self.kernel._aval.shape[0]
         if not x._aval.shape or x._aval.shape[-1] != size:
             raise ValueError(
-                f'Input 0 of layer "{self.name}" is incompatible with the layer: expected axis -1 of input shape to '
-                f"have value {size}, but received input with shape {x.shape}"
+                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: expected axis -1 of input '
+                f"shape to have value {size}, but received input with shape {x.shape}"
             )
         y = gtape.matmul(x, self.kernel) if x.ndim == 2 else gtape.tensordot(x, self.kernel, [[x.ndim - 1], [0]])
         return self.activation(y if self.bias is None else y + self.bias)

@@ -13,6 +13,7 @@ import numpy as np
 
 import gtape
 from gtape import nest
+from gtape.escaping import plain
 from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
@@ -217,8 +218,8 @@ class Layer(Module):
     def _called_in_graph(self, what: str) -> tuple[Any, Any]:
         if self._symbolic is None:
             raise AttributeError(
-                f"The layer {self.name} has never been called in a graph of layers and thus has no defined {what}: "
-                "begin the model with gtape.keras.Input"
+                f"The layer {plain(self.name)} has never been called in a graph of layers and thus has no defined "
+                f"{what}: begin the model with gtape.keras.Input"
             )
         found: tuple[Any, Any] = self._symbolic
         return found
@@ -257,12 +258,14 @@ class Layer(Module):
         variables, values = self.variables, [np.asarray(w) for w in weights]
         if len(variables) != len(values):
             raise ValueError(
-                f"You called `set_weights(weights)` on layer '{self.name}' with a weight list of length {len(values)}, "
-                f"but the layer was expecting {len(variables)} weights."
+                f"You called `set_weights(weights)` on layer '{plain(self.name)}' with a weight list of length "
+                f"{len(values)}, but the layer was expecting {len(variables)} weights."
             )
         for v, value in zip(variables, values, strict=True):
             if v.shape != value.shape:
-                raise ValueError(f"Layer {self.name} weight shape {v.shape} is not compatible with {value.shape}")
+                raise ValueError(
+                    f"Layer {plain(self.name)} weight shape {v.shape} is not compatible with {value.shape}"
+                )
         for v, value in zip(variables, values, strict=True):
             v.assign(value.astype(v.dtype.as_numpy_dtype))
 
@@ -484,7 +487,7 @@ class Layer(Module):
         return cls(**config)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} name={self.name}, built={self.__dict__.get('built', False)}>"
+        return f"<{type(self).__name__} name={plain(self.name)}, built={self.__dict__.get('built', False)}>"
 
 
 def _parts(value: Any) -> Iterator[Any]:

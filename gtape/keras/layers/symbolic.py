@@ -11,6 +11,7 @@ import numpy as np
 
 import gtape
 from gtape import nest
+from gtape.escaping import plain
 from gtape.keras.backend import float_dtype, unique_name
 from gtape.tensor import wrap
 
@@ -55,7 +56,7 @@ class KerasTensor:
         return wrap(np.zeros([1 if d is None else d for d in self.shape], self.dtype))
 
     def __repr__(self) -> str:
-        return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={self.name}>"
+        return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={plain(self.name)}>"
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise ValueError(

@@ -14,6 +14,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.errors import InvalidArgumentError
+from gtape.escaping import plain
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
@@ -342,7 +343,7 @@ class Optimizer(Settings):
                 g = g.numpy() if isinstance(g, (Tensor, Variable)) else np.array(g)  # a slot may take it as it is
                 if g.shape != v.shape:
                     raise InvalidArgumentError(
-                        f"the gradient of {v.name} has shape {g.shape}, the variable {v.shape}: they must agree"
+                        f"the gradient of {plain(v.name)} has shape {g.shape}, the variable {v.shape}: they must agree"
                     )
                 g = g.astype(v.dtype.as_numpy_dtype, copy=False)
             pairs.append((g, v))

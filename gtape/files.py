@@ -1,0 +1,195 @@
+"""Files that are written whole or not at all, also beside other processes that write the same ones.
+
+A file is made under another name, ``<name>.<32 random digits>.part``, and takes its place when it is on the disk. Its
+writer holds a lock on it, which the system lets go when the process ends, however it ends: a part without a lock has
+lost its writer, and whoever writes that file next removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["hold", "new_file", "open_regular", "part_stem", "remove_stale_parts"]
+
+_PART = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
+_LONGEST_STEM = 200  # bytes: most file systems take names of 255
+_ABANDONED = 3600.0  # seconds without a change, where the system has no locks to ask
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def part_stem(name: str) -> str:
+    """What the parts of a file begin with: its name, or the first bytes of a long one."""
+    while len(os.fsencode(name)) > _LONGEST_STEM:
+        name = name[:-1]
+    return name
+
+
+@contextmanager
+def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
+    """Write a file: it takes its place when the block ends, and an exception leaves things as they were.
+
+    Parameters
+    ----------
+    path : str
+        A link of this name is replaced; what it leads to is left alone.
+    before : callable, optional
+        Called when the new file is on the disk and before it takes its place.
+
+    Yields
+    ------
+    file object
+        For bytes.
+    """
+    folder, name = os.path.split(path)
+    folder = folder or os.curdir
+    stem = part_stem(name)
+    remove_stale_parts(folder, lambda other: other == stem)
+    part, handle = _made(folder, stem)
+    try:
+        with os.fdopen(handle, "wb") as f:
+            yield f
+            f.flush()
+            os.fsync(handle)
+            if before is not None:
+                before()
+            if fcntl is None:
+                f.close()  # because Windows moves no open file
+            os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+    _sync(folder)
+
+
+def _made(folder: str, stem: str) -> tuple[str, int]:
+    """A new part, locked."""
+    while True:
+        part = os.path.join(folder, f"{stem}.{os.urandom(16).hex()}.part")
+        handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS | _BINARY, 0o666)
+        if not _lock(handle, wait=True) or os.fstat(handle).st_nlink:
+            return part, handle
+        os.close(handle)  # somebody took it for a stale one before it was locked
+
+
+def _lock(handle: int, *, wait: bool) -> bool | None:
+    """Lock an open file: True for done, False if another holds it, None if there are no locks here."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def remove_stale_parts(folder: str, wanted: Callable[[str], bool]) -> None:
+    """Remove the parts whose writers are dead.
+
+    Parameters
+    ----------
+    folder : str
+    wanted : callable
+        Which files to look after, by what their parts begin with (`part_stem`).
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return  # the folder is missing or closed to this user, and what comes next says so
+    for name in names:
+        found = _PART.fullmatch(name)
+        if found is not None and wanted(found[1]):
+            _remove_if_stale(os.path.join(folder, name))
+
+
+def _remove_if_stale(part: str) -> None:
+    try:
+        handle = os.open(part, os.O_RDWR | _NO_LINKS | _NO_WAITING | _BINARY)
+    except OSError:
+        return  # a link, or gone, or another user's
+    try:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            return
+        locked = _lock(handle, wait=False)
+        stale = locked or (locked is None and time.time() - state.st_mtime > _ABANDONED)
+        if stale and fcntl is not None:
+            with suppress(OSError):
+                os.unlink(part)
+    finally:
+        os.close(handle)
+    if stale and fcntl is None:  # because Windows removes no open file
+        with suppress(OSError):
+            os.unlink(part)
+
+
+@contextmanager
+def hold(folder: str) -> Iterator[None]:
+    """A block in which no other process or thread is that holds the same folder; where there are no locks, no promise.
+
+    Parameters
+    ----------
+    folder : str
+    """
+    handle = None
+    if fcntl is not None:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if handle is not None:
+            _lock(handle, wait=True)
+        yield
+    finally:
+        if handle is not None:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)  # a child process may have inherited the handle
+            os.close(handle)
+
+
+def _sync(folder: str) -> None:
+    """Have the system write down which names a folder has."""
+    if fcntl is None:
+        return  # because Windows opens no folders
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # some file systems know no such thing
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a plain file for reading bytes; a pipe or a device is an OSError, because reading one may never end.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    file object
+    """
+    handle = os.open(path, os.O_RDONLY | _NO_WAITING | _BINARY)
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise (IsADirectoryError if stat.S_ISDIR(mode) else OSError)(f"{path} is no plain file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
