@@ -34,20 +34,37 @@ def _over(xp: Any, x: Any, r: Any) -> Any:
     return xp.swap_last(xp.triangular_solve(xp.swap_last(r), xp.swap_last(x), lower=True))
 
 
+def _under(xp: Any, x: Any, r: Any) -> Any:
+    """x r'^-1 for an upper triangle r."""
+    return xp.swap_last(xp.triangular_solve(r, xp.swap_last(x), lower=False))
+
+
+def _mirrored(xp: Any, x: Any) -> Any:
+    half = xp.half_tril(x)
+    return half + xp.swap_last(half)
+
+
+# What belongs to q is divided by the size of r at the very end: it may overflow where what belongs to r does not.
+
+
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gq, gr), (q, r)), home = doubled(xp, g, y)
-    half = xp.half_tril(xp.matmul(r, xp.swap_last(gr)) - xp.matmul(xp.swap_last(gq), q))
-    whole = gq + xp.matmul(q, half + xp.swap_last(half))
-    return home(xp.swap_last(xp.triangular_solve(r, xp.swap_last(whole), lower=False)))
+    size = xp.magnitude(r)
+    r = r / size
+    of_r = xp.matmul(q, _mirrored(xp, xp.matmul(r, xp.swap_last(gr))))
+    of_q = gq - xp.matmul(q, _mirrored(xp, xp.matmul(xp.swap_last(gq), q)))
+    return home(_under(xp, of_r, r) + _under(xp, of_q, r) / size)
 
 
 def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, (q, r)), home = doubled(xp, t, y)
+    size = xp.magnitude(r)
+    r = r / size
     moved = _over(xp, t, r)
     turned = xp.matmul(xp.swap_last(q), moved)
     half = xp.half_tril(turned)
     upper = turned - half + xp.swap_last(half)
-    return home((moved - xp.matmul(q, upper), xp.matmul(upper, r)))
+    return home(((moved - xp.matmul(q, upper)) / size, xp.matmul(upper, r)))
 
 
 _qr = implicit(

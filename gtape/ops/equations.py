@@ -20,6 +20,18 @@ from gtape.tensor import Tensor
 
 __all__ = ["inv", "solve", "triangular_solve"]
 
+# Rules divide by it what may lie at the edge of the dtype's range. They are the same whatever it is, so it is a
+# constant for derivatives.
+_magnitude = primitive(
+    "magnitude",
+    lapack.scale_of,
+    (None,),
+    (None,),
+    public=False,
+    ulps=0.0,
+    samples=((((2, 2),), {}), (((2, 3, 1),), {})),
+)
+
 _inverse = primitive(
     "inverse",
     lapack.inverse,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "solve", "triangular_solve"]
+__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "scale_of", "solve", "triangular_solve"]
 
 Array = Any
 
@@ -26,6 +26,24 @@ def check_square(a: Array) -> None:
 def widened(a: Array) -> Array:
     """Half precision in float32, everything else as it is."""
     return a.astype(np.float32) if a.dtype == np.float16 else a
+
+
+_MODERATE = 200  # binades around 1 inside which factorisations and their rules neither overflow nor underflow
+
+
+def scale_of(x: Array) -> Array:
+    """A power of two of about the largest entry of each matrix, [..., 1, 1]; 1 where that is an ordinary number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scale_of(np.array([[3.0, 1.0]])), scale_of(np.array([[5e-324, 0.0]]))
+    (array([[1.]]), array([[4.94065646e-324]]))
+    """
+    size = np.abs(x).max(axis=(-2, -1), keepdims=True, initial=0.0)
+    exponent = np.frexp(size)[1] - 1
+    plain = (np.abs(exponent) <= _MODERATE) | (size == 0) | ~np.isfinite(size)
+    return np.ldexp(np.ones_like(size), np.where(plain, 0, exponent))
 
 
 def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
