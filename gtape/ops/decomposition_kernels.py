@@ -87,7 +87,8 @@ def complement(u: Array) -> Array:
     """Orthonormal columns that complete those of `u` to a square matrix."""
     if not np.isfinite(u).all():
         return np.full((*u.shape[:-1], u.shape[-2] - u.shape[-1]), np.nan, u.dtype)
-    whole = np.linalg.qr(u.astype(np.result_type(u, np.float64), copy=False), mode="complete")[0]
+    wide = u.astype(np.result_type(u, np.float64), copy=False)
+    whole = np.linalg.qr(wide / scale_of(wide), mode="complete")[0]
     return whole[..., u.shape[-1] :].astype(u.dtype)
 
 
@@ -114,6 +115,10 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
     bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
     bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
+    bands[..., 0, 0] = bands[..., 2, -1] = 0  # of any size, and not read
+    # Columns are scaled, so that each unknown overflows or underflows by itself.
+    units = scale_of(bands, axis=(-2,))
+    bands /= units
     out = np.full(b.shape, np.nan, wide)
     for i in np.ndindex(*batch):
         if not (np.isfinite(bands[i]).all() and np.isfinite(b[i]).all()):
@@ -124,4 +129,5 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
             continue
         with contextlib.suppress(np.linalg.LinAlgError):  # a singular one stays NaN
             out[i] = solve_banded((1, 1), bands[i], b[i])
-    return out.astype(rhs.dtype)
+    with np.errstate(all="ignore"):
+        return (out / np.swapaxes(units, -1, -2)).astype(rhs.dtype)

@@ -49,7 +49,7 @@ def _mirrored(xp: Any, x: Any) -> Any:
 
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gq, gr), (q, r)), home = doubled(xp, g, y)
-    size = xp.magnitude(r)
+    size = xp.magnitude(r, axis=(-2, -1))
     r = r / size
     of_r = xp.matmul(q, _mirrored(xp, xp.matmul(r, xp.swap_last(gr))))
     of_q = gq - xp.matmul(q, _mirrored(xp, xp.matmul(xp.swap_last(gq), q)))
@@ -58,7 +58,7 @@ def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
 
 def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, (q, r)), home = doubled(xp, t, y)
-    size = xp.magnitude(r)
+    size = xp.magnitude(r, axis=(-2, -1))
     r = r / size
     moved = _over(xp, t, r)
     turned = xp.matmul(xp.swap_last(q), moved)
@@ -87,21 +87,31 @@ def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
     return x - xp.matmul(a, xp.matmul(b, x))
 
 
+def _in_units(xp: Any, y: Any, a: Any) -> tuple[Any, Any, Any]:
+    """A power of two, the pseudo-inverse times it, and the matrix divided by it."""
+    unit = xp.magnitude(a, axis=(-2, -1))
+    return unit, y * unit, a / unit
+
+
 def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
+    unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
     # The last two terms are zero where the rank is that of the columns, or that of the rows.
     left = xp.matmul(xp.matmul(turned, y), back)
     right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
-    return home(right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a)))
+    made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
+    return home(made / unit / unit)
 
 
 def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (t, y, a), home = doubled(xp, t, y, a)
+    unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(t), xp.swap_last(y)
     left = xp.matmul(xp.matmul(y, turned), back)
     right = xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
-    return home(right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y)))
+    made = right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y))
+    return home(made / unit / unit)
 
 
 _pinv = primitive(

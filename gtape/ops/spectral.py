@@ -104,7 +104,7 @@ def sized(xp: Any, w: Any) -> tuple[Any, Any]:
     apart from what belongs to the values themselves.
     """
     row = as_row(xp, w)
-    unit = xp.magnitude(row)
+    unit = xp.magnitude(row, axis=(-2, -1))
     return xp.reshape(row / unit, shape=shape_of(w)), unit
 
 
@@ -196,7 +196,7 @@ _svd = implicit(
 
 def _dual(xp: Any, u: Any) -> tuple[Any, Any]:
     """u (u' u)^-1, which is u where its columns are orthonormal, in units of one over a power of two, and that."""
-    unit = xp.magnitude(u)
+    unit = xp.magnitude(u, axis=(-2, -1))
     u = u / unit
     back = xp.swap_last(u)
     return xp.swap_last(xp.solve(xp.matmul(back, u), back)), unit

@@ -118,17 +118,17 @@ def _cross(W: Any, a: Any, b: Any) -> Any:
     return np.stack([objects(p) for p in parts], axis=-1)
 
 
-def _unit(W: Any, x: Any) -> Any:
-    """A power of two for each matrix, as the op chooses it; 1 where elements are symbols."""
+def _unit(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    """A power of two for each matrix, or row or column, as the op chooses it; 1 where elements are symbols."""
     from gtape.ops.lapack import scale_of
     from gtape.symbolic.mirrors.spectral import values_of
 
     x = objects(x)
-    made = np.full((*x.shape[:-2], 1, 1), W.exact(1), dtype=object)
+    made = np.full([1 if i - x.ndim in axis else n for i, n in enumerate(x.shape)], W.exact(1), dtype=object)
     values = objects(values_of(W, x))
     if all(isinstance(e, (arb, acb, int, float)) for e in values.ravel().tolist()):
         sizes = to_float(objects(np.frompyfunc(lambda e: arb(abs(e)), 1, 1)(values)))
-        for i, unit in np.ndenumerate(scale_of(sizes)):
+        for i, unit in np.ndenumerate(scale_of(sizes, axis=axis)):
             made[i] = W.exact(float(unit))
     return made
 
