@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("search")
 
 
-_FALSIFYING = re.compile(r"^(?:Falsifying|Explicit|Unreliable test timings! .*?) example: \w+\((.*?)^\)$", re.M | re.S)
+_FALSIFYING = re.compile(r"^(?:Falsifying example|Failing test case): \w+\((.*?)^\)$", re.M | re.S)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,7 +71,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if item.config.getoption("--search") is not None and call.excinfo is not None:
         notes = "\n".join(_notes(call.excinfo.value))
         for found in dict.fromkeys(_FALSIFYING.findall(notes)):
-            arguments = " ".join(re.sub(r"  # or any other generated value$", "", found, flags=re.M).split())
+            arguments = " ".join(re.sub(r"#.*$", "", found, flags=re.M).split())
             report.sections.append(("fixed example to keep", f"@example({arguments.rstrip(',')})"))
     return report
 

@@ -47,19 +47,19 @@ def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
     return np.ldexp(np.ones_like(size), np.clip(np.where(plain, 0, exponent), 2 - most, most - 2))
 
 
-def _column_scales(a: Array) -> Array | None:
-    """`scale_of` columns, or None where all are 1."""
+def _scales(a: Array, axis: int) -> Array | None:
+    """`scale_of` columns (axis -2) or rows (axis -1), or None where all are 1."""
     most = np.finfo(a.dtype).maxexp // 5
-    sizes = np.abs(a).max(axis=-2, initial=0.0)
+    sizes = np.abs(a).max(axis=axis, initial=0.0)
     if not sizes.size or (2.0**-most < sizes.min() and sizes.max() < 2.0**most):
         return None
-    units = scale_of(a, axis=(-2,))
+    units = scale_of(a, axis=(axis,))
     return units if (units != 1).any() else None
 
 
 def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
     """`f`, the solution of a x = b, with columns of `a` scaled: so each x overflows or underflows by itself."""
-    units = _column_scales(a)
+    units = _scales(a, -2)
     if units is None:
         return f(a, b)
     with np.errstate(all="ignore"):
@@ -81,10 +81,11 @@ def inverse(a: Array) -> Array:
     """Inverse of each matrix; NaN for a singular one."""
     check_square(a)
     w = widened(a)
-    units = _column_scales(w)
-    if units is not None:
-        with np.errstate(all="ignore"):
-            return (inverse(w / units) / np.swapaxes(units, -1, -2)).astype(a.dtype, copy=False)
+    for axis in (-2, -1):  # each element overflows or underflows by itself
+        units = _scales(w, axis)
+        if units is not None:
+            with np.errstate(all="ignore"):
+                return (inverse(w / units) / np.swapaxes(units, -1, -2)).astype(a.dtype, copy=False)
     try:
         return np.linalg.inv(w).astype(a.dtype, copy=False)
     except np.linalg.LinAlgError:
@@ -145,7 +146,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     wa = np.broadcast_to(widened(a), (*batch, n, n))
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu
-    units = _column_scales(wa)
+    units = _scales(wa, -2)
     if units is not None:  # what is not read may be of any size
         units = scale_of(one(wa), axis=(-2,))
         with np.errstate(all="ignore"):
