@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
+import re
 import warnings
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +18,70 @@ import pytest
 import scipy.special  # adds warning filters of the class Warning when first imported  # noqa: F401
 from hypothesis import HealthCheck, settings
 
-# No deadline: a loaded machine is no fault of the code. `--hypothesis-profile=large` is for a night's run.
-settings.register_profile("dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("dev"), max_examples=100, derandomize=True, print_blob=True)
-settings.register_profile("large", parent=settings.get_profile("dev"), max_examples=5000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+# Nothing may depend on chance here: Hypothesis's seeds come from the source of the tests, it has no memory of former
+# runs, and no deadline, because a loaded machine is no fault of the code. `--search` draws other examples each time.
+settings.register_profile(
+    "fixed", derandomize=True, database=None, deadline=None, max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("fixed")
+
+
+def _without_constants_of_modules() -> None:
+    """Keep Hypothesis from drawing constants out of the source of whatever local modules happen to be loaded.
+
+    These modules differ between the processes of pytest-xdist, and between a whole run and that of one test.
+    """
+    try:
+        from hypothesis.internal.conjecture import providers
+        from hypothesis.internal.constants_ast import Constants
+    except ImportError:  # old versions of Hypothesis draw none
+        return
+    none = Constants()
+    providers._get_local_constants = lambda: none
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--search", type=int, metavar="N",
+        help="let Hypothesis search at random, N examples where a test usually has 50, and print what it finds",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    count = config.getoption("--search")
+    if count is None:
+        _without_constants_of_modules()
+        return
+    if count < 1:
+        raise pytest.UsageError(f"--search needs a positive number of examples, not {count}")
+    settings.register_profile(
+        "search", parent=settings.get_profile("fixed"), derandomize=False, max_examples=count, print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    settings.load_profile("search")
+
+
+_FALSIFYING = re.compile(r"^(?:Falsifying example|Failing test case): \w+\((.*?)^\)$", re.M | re.S)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Below a failure that the search has found, the decorator that makes a fixed example of it."""
+    report = yield
+    if item.config.getoption("--search") is not None and call.excinfo is not None:
+        notes = "\n".join(_notes(call.excinfo.value))
+        for found in dict.fromkeys(_FALSIFYING.findall(notes)):
+            arguments = " ".join(re.sub(r"#.*$", "", found, flags=re.M).split())
+            report.sections.append(("fixed example to keep", f"@example({arguments.rstrip(',')})"))
+    return report
+
+
+def _notes(error: BaseException) -> Iterator[str]:
+    yield from getattr(error, "__notes__", ())
+    for inner in getattr(error, "exceptions", ()):
+        yield from _notes(inner)
+
 
 # These add a filter for a warning of their own when they are first imported, which is no leak.
 _MAY_ADD_FILTERS = {"numpy", "scipy", "sympy"}
@@ -46,6 +109,31 @@ def _state() -> dict[str, Any]:
 
 def _filters() -> list[Any]:
     return [f for f in warnings.filters if f[2].__module__.partition(".")[0] not in _MAY_ADD_FILTERS]
+
+
+_first_states: dict[int, tuple[np.random.Generator, Any]] = {}
+
+
+@pytest.fixture(autouse=True)
+def no_chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test draws depends on its name alone: neither on the time nor on the tests that ran before it."""
+    if request.config.getoption("--search") is not None:
+        return
+    from gtape.ops import draws, random_generator
+
+    # The test's module has generators that all its tests draw from.
+    for made in vars(request.module).values():
+        if isinstance(made, np.random.Generator):
+            made.bit_generator.state = _first_states.setdefault(id(made), (made, made.bit_generator.state))[1]
+    name = request.node.nodeid.rpartition("tests/")[2].partition("@")[0]  # xdist may add a group's name
+    number = zlib.crc32(name.encode())
+    fresh = itertools.count(number << 32)
+    seeded = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed=None: seeded(next(fresh) if seed is None else seed))
+    monkeypatch.setattr(random_generator, "_global", [])
+    draws._seeds.begin()
+    draws.set_seed(None)
+    random.seed(number)
 
 
 @pytest.fixture(autouse=True)

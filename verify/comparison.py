@@ -106,12 +106,15 @@ class Comparison:
             beyond = ((off - rad > allowed) | ~np.isfinite(g)) & ~rounded
             if not beyond.any():
                 break
+        # Floats that reach NaN on the way to an infinity left the range, too.
+        left = beyond & over & np.isnan(g)
+        beyond = beyond & ~left
         # Where rounding may move a number by its own size, it may as well be lost altogether.
         lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
         if lost.any():  # and what a product with it has reached
             lost = beyond & ~np.isfinite(g)
         beyond = beyond & ~lost
-        self.undecided += int((~(inside | beyond | rounded | lost)).sum())
+        self.undecided += int((~(inside | beyond | rounded | lost | left)).sum())
         self.checked += g.size
         if inside.any():
             self.worst = max(self.worst, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
@@ -131,6 +134,12 @@ class Comparison:
             verdict, reason, op, line = self._beyond_range() or ("conditioning", reason, None, None)
             note(lost, verdict, reason, op=op, line=line, ok=False)
         note(rounded, "range", f"the exact derivative overflows {dtype.name}")
+        note(
+            left,
+            "range",
+            f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN",
+            ok=False,
+        )
         if beyond.any():
             verdict, reason, op, line = self._cause()
             ok = False if verdict == "range" else None

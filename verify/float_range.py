@@ -51,6 +51,22 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
                 what = f"{called(node, inputs, place)}{f' by argument {a}' if len(inputs) > 1 else ''}"
                 reason = f"the derivative of {what} is exactly {exactly}, which {how} {value.dtype.name}"
                 return "range", reason, node.name, node.line
+    return _cotangent_beyond(program, oracle)
+
+
+def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
+    """A cotangent of the exact sweep that its dtype cannot hold: floats have infinity there, and soon NaN."""
+    for node, _, made in oracle.swept():
+        for a, c in zip(node.active, made, strict=True):
+            output = program.nodes[node.inputs[a]].output
+            if c is None or isinstance(output, tuple) or np.asarray(output).dtype.kind not in "fc":
+                continue
+            dtype = np.asarray(output).dtype
+            largest = float(np.finfo(dtype).max)
+            for ball in objects(c).ravel().tolist():
+                if abs(ball) > largest and getattr(ball, "is_finite", lambda: True)():
+                    what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
+                    return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
 
 

@@ -7,6 +7,7 @@ clipping and have exact tails, so prefer them.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -25,6 +26,9 @@ __all__ = [
 
 def floats(x: Any, dtype: Any = None) -> Tensor:
     """A tensor of floats: of `dtype`, or else its own float type or that of `floatx`."""
+    if dtype is not None and isinstance(x, (float, int, list, tuple)) and not isinstance(x, bool):
+        with contextlib.suppress(TypeError, ValueError):  # what holds tensors or booleans is cast
+            return convert_to_tensor(x, float_dtype(dtype))
     t: Tensor = convert_to_tensor(x)
     wanted = float_dtype(dtype) if dtype is not None or t._aval.dtype.kind not in "fV" else t._aval.dtype
     return t if t._aval.dtype == wanted else gtape.cast(t, wanted)

@@ -55,7 +55,10 @@ def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
 
 def _pull_diagonals(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
     (g, y, d), home = doubled(xp, g, y, d)
-    return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, d), g), y))
+    # What a tiny row makes overflow may meet a zero of y, or a y as tiny: it is divided at the end.
+    read = _transposed(xp, _transposed(xp, d))
+    units = xp.magnitude(read, axis=(-2,))
+    return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, read / units), g), y) / units)
 
 
 def _pull_right_side(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:

@@ -69,8 +69,10 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     if source.kind == "c":
         parts = [saturate_cast(REGISTRY[part](t), np.zeros(0, wanted).real.dtype) for part in ("real", "imag")]
         return REGISTRY["complex"](*parts) if wanted.kind == "c" else parts[0]
-    if source.kind == "b" or wanted.kind == "c":
+    if source.kind == "b":
         return cast(t, wanted)
+    if wanted.kind == "c":
+        return cast(saturate_cast(t, np.zeros(0, wanted).real.dtype), wanted)
     low, high = _limits(wanted)
     have = _limits(source)
     if low > have[0] or high < have[1]:

@@ -180,7 +180,11 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     (5.0, array([0.6], dtype=float32), None)
     """
     values = _values(t_list, "clip_by_global_norm")
-    norm = global_norm(t_list) if use_norm is None else convert_to_tensor(use_norm)
+    norm = (
+        global_norm(t_list)
+        if use_norm is None
+        else as_operand(use_norm, next((v for v in values if v is not None), None))
+    )
     made: list[Any] = []
     for t, v in zip(t_list, values, strict=True):
         if v is None:

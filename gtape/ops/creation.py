@@ -389,6 +389,10 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
         wanted = dtypes.np_dtype(dtype)
+    if wanted.kind == "f":  # numbers keep their digits beside a float64
+        like = np.zeros((), wanted)
+        given = zip((start, limit, delta), ends, strict=True)
+        ends = [as_operand(v, like) if isinstance(v, float) else t for v, t in given]
     first, last, step = [t._value for t in ends]
     if step == 0:
         raise InvalidArgumentError("range needs a delta that is not 0")
@@ -497,14 +501,17 @@ def one_hot(
     t = as_operand(indices)
     if t._aval.dtype.kind not in "iu":
         raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
-    given = [as_operand(v) for v in (on_value, off_value) if v is not None]
+    # Numbers are of the dtype that is asked for; tensors have their own.
+    like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
+    hint = like if like is not None and like.dtype.kind in "fcV" else None
+    given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]
     if len({v._aval.dtype for v in given}) > 1:
         raise TypeError(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
     wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._aval.dtype if given else np.dtype(np.float32)
     on, off = [
-        np.asarray(default if v is None else as_operand(v)._value).astype(wanted)
+        np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
         for v, default in ((on_value, 1), (off_value, 0))
     ]
     at = -1 if axis is None else scalar_int(axis)

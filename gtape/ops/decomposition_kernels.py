@@ -8,16 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from gtape.ops.lapack import check_square
+from gtape.ops.lapack import check_square, scale_of
 
 __all__ = ["eigh", "qr", "svd"]
 
 Array = Any
 
 
-def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Apply `f` to a batch of matrices in float64; NaN in all outputs for a matrix that it refuses."""
+def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) -> tuple[Array, ...]:
+    """Apply `f` to a batch of matrices in float64; NaN in all outputs for a matrix that it refuses.
+
+    `values` is the output that grows with the matrix. Matrices at the edges of the range are scaled by powers of two.
+    """
     wide = a.astype(np.float64, copy=False)
+    unit = scale_of(wide)
+    if (unit != 1).any():
+        parts = list(_factored(f, wide / unit, values))
+        with np.errstate(all="ignore"):
+            parts[values] = parts[values] * (unit if parts[values].ndim == a.ndim else unit[..., 0])
+        return tuple([p.astype(a.dtype, copy=False) for p in parts])
     if not np.isfinite(wide).all():
         good = np.isfinite(wide).all(axis=(-2, -1), keepdims=True)
         parts = f(np.where(good, wide, 0.0))
@@ -56,7 +65,7 @@ def full_rank(a: Array) -> bool:
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues in ascending order and eigenvectors as columns, from the lower triangle."""
     check_square(a)
-    return _factored(lambda x: tuple(np.linalg.eigh(x)), a)
+    return _factored(lambda x: tuple(np.linalg.eigh(x)), a, 0)
 
 
 def _svd(a: Array) -> tuple[Array, Array, Array]:
@@ -66,19 +75,20 @@ def _svd(a: Array) -> tuple[Array, Array, Array]:
 
 def svd(a: Array) -> tuple[Array, Array, Array]:
     """Singular values in descending order, left and right singular vectors as columns."""
-    return _factored(_svd, a)
+    return _factored(_svd, a, 0)
 
 
 def qr(a: Array) -> tuple[Array, Array]:
     """Orthonormal columns and an upper triangle."""
-    return _factored(lambda x: tuple(np.linalg.qr(x)), a)
+    return _factored(lambda x: tuple(np.linalg.qr(x)), a, 1)
 
 
 def complement(u: Array) -> Array:
     """Orthonormal columns that complete those of `u` to a square matrix."""
     if not np.isfinite(u).all():
         return np.full((*u.shape[:-1], u.shape[-2] - u.shape[-1]), np.nan, u.dtype)
-    whole = np.linalg.qr(u.astype(np.result_type(u, np.float64), copy=False), mode="complete")[0]
+    wide = u.astype(np.result_type(u, np.float64), copy=False)
+    whole = np.linalg.qr(wide / scale_of(wide), mode="complete")[0]
     return whole[..., u.shape[-1] :].astype(u.dtype)
 
 
@@ -105,6 +115,10 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
     bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
     bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
+    bands[..., 0, 0] = bands[..., 2, -1] = 0  # of any size, and not read
+    # Columns are scaled, so that each unknown overflows or underflows by itself.
+    units = scale_of(bands, axis=(-2,))
+    bands /= units
     out = np.full(b.shape, np.nan, wide)
     for i in np.ndindex(*batch):
         if not (np.isfinite(bands[i]).all() and np.isfinite(b[i]).all()):
@@ -115,4 +129,5 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
             continue
         with contextlib.suppress(np.linalg.LinAlgError):  # a singular one stays NaN
             out[i] = solve_banded((1, 1), bands[i], b[i])
-    return out.astype(rhs.dtype)
+    with np.errstate(all="ignore"):
+        return (out / np.swapaxes(units, -1, -2)).astype(rhs.dtype)

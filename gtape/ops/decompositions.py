@@ -34,20 +34,37 @@ def _over(xp: Any, x: Any, r: Any) -> Any:
     return xp.swap_last(xp.triangular_solve(xp.swap_last(r), xp.swap_last(x), lower=True))
 
 
+def _under(xp: Any, x: Any, r: Any) -> Any:
+    """x r'^-1 for an upper triangle r."""
+    return xp.swap_last(xp.triangular_solve(r, xp.swap_last(x), lower=False))
+
+
+def _mirrored(xp: Any, x: Any) -> Any:
+    half = xp.half_tril(x)
+    return half + xp.swap_last(half)
+
+
+# What belongs to q is divided by the size of r at the very end: it may overflow where what belongs to r does not.
+
+
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gq, gr), (q, r)), home = doubled(xp, g, y)
-    half = xp.half_tril(xp.matmul(r, xp.swap_last(gr)) - xp.matmul(xp.swap_last(gq), q))
-    whole = gq + xp.matmul(q, half + xp.swap_last(half))
-    return home(xp.swap_last(xp.triangular_solve(r, xp.swap_last(whole), lower=False)))
+    size = xp.magnitude(r, axis=(-2, -1))
+    r = r / size
+    of_r = xp.matmul(q, _mirrored(xp, xp.matmul(r, xp.swap_last(gr))))
+    of_q = gq - xp.matmul(q, _mirrored(xp, xp.matmul(xp.swap_last(gq), q)))
+    return home(_under(xp, of_r, r) + _under(xp, of_q, r) / size)
 
 
 def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, (q, r)), home = doubled(xp, t, y)
+    size = xp.magnitude(r, axis=(-2, -1))
+    r = r / size
     moved = _over(xp, t, r)
     turned = xp.matmul(xp.swap_last(q), moved)
     half = xp.half_tril(turned)
     upper = turned - half + xp.swap_last(half)
-    return home((moved - xp.matmul(q, upper), xp.matmul(upper, r)))
+    return home(((moved - xp.matmul(q, upper)) / size, xp.matmul(upper, r)))
 
 
 _qr = implicit(
@@ -71,21 +88,31 @@ def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
     return x - xp.matmul(a, xp.matmul(b, x))
 
 
+def _in_units(xp: Any, y: Any, a: Any) -> tuple[Any, Any, Any]:
+    """A power of two, the pseudo-inverse times it, and the matrix divided by it."""
+    unit = xp.magnitude(a, axis=(-2, -1))
+    return unit, y * unit, a / unit
+
+
 def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
+    unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
     # The last two terms are zero where the rank is that of the columns, or that of the rows.
     left = xp.matmul(xp.matmul(turned, y), back)
     right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
-    return home(right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a)))
+    made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
+    return home(made / unit / unit)
 
 
 def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (t, y, a), home = doubled(xp, t, y, a)
+    unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(t), xp.swap_last(y)
     left = xp.matmul(xp.matmul(y, turned), back)
     right = xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
-    return home(right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y)))
+    made = right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y))
+    return home(made / unit / unit)
 
 
 _pinv = primitive(

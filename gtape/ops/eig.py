@@ -15,7 +15,7 @@ from gtape.operands import matrix_operand
 from gtape.ops.axes import shape_of
 from gtape.ops.double import doubled
 from gtape.ops.part_arithmetic import PARTS, conjugate, parts, product, together, total
-from gtape.ops.spectral import as_column, as_row, diagonal_matrix
+from gtape.ops.spectral import as_column, as_row, diagonal_matrix, sized
 from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor
 
@@ -88,6 +88,15 @@ def _value_parts(xp: Any, w: Any) -> tuple[Any, Any]:
     return tuple([xp.reshape(xp.strided_slice(w, key=key[:2]), shape=flat) for key in PARTS])
 
 
+def _sized(xp: Any, w: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
+    """Both parts of the eigenvalues in units of a power of two, and that unit, as `sized` has it."""
+    shape = shape_of(w[0])
+    both, unit = sized(xp, xp.concat(*w, axis=len(shape) - 1))
+    n, before = shape[-1], ((None, None, 1),) * (len(shape) - 1)
+    real, imag = [xp.strided_slice(both, key=(*before, part)) for part in ((0, n, 1), (n, 2 * n, 1))]
+    return (real, imag), unit
+
+
 def _solve(xp: Any, a: Any, b: Any) -> Any:
     """a^-1 b, by real matrices of twice the size."""
     (ar, ai), (br, bi) = a, b
@@ -113,11 +122,12 @@ def _over_gaps(xp: Any, x: Any, w: Any, sign: int) -> Any:
 def _eig_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, y), home = doubled(xp, t, y)
     v, w = parts(xp, y[1]), _value_parts(xp, y[0])
+    w, unit = _sized(xp, w)
     pivot = xp.eig_pivot(y[1])
     turned = _solve(xp, v, product(xp, parts(xp, t), v))
     moved = product(xp, v, _over_gaps(xp, turned, w, 1))
     cr, ci = [total(xp, pivot * p) for p in moved]
-    real, imag = moved[0] - v[0] * cr + v[1] * ci, moved[1] - v[0] * ci - v[1] * cr
+    real, imag = (moved[0] - v[0] * cr + v[1] * ci) / unit, (moved[1] - v[0] * ci - v[1] * cr) / unit
     values = xp.stack(*[xp.diag_part(p, k=0) for p in turned], axis=-2)
     return home((values, together(xp, (real, imag))))
 
@@ -126,13 +136,16 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     (g, y), home = doubled(xp, g, y)
     gw, gv = _value_parts(xp, g[0]), parts(xp, g[1])
     v, w = parts(xp, y[1]), _value_parts(xp, y[0])
+    w, unit = _sized(xp, w)
     pivot = xp.eig_pivot(y[1])
     real, imag = total(xp, v[0] * gv[0] + v[1] * gv[1]), total(xp, v[0] * gv[1] - v[1] * gv[0])
     moved = gv[0] - pivot * real, gv[1] - pivot * imag
     back = conjugate(xp, v)
     turned = _over_gaps(xp, product(xp, back, moved), w, -1)
-    turned = turned[0] + diagonal_matrix(xp, gw[0]), turned[1] + diagonal_matrix(xp, gw[1])
-    return home(together(xp, product(xp, _solve(xp, back, turned), back)))
+    turned = product(xp, _solve(xp, back, turned), back)
+    stretched = diagonal_matrix(xp, gw[0]), diagonal_matrix(xp, gw[1])
+    stretched = product(xp, _solve(xp, back, stretched), back)
+    return home(together(xp, (turned[0] / unit + stretched[0], turned[1] / unit + stretched[1])))
 
 
 _eig = implicit(

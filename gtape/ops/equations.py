@@ -6,6 +6,7 @@ matrix when the op is called is the business of the public functions.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,29 @@ from gtape.primitive import implicit, primitive
 from gtape.tensor import Tensor
 
 __all__ = ["inv", "solve", "triangular_solve"]
+
+# Rules divide by it what may lie at the edge of the dtype's range. They are the same whatever it is, so it is a
+# constant for derivatives.
+_magnitude = primitive(
+    "magnitude",
+    lapack.scale_of,
+    (None,),
+    (None,),
+    public=False,
+    ulps=0.0,
+    params=("axis",),
+    samples=((((2, 2),), {"axis": (-2, -1)}), (((2, 3, 1),), {"axis": (-1,)})),
+)
+
+
+def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
+    """-(a'^-1 g) y' by way of `f`, which solves with a transposed matrix, for rows of `a` of any size.
+
+    What a tiny row makes overflow may meet a zero of y, or a y as tiny: it is divided at the end.
+    """
+    units = xp.magnitude(a, axis=(-1,))
+    return -xp.matmul(f(xp.swap_last(a / units), g), xp.swap_last(y)) / units
+
 
 _inverse = primitive(
     "inverse",
@@ -36,7 +60,7 @@ _solve = implicit(
     "solve",
     lapack.solve,
     vjp=(
-        lambda xp, g, y, a, b: -xp.matmul(xp.solve(xp.swap_last(a), g), xp.swap_last(y)),
+        lambda xp, g, y, a, b: _solved(xp, g, y, a, xp.solve),
         lambda xp, g, y, a, b: xp.solve(xp.swap_last(a), g),
     ),
     jvp=(
@@ -60,7 +84,7 @@ _triangular_solve = implicit(
     lapack.triangular_solve,
     vjp=(
         lambda xp, g, y, a, b, *, lower: _triangle(
-            xp, -xp.matmul(xp.triangular_solve(xp.swap_last(a), g, lower=not lower), xp.swap_last(y)), lower
+            xp, _solved(xp, g, y, _triangle(xp, a, lower), partial(xp.triangular_solve, lower=not lower)), lower
         ),
         lambda xp, g, y, a, b, *, lower: xp.triangular_solve(xp.swap_last(a), g, lower=not lower),
     ),

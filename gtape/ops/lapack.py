@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "solve", "triangular_solve"]
+__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "scale_of", "solve", "triangular_solve"]
 
 Array = Any
 
@@ -26,6 +26,44 @@ def check_square(a: Array) -> None:
 def widened(a: Array) -> Array:
     """Half precision in float32, everything else as it is."""
     return a.astype(np.float32) if a.dtype == np.float16 else a
+
+
+def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
+    """A power of two of about the largest entry of each matrix, or row or column; 1 where that is an ordinary number.
+
+    It and its reciprocal are normal numbers of the dtype. Ordinary are those around 1 of which factorisations and
+    their rules may make fourth powers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scale_of(np.array([[3.0, 1.0]])), scale_of(np.array([[1e-300, 5e-324]])) == 2.0**-997
+    (array([[1.]]), array([[ True]]))
+    """
+    most = np.finfo(x.dtype).maxexp
+    size = np.abs(x).max(axis=axis, keepdims=True, initial=0.0)
+    exponent = np.frexp(size)[1] - 1
+    plain = (np.abs(exponent) <= most // 5) | (size == 0) | ~np.isfinite(size)
+    return np.ldexp(np.ones_like(size), np.clip(np.where(plain, 0, exponent), 2 - most, most - 2))
+
+
+def _scales(a: Array, axis: int) -> Array | None:
+    """`scale_of` columns (axis -2) or rows (axis -1), or None where all are 1."""
+    most = np.finfo(a.dtype).maxexp // 5
+    sizes = np.abs(a).max(axis=axis, initial=0.0)
+    if not sizes.size or (2.0**-most < sizes.min() and sizes.max() < 2.0**most):
+        return None
+    units = scale_of(a, axis=(axis,))
+    return units if (units != 1).any() else None
+
+
+def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    """`f`, the solution of a x = b, with columns of `a` scaled: so each x overflows or underflows by itself."""
+    units = _scales(a, -2)
+    if units is None:
+        return f(a, b)
+    with np.errstate(all="ignore"):
+        return f(a / units, b) / np.swapaxes(units, -1, -2)
 
 
 def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
@@ -43,6 +81,11 @@ def inverse(a: Array) -> Array:
     """Inverse of each matrix; NaN for a singular one."""
     check_square(a)
     w = widened(a)
+    for axis in (-2, -1):  # each element overflows or underflows by itself
+        units = _scales(w, axis)
+        if units is not None:
+            with np.errstate(all="ignore"):
+                return (inverse(w / units) / np.swapaxes(units, -1, -2)).astype(a.dtype, copy=False)
     try:
         return np.linalg.inv(w).astype(a.dtype, copy=False)
     except np.linalg.LinAlgError:
@@ -54,13 +97,16 @@ def solve(a: Array, b: Array) -> Array:
     check_square(a)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ValueError(f"the right-hand side must have shape [..., {a.shape[-1]}, k], not {b.shape}")
-    wa, wb = widened(a), widened(b)
+    return _over_columns(_solve, widened(a), widened(b)).astype(b.dtype, copy=False)
+
+
+def _solve(a: Array, b: Array) -> Array:
     try:
-        return np.linalg.solve(wa, wb).astype(b.dtype, copy=False)
+        return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        wa, wb = np.broadcast_to(wa, batch + a.shape[-2:]), np.broadcast_to(wb, batch + b.shape[-2:])
-        return _one_by_one(np.linalg.solve, wa, wb, like=np.empty(wb.shape, b.dtype))
+        a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
+        return _one_by_one(np.linalg.solve, a, b, like=b)
 
 
 def cholesky(a: Array) -> Array:
@@ -99,16 +145,28 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wa = np.broadcast_to(widened(a), (*batch, n, n))
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
-    if n <= _SMALL:
-        return _substitute(wa, wb, lower).astype(b.dtype, copy=False)
+    one = np.tril if lower else np.triu
+    units = _scales(wa, -2)
+    if units is not None:  # what is not read may be of any size
+        units = scale_of(one(wa), axis=(-2,))
+        with np.errstate(all="ignore"):
+            wa = wa / units
+    x = _substitute(wa, wb, lower) if n <= _SMALL else _by_lapack(wa, wb, lower)
+    if units is not None:
+        with np.errstate(all="ignore"):
+            x = x / np.swapaxes(units, -1, -2)
+    return x.astype(b.dtype, copy=False)
+
+
+def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
     from scipy.linalg import solve_triangular
 
-    out = np.empty(wb.shape, b.dtype)
+    out = np.empty(b.shape, b.dtype)
     if out.size == 0:
         return out
-    singular = (np.diagonal(wa, axis1=-2, axis2=-1) == 0).any(axis=-1)
-    for i in np.ndindex(batch):
-        out[i] = np.nan if singular[i] else solve_triangular(wa[i], wb[i], lower=lower, check_finite=False)
+    singular = (np.diagonal(a, axis1=-2, axis2=-1) == 0).any(axis=-1)
+    for i in np.ndindex(a.shape[:-2]):
+        out[i] = np.nan if singular[i] else solve_triangular(a[i], b[i], lower=lower, check_finite=False)
     return out
 
 

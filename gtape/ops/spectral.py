@@ -98,19 +98,34 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- eigenvalues
 
 
+def sized(xp: Any, w: Any) -> tuple[Any, Any]:
+    """Values in units of a power of two of about the largest, and that unit, for matrices: [..., 1, 1].
+
+    Differences of tiny values are tiny, and what they divide may overflow. It is divided by the unit at the very end,
+    apart from what belongs to the values themselves.
+    """
+    row = as_row(xp, w)
+    unit = xp.magnitude(row, axis=(-2, -1))
+    return xp.reshape(row / unit, shape=shape_of(w)), unit
+
+
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gw, gv), (w, v)), home = doubled(xp, g, y)
-    inner = xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w)) + 2 * diagonal_matrix(xp, gw)
+    w, unit = sized(xp, w)
+    back = xp.swap_last(v)
+    turned = xp.matmul(xp.matmul(v, xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w))), back)
+    stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
     # Only the lower triangle is read: an element there stands for two.
-    return home(xp.half_tril(xp.matmul(xp.matmul(v, inner), xp.swap_last(v))))
+    return home(xp.half_tril(turned / unit + stretched))
 
 
 def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, (w, v)), home = doubled(xp, t, y)
+    w, unit = sized(xp, w)
     half = xp.half_tril(t)
     turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
     moved = xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
-    return home((xp.diag_part(turned, k=0), moved))
+    return home((xp.diag_part(turned, k=0), moved / unit))
 
 
 _eigh = implicit(
@@ -137,20 +152,22 @@ def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gs, gu, gv), (s, u, v)), home = doubled(xp, g, y)
+    s, unit = sized(xp, s)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
     even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
-    inner = diagonal_matrix(xp, gs) + (even + odd) / 2
-    made = xp.matmul(xp.matmul(u, inner), xp.swap_last(v))
+    back = xp.swap_last(v)
+    made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        made = made + xp.matmul(_beyond(xp, gu, u, s), xp.swap_last(v))
+        made = made + xp.matmul(_beyond(xp, gu, u, s), back)
     if n > m:
         made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, s)))
-    return home(made)
+    return home(made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back))
 
 
 def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     (t, (s, u, v)), home = doubled(xp, t, y)
+    s, unit = sized(xp, s)
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
     even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
@@ -161,7 +178,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
         du = du + _beyond(xp, xp.matmul(t, v), u, s)
     if n > m:
         dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, s)
-    return home((xp.diag_part(turned, k=0), du, dv))
+    return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
 _svd = implicit(
@@ -180,20 +197,24 @@ _svd = implicit(
 # ---------------------------------------------------------------------------------------------- complements
 
 
-def _dual(xp: Any, u: Any) -> Any:
-    """u (u' u)^-1, which is u where its columns are orthonormal."""
+def _dual(xp: Any, u: Any) -> tuple[Any, Any]:
+    """u (u' u)^-1, which is u where its columns are orthonormal, in units of one over a power of two, and that."""
+    unit = xp.magnitude(u, axis=(-2, -1))
+    u = u / unit
     back = xp.swap_last(u)
-    return xp.swap_last(xp.solve(xp.matmul(back, u), back))
+    return xp.swap_last(xp.solve(xp.matmul(back, u), back)), unit
 
 
 def _complement_pull(xp: Any, g: Any, y: Any, u: Any) -> Any:
     (g, y, u), home = doubled(xp, g, y, u)
-    return home(-xp.matmul(y, xp.matmul(xp.swap_last(g), _dual(xp, u))))
+    dual, unit = _dual(xp, u)
+    return home(-xp.matmul(y, xp.matmul(xp.swap_last(g), dual)) / unit)
 
 
 def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
     (t, y, u), home = doubled(xp, t, y, u)
-    return home(-xp.matmul(_dual(xp, u), xp.matmul(xp.swap_last(t), y)))
+    dual, unit = _dual(xp, u)
+    return home(-xp.matmul(dual, xp.matmul(xp.swap_last(t), y)) / unit)
 
 
 _complement = implicit(

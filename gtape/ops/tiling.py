@@ -105,7 +105,7 @@ def pad(
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
     kind = mode.upper()
     if kind == "CONSTANT":
-        value = as_operand(constant_values)._value
+        value = as_operand(constant_values, t if t._aval.inexact else None)._value
         number = value.item() if hasattr(value, "item") else value
         if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
             number = b""  # as TensorFlow pads text, for which its default 0 is no value

@@ -42,7 +42,7 @@ def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     if n and _least_gap(w) < _CLOSE:
         w, v = _beyond_floats(W, a)
     if like_v is not None:  # the recorded order, signs and phases
-        order = _order(w, v, like_w * 2.0**-power, like_v)
+        order = _order(w, v, np.ldexp(like_w, -power), like_v)
         w, v = w[:, order], v[:, :, order]
     if n and _least_gap(w) < TOGETHER**2:
         note_degenerate("some eigenvalues are equal")

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from flint import acb, arb
 
+from gtape.symbolic.balls import to_float
 from gtape.symbolic.mirrors.determinant import SMALL, cofactors, each, objects
 from gtape.symbolic.mirrors.registry import array, parametrised
 
@@ -116,7 +118,23 @@ def _cross(W: Any, a: Any, b: Any) -> Any:
     return np.stack([objects(p) for p in parts], axis=-1)
 
 
+def _unit(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    """A power of two for each matrix, or row or column, as the op chooses it; 1 where elements are symbols."""
+    from gtape.ops.lapack import scale_of
+    from gtape.symbolic.mirrors.spectral import values_of
+
+    x = objects(x)
+    made = np.full([1 if i - x.ndim in axis else n for i, n in enumerate(x.shape)], W.exact(1), dtype=object)
+    values = objects(values_of(W, x))
+    if all(isinstance(e, (arb, acb, int, float)) for e in values.ravel().tolist()):
+        sizes = to_float(objects(np.frompyfunc(lambda e: arb(abs(e)), 1, 1)(values)))
+        for i, unit in np.ndenumerate(scale_of(sizes, axis=axis)):
+            made[i] = W.exact(float(unit))
+    return made
+
+
 array("half_tril", _half_tril)
+array("magnitude", _unit)
 array("inverse", lambda W, a: each(lambda m: inverse_matrix(W, m), 2, a))
 array("solve", solve_matrices)
 array("triangular_solve", _triangular_solve)

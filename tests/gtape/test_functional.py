@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=1 + settings.default.max_examples // 2)
 matrices = st.integers(0, 2**32 - 1).flatmap(
     lambda seed: st.tuples(st.integers(1, 5), st.integers(1, 4)).map(
         lambda shape: np.random.default_rng(seed).standard_normal(shape)

@@ -40,7 +40,7 @@ def test_space_to_depth_puts_the_pixels_of_a_block_side_by_side(data_format: str
     assert np.array_equal(back(lambda v: tf.nn.depth_to_space(v, 2, data_format), deep), deep)
 
 
-@settings(max_examples=30)
+@settings(max_examples=(settings.default.max_examples + 1) // 2)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=3),
     st.integers(1, 2),

@@ -75,7 +75,7 @@ def convolutions(draw_: Any) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(convolutions(), st.integers(0, 2**31))
 def test_every_form_of_convolution_is_the_textbook_sum(form: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)

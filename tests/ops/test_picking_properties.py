@@ -14,7 +14,7 @@ import gtape as tf
 
 m = tf.math
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
-FEW = settings(max_examples=60)
+FEW = settings(max_examples=settings.default.max_examples)
 
 
 def distinct(shape: tuple[int, ...]) -> Any:

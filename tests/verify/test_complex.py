@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gtape as tf
@@ -78,7 +78,6 @@ SMOOTH: dict[str, Any] = {
 PARTS = st.floats(-2, 2, allow_subnormal=False).map(lambda v: round(v, 3))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.lists(st.sampled_from(sorted(SMOOTH)), min_size=1, max_size=4),
     st.lists(st.tuples(PARTS, PARTS), min_size=1, max_size=3),

@@ -60,7 +60,7 @@ def test_depth_and_shapes_are_spread() -> None:
     assert any(p.seeds for p in drawn)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1 + settings.default.max_examples // 3, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_hypothesis_draws_programs_that_pass(program) -> None:
     assert run_one(program).alarm is None

@@ -164,7 +164,6 @@ def test_options_are_keyword_only() -> None:
         floats_for(ANY_REAL, "float64", (1.0,))  # type: ignore[misc]
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_conditions_are_booleans(data: Any) -> None:
     call = data.draw(arguments("where"))

@@ -107,7 +107,7 @@ gradient_lists = st.integers(1, 5).flatmap(lambda n: arrays(np.float64, (n, 3), 
 
 
 @pytest.mark.parametrize(("name", "options", "formula"), FORMULAS, ids=IDS)
-@settings(max_examples=25)
+@settings(max_examples=1 + settings.default.max_examples // 2)
 @given(gradients=gradient_lists, rate=st.sampled_from([0.001, 0.1, 1.0]))
 def test_an_optimizer_follows_its_recurrence(
     name: str, options: dict[str, Any], formula: Callable[..., Any], gradients: Any, rate: float
