@@ -387,12 +387,13 @@ def init_scope() -> Iterator[None]:
     >>> print(tape.gradient(y, x))
     None
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
+        record.set_stack(())
         yield
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
 
 
 @contextlib.contextmanager

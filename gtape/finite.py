@@ -18,6 +18,7 @@ from gtape.backprop import short_sweep
 from gtape.errors import InvalidArgumentError
 from gtape.full_sweep import full_sweep
 from gtape.half_precision import narrowed
+from gtape.locks import Lock
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tracing import user_line
 
@@ -33,7 +34,7 @@ _HARMLESS = frozenset({
 _names: dict[Callable[..., Any], str] = {}
 # The threads that asked.
 _checking: set[int] = set()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class _CheckedRun:

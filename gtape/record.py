@@ -286,7 +286,7 @@ go_back = _stack.set
 
 
 def hand_on() -> None:
-    """After `go_back`: a check of all kernels may have begun or ended meanwhile, which this thread's idle stack knows."""
+    """After `go_back`: take over whether all kernels are checked, which this thread's idle stack knows."""
     now, idle = _stack.get(), idle_stack()
     if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
         now.run = idle.run
@@ -487,10 +487,10 @@ def close(session: Session) -> None:
     Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
     from the results that are still there.
     """
-    if not session.live:
-        return
     if session.inside is not None:
         leave(session)
+    if not session.live:
+        return
     session.live = False
     alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
     variables, session.variables = session.variables, {}

@@ -7,13 +7,14 @@ number, so that it equals itself, however wide.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
+
+from gtape.locks import Lock
 
 __all__ = [
     "Undecided",
@@ -78,8 +79,16 @@ def _is_nan(x: Any) -> bool:
     return isinstance(x, arb) and x.is_nan()
 
 
+def _anew() -> None:
+    """In a forked child: what the thread that computed in the parent has assumed does not hold here."""
+    global _ties, _limits, _sides
+    _ties, _limits, _sides = None, False, False
+    ctx.prec = _usual
+
+
 # The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
-_one_thread = threading.RLock()
+_one_thread = Lock(_anew)
+_usual = ctx.prec
 _ties: list[tuple[Any, Any]] | None = None
 
 

@@ -32,11 +32,12 @@ _turned = False
 @contextmanager
 def recorded(output: Any) -> Iterator[None]:
     """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
-    _starts.append(output)
+    depth = len(_starts)
     try:
+        _starts.append(output)
         yield
     finally:
-        _starts.pop()
+        del _starts[depth:]
 
 
 def start() -> Any:

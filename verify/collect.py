@@ -34,11 +34,12 @@ def collecting() -> Iterator[Report]:
     ('correct', 1, 1)
     """
     report = Report(coverage={"gradients": 0})
-    token = _open.set((*_open.get(), report))
+    before = _open.get()
     try:
+        _open.set((*before, report))
         yield report
     finally:
-        _open.reset(token)
+        _open.set(before)
 
 
 def note(report: Report) -> None:

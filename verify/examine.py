@@ -63,9 +63,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     -------
     Report
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
+        record.set_stack(())
         with np.errstate(all="ignore"):
             report = _examine(program, seeds, got, locally)
             if report.verdict in ("rule", "unstable"):
@@ -75,7 +75,8 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
             add_advice(program, report)
             return report
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
 
 
 def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:
@@ -380,15 +381,16 @@ def check_gradient(
     VerificationError
         If a gradient is not the exact one.
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
+        record.set_stack(())
         pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
         program = build([(t._record, t._value) for t, _ in pairs], sources, session)
         program.stops = stops
         raw = [_raw(r) for r in results]
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
     report = examine(program, [g._value for _, g in pairs], raw)
     report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))

@@ -51,9 +51,9 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     VerificationError
         If it is not the exact one.
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
+        record.set_stack(())
         with np.errstate(all="ignore"):
             program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
@@ -61,7 +61,8 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
             add_advice(program, report)
             report.findings += branches_met(session, primals, order_of(program))
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
     settle(report, strict=strict)
 
 

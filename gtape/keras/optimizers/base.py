@@ -17,6 +17,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
+from gtape.locks import of_optimizer
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
@@ -201,7 +202,8 @@ class Optimizer(Settings):
             variables = self._known_variables()
         else:
             variables = list(trainable_variables)
-            self._know(variables)
+            with of_optimizer(self):
+                self._know(variables)
         self._step(gradients, variables)
 
     def scale_loss(self, loss: Any) -> Any:
@@ -251,8 +253,11 @@ class Optimizer(Settings):
     def _step(self, gradients: list[Any], variables: list[Any]) -> None:
         if len(gradients) != len(variables):
             raise ValueError(f"there are {len(gradients)} gradients for {len(variables)} variables; pass one for each")
-        if not gradients:
-            return
+        if gradients:
+            with of_optimizer(self):  # slots, variables and the number of steps change together
+                self._step_alone(gradients, variables)
+
+    def _step_alone(self, gradients: list[Any], variables: list[Any]) -> None:
         pairs = self._pairs_with_gradient(gradients, variables)
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
         with np.errstate(all="ignore"):
