@@ -122,12 +122,6 @@ class GradientTape:
         session = self._session
         return session is not None and session.inside is not None
 
-    def _pop(self) -> None:
-        session = self._session
-        if session is None or session.inside is None:
-            raise ValueError("Tape is not recording.")
-        record.leave(session)
-
     def __enter__(self) -> GradientTape:
         entered = None
         try:
@@ -252,10 +246,14 @@ class GradientTape:
             raise ValueError("Tape is not recording.")
         statement = session.watch
         pause = self._pause = object()
+        paused = False
         try:
-            self._pop()
+            record.leave(session)
+            paused = True
             yield
         finally:
+            if not paused:  # an interrupt cut it short
+                record.leave(session)
             # Not where the tape's own block is over, as after an interrupt that left this one for later.
             if self._pause is pause and (statement is None or is_open(statement)):
                 self._pause, self._watch = None, statement
