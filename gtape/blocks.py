@@ -11,28 +11,30 @@ hand), the death of the tape or accumulator does the same.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Generator
+from contextlib import ContextDecorator
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
-from gtape import record
+__all__ = ["Block", "Leaving", "block", "is_open", "statement_of"]
 
-__all__ = ["Leaving", "begin", "is_open"]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class _Watch(weakref.ref[Any]):
-    """A weak reference to the bound `__exit__` of one `with` statement, with the session that it is to leave."""
+    """A weak reference to the bound `__exit__` of one `with` statement, with what is to be left when it is over."""
 
-    __slots__ = ("session",)
+    __slots__ = ("leave",)
 
-    session: Any
+    leave: Any
 
 
 def _over(watch: Any) -> None:
-    """The statement is over: its session must not be active any longer."""
-    session = watch.session
-    if session is not None:
-        record.leave(session)
+    """The statement is over; `leave` is None where its `__exit__` has done all there is to do."""
+    leave = watch.leave
+    if leave is not None:
+        leave()
 
 
 class Leaving:
@@ -53,17 +55,73 @@ class Leaving:
         # Calling a partial is no Python call: a traceback that is kept does not keep it.
         bound = partial(self.function, instance)
         watch = _Watch(bound, _over)
-        watch.session = None
+        watch.leave = None
         instance._watch = watch
         return bound
 
 
-def begin(instance: Any, session: record.Session) -> None:
-    """Make the session of a tape or accumulator active; the caller holds `gtape.record.sharing`."""
+def statement_of(instance: Any) -> Any:
+    """The weak reference that stands for the `with` statement in which `__enter__` is called; None without one."""
     watch, instance._watch = instance._watch, None
-    record.enter(session, watch if is_open(watch) else None)
+    return watch if is_open(watch) else None
 
 
 def is_open(watch: Any) -> bool:
     """Whether the `with` statement that a weak reference was made for goes on."""
     return watch is not None and watch() is not None
+
+
+class Block(ContextDecorator):
+    """What `block` makes: a context manager, or decorator, that runs a generator function.
+
+    Unlike that of `contextlib` it does not wait for the death of a traceback, which may be kept.
+    """
+
+    def __init__(self, make: Callable[[], Generator[Any]]) -> None:
+        self._make = make
+        self._generator = make()  # now, so that wrong arguments raise here
+        self._watch: Any = None
+        self._statement: Any = None
+
+    def _recreate_cm(self) -> Block:
+        return Block(self._make)
+
+    def __enter__(self) -> Any:
+        generator = self._generator
+        try:
+            self._statement = statement_of(self)
+            if self._statement is not None:
+                self._statement.leave = generator.close
+            return next(generator)
+        except StopIteration:
+            raise RuntimeError("a block is entered once: call the function again for another one") from None
+        except BaseException:
+            generator.close()
+            raise
+
+    def _exit(self, *exc: Any) -> None:
+        self._generator.close()
+        self._statement = None
+
+    __exit__ = Leaving(_exit)
+
+
+def block(function: Callable[_P, Generator[_T]]) -> Callable[_P, Block]:
+    """Make a context manager of a generator function that yields once and tidies up in `finally`.
+
+    Parameters
+    ----------
+    function : generator function
+        It catches nothing that its block raises.
+
+    Returns
+    -------
+    callable
+        Takes the function's arguments and returns the context manager.
+    """
+
+    @wraps(function)
+    def made(*args: _P.args, **kwargs: _P.kwargs) -> Block:
+        return Block(partial(function, *args, **kwargs))
+
+    return made

@@ -69,12 +69,17 @@ def differentiate(
     if not persistent:
         try:
             session.live = False
-            for r in visited:
-                if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
-                    record.empty(r)
+            _empty_alone(visited)
         finally:
             session.live = True  # until it is closed, which also frees what it made
     return results
+
+
+def _empty_alone(visited: list[record.Record]) -> None:
+    """Empty the records of ops that no open session holds."""
+    for r in visited:
+        if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
+            record.empty(r)
 
 
 def _in_short(

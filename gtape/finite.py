@@ -114,6 +114,10 @@ def _call_every_kernel(so: bool) -> None:
         prim.renew()
 
 
+def _name_kernels() -> None:
+    _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+
+
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
     """Let every op of this thread that makes a NaN or an infinity raise, and every gradient that holds one.
 
@@ -155,7 +159,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
         if not isinstance(s.run, _CheckedRun):
             s.run = _CheckedRun(s.run)
     with _lock:
-        _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+        _name_kernels()
         if not _checking:
             _call_every_kernel(True)
         _checking.add(threading.get_ident())

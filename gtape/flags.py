@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
+
+from gtape.blocks import block
 
 __all__ = ["verify_mode", "verifying"]
 
@@ -22,7 +23,7 @@ _PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
 _blocks: dict[object, Any] = {}  # the mode of each `verifying()` block that is open, in any thread
 
 
-@contextlib.contextmanager
+@block
 def verifying(mode: Any = True) -> Iterator[None]:
     """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape import errors, nest, record
 from gtape.asked import UnconnectedGradients
-from gtape.blocks import Leaving, begin
+from gtape.blocks import Leaving, statement_of
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.pulls import held
@@ -154,11 +154,11 @@ class ForwardAccumulator:
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         nest.assert_same_structure(primals, tangents)
+        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
         self._mode = verify_mode()
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
         self._push.session = weakref.ref(self._session)
-        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
         self._directions: list[tuple[Any, Tensor]] = []  # only for a check
         self._session.watch_accessed = False
         seen: set[int] = set()
@@ -224,7 +224,7 @@ class ForwardAccumulator:
                 session = self._session
                 if session.inside is not None:
                     raise ValueError("Accumulator is already recording.")
-                begin(self, session)
+                record.enter(session, statement_of(self))
                 entered = session
                 self._push.outer = session.before.sessions
         except BaseException:
@@ -242,7 +242,7 @@ class ForwardAccumulator:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is None:
+        if session is None or record is None:  # a module's names are gone at the interpreter's end
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.

@@ -2,6 +2,10 @@
 
 What several threads change is changed under a lock, with or without a global interpreter lock. The recording path takes
 none.
+
+A block under a lock holds no loop or comprehension with a condition, but calls a function that does: Python 3.13 leaves
+the jump back to the loop's head out of the block's exception table, so that an interrupt there would not free the lock.
+The same goes for a block that `finally` ends.
 """
 
 from __future__ import annotations

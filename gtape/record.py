@@ -34,6 +34,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -185,12 +186,15 @@ class Stack:
     def drop(self, session: Session) -> None:
         """Forget a session that was left; ops that run meanwhile are recorded by it or not."""
         with sharing:  # or two that are dropped at once would bring one another back
-            rest = tuple([s for s in self.sessions if s is not session])
-            if len(rest) == len(self.sessions):
-                return
-            made = Stack(rest, self.run, self.probe)
-            self.tapes, self.tracker, self.note = made.tapes, made.tracker, made.note
-            self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
+            self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        rest = tuple([s for s in self.sessions if s is not session])
+        if len(rest) == len(self.sessions):
+            return
+        made = Stack(rest, self.run, self.probe)
+        self.tapes, self.tracker, self.note = made.tapes, made.tracker, made.note
+        self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
         """Forget the only session."""
@@ -300,7 +304,7 @@ def enter(session: Session, watch: Any = None) -> None:
     session : Session
         One that is not active.
     watch : weak reference, optional
-        To what dies with the `with` statement; see `gtape.blocks`.
+        What stands for the `with` statement; see `gtape.blocks`.
     """
     before = _stack.get() or idle_stack()
     for s in before.sessions:
@@ -310,7 +314,7 @@ def enter(session: Session, watch: Any = None) -> None:
     try:
         session.before, session.inside = before, inside
         if watch is not None:
-            session.watch, watch.session = watch, session
+            session.watch, watch.leave = watch, partial(leave, session)
         _stack.set(inside)
     except BaseException:
         leave(session)
@@ -340,7 +344,7 @@ def leave(session: Session) -> None:
     session.top = None
     watch = session.watch
     if watch is not None:
-        watch.session = session.watch = None
+        watch.leave = session.watch = None
     session.inside = session.before = None
 
 
@@ -448,6 +452,13 @@ def careful() -> bool:
     return False
 
 
+def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
+    """Let variables be watched by a session no longer."""
+    for v in variables.values():
+        if v._record[TAPES] is alone:
+            v._record[TAPES] = NO_TAPES
+
+
 def _disconnect(tracked: Any) -> bool:
     """Make constants of results that no open session holds; whether any had been made by an op."""
     outlived = False
@@ -496,9 +507,7 @@ def close(session: Session) -> None:
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
     with sharing:
-        for v in variables.values():
-            if v._record[TAPES] is alone:
-                v._record[TAPES] = NO_TAPES
+        _forget(variables, alone)
         outlived = bool(tracked) and _disconnect(tracked)
     if session.plain:
         # Not by a count of references: how many an interpreter takes for itself is its own affair.

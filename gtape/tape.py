@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +20,7 @@ from gtape.asked import (
     zeros_for,
 )  # fmt: skip
 from gtape.backprop import short_sweep
-from gtape.blocks import Leaving, begin, is_open
+from gtape.blocks import Leaving, block, is_open, statement_of
 from gtape.differentiation import differentiate
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
@@ -131,7 +130,7 @@ class GradientTape:
                     session = self._session = self._new_session()
                 elif session.inside is not None:
                     raise ValueError(_STILL)
-                begin(self, session)
+                record.enter(session, statement_of(self))
                 entered = session
         except BaseException:
             if entered is not None:  # an interrupt: there is no block that would end
@@ -149,7 +148,7 @@ class GradientTape:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is not None:
+        if session is not None and record is not None:  # a module's names are gone at the interpreter's end
             record.close(session)
 
     def watch(self, tensor: Any) -> None:
@@ -218,7 +217,7 @@ class GradientTape:
         variables = self._watched if self._session is None else self._session.variables
         return tuple(v for _, v in sorted(variables.items()))
 
-    @contextlib.contextmanager
+    @block
     def stop_recording(self) -> Iterator[None]:
         """Pause this tape, and this tape only, for the length of a block.
 

@@ -146,13 +146,16 @@ class Variable(ChangesInPart, Operators):
 
     def _watch(self, sessions: tuple[Session, ...]) -> None:
         with sharing:
-            r = self._record
-            have = {s for s in r[TAPES].sessions if s.live}
-            if not have:  # snapshots that were read for tapes of the past stay constants
-                r = self._record = record.leaf()
-            have.update(sessions)
-            recording = record.get_stack().recording
-            r[TAPES] = recording if have == recording.sessions else TapeSet(have)
+            self._watch_alone(sessions)
+
+    def _watch_alone(self, sessions: tuple[Session, ...]) -> None:
+        r = self._record
+        have = {s for s in r[TAPES].sessions if s.live}
+        if not have:  # snapshots that were read for tapes of the past stay constants
+            r = self._record = record.leaf()
+        have.update(sessions)
+        recording = record.get_stack().recording
+        r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
     def _as_tensor(self) -> Tensor:
         """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
@@ -410,13 +413,18 @@ class Variable(ChangesInPart, Operators):
     def _change(self, make: Callable[[Any], Any]) -> Self:
         """Replace the value by what `make` makes of it; no change by another thread comes between."""
         with locks.of_variable(self._uid):
-            while True:
-                old = self._value
-                new = self._kept(make(old))
-                # A signal handler or a finalizer of this very thread may have changed it meanwhile.
-                if self._value is old:
-                    self._value = new
-                    return self
+            while not self._changed(make):
+                pass
+        return self
+
+    def _changed(self, make: Callable[[Any], Any]) -> bool:
+        """Whether nothing else changed the value meanwhile: a signal handler or finalizer of this very thread may."""
+        old = self._value
+        new = self._kept(make(old))
+        if self._value is not old:
+            return False
+        self._value = new
+        return True
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Replace the value.

@@ -8,12 +8,12 @@ number, so that it equals itself, however wide.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
 
+from gtape.blocks import block
 from gtape.locks import Lock
 
 __all__ = [
@@ -92,7 +92,7 @@ _usual = ctx.prec
 _ties: list[tuple[Any, Any]] | None = None
 
 
-@contextmanager
+@block
 def ties_assumed() -> Iterator[list[tuple[Any, Any]]]:
     """Inside, balls that agree to a third of the precision in force are taken for one number, and listed.
 
@@ -164,7 +164,7 @@ def not_equal(a: Any, b: Any) -> bool:
     return not equal(a, b)
 
 
-@contextmanager
+@block
 def precision(bits: int) -> Iterator[None]:
     """Run the body with balls of `bits` bits.
 
@@ -217,7 +217,7 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
 _limits = False
 
 
-@contextmanager
+@block
 def infinities_as_limits() -> Iterator[None]:
     """Inside, an infinity is lifted as a number beyond all floats: what a function tends to, where it does.
 
@@ -246,7 +246,7 @@ def _limit(x: float) -> arb:
 _sides = False
 
 
-@contextmanager
+@block
 def sides_of_zeros() -> Iterator[None]:
     """Inside, a zero part of a complex number, and a negative zero, is lifted as a number far below all others.
 

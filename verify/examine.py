@@ -381,10 +381,10 @@ def check_gradient(
     VerificationError
         If a gradient is not the exact one.
     """
+    pairs = list(zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True))
     before = record.peek()
     try:
         record.set_stack(())
-        pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
         program = build([(t._record, t._value) for t, _ in pairs], sources, session)
         program.stops = stops
         raw = [_raw(r) for r in results]
