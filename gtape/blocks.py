@@ -16,7 +16,7 @@ from contextlib import ContextDecorator
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Block", "Leaving", "block", "is_open", "statement_of"]
+__all__ = ["Block", "Leaving", "block", "is_open"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -25,16 +25,16 @@ _T = TypeVar("_T")
 class _Watch(weakref.ref[Any]):
     """A weak reference to the bound `__exit__` of one `with` statement, with what is to be left when it is over."""
 
-    __slots__ = ("leave",)
+    __slots__ = ("held",)
 
-    leave: Any
+    held: Any
 
 
 def _over(watch: Any) -> None:
-    """The statement is over; `leave` is None where its `__exit__` has done all there is to do."""
-    leave = watch.leave
-    if leave is not None:
-        leave()
+    """The statement is over; `held` is None where its `__exit__` has done all there is to do."""
+    held = watch.held
+    if held is not None:
+        held.leave()
 
 
 class Leaving:
@@ -55,15 +55,9 @@ class Leaving:
         # Calling a partial is no Python call: a traceback that is kept does not keep it.
         bound = partial(self.function, instance)
         watch = _Watch(bound, _over)
-        watch.leave = None
+        watch.held = None
         instance._watch = watch
         return bound
-
-
-def statement_of(instance: Any) -> Any:
-    """The weak reference that stands for the `with` statement in which `__enter__` is called; None without one."""
-    watch, instance._watch = instance._watch, None
-    return watch if is_open(watch) else None
 
 
 def is_open(watch: Any) -> bool:
@@ -89,15 +83,19 @@ class Block(ContextDecorator):
     def __enter__(self) -> Any:
         generator = self._generator
         try:
-            self._statement = statement_of(self)
+            self._statement, self._watch = self._watch, None
             if self._statement is not None:
-                self._statement.leave = generator.close
+                self._statement.held = self
             return next(generator)
         except StopIteration:
             raise RuntimeError("a block is entered once: call the function again for another one") from None
         except BaseException:
             generator.close()
             raise
+
+    def leave(self) -> None:
+        """Run what the generator does in `finally`."""
+        self._generator.close()
 
     def _exit(self, *exc: Any) -> None:
         self._generator.close()

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape import errors, nest, record
 from gtape.asked import UnconnectedGradients
-from gtape.blocks import Leaving, statement_of
+from gtape.blocks import Leaving
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.pulls import held
@@ -224,7 +224,8 @@ class ForwardAccumulator:
                 session = self._session
                 if session.inside is not None:
                     raise ValueError("Accumulator is already recording.")
-                record.enter(session, statement_of(self))
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
                 entered = session
                 self._push.outer = session.before.sessions
         except BaseException:

@@ -11,6 +11,7 @@ The same goes for a block that `finally` ends.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Lock:
         self._renew = renew
         _all.append(self)
 
-    def __enter__(self) -> None:
+    def _enter(self) -> None:
         inner = self._inner
         try:
             inner.acquire()
@@ -54,6 +55,9 @@ class Lock:
                 pass
             raise
 
+    # Up to Python 3.13 no interrupt comes between a built-in `__enter__` and the block; that of 3.14 is a call like any
+    # other, after which one may come.
+    __enter__ = _enter if sys.version_info >= (3, 14) else property(attrgetter("_inner.__enter__"))
     # No Python function: an interrupt at its first instruction would leave the lock held.
     __exit__ = property(attrgetter("_inner.__exit__"))
 

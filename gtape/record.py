@@ -34,7 +34,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,6 +128,10 @@ class Session:
         # Taken by the one call that may use the recording up, whatever other threads do: a list's pop is atomic.
         self.unused = [True]
 
+    def leave(self) -> None:
+        """Make this session inactive, see `leave`."""
+        leave(self)
+
     def track(self, tensor: Any) -> None:
         """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""
         tracked = self.tracked
@@ -185,8 +188,9 @@ class Stack:
 
     def drop(self, session: Session) -> None:
         """Forget a session that was left; ops that run meanwhile are recorded by it or not."""
-        with sharing:  # or two that are dropped at once would bring one another back
-            self._drop(session)
+        if session in self.sessions:
+            with sharing:  # or two that are dropped at once would bring one another back
+                self._drop(session)
 
     def _drop(self, session: Session) -> None:
         rest = tuple([s for s in self.sessions if s is not session])
@@ -200,6 +204,11 @@ class Stack:
         """Forget the only session."""
         self.tapes, self.tracker, self.note = _NEVER, None, None
         self.trace, self.sessions, self.meets, self.recording = False, (), {}, NO_TAPES
+
+    def become(self, other: Stack) -> None:
+        """Forget the session that this stack has on top of another one."""
+        self.tapes, self.tracker, self.note = other.tapes, other.tracker, other.note
+        self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
         """Those of `tapes` that are recording now."""
@@ -314,7 +323,7 @@ def enter(session: Session, watch: Any = None) -> None:
     try:
         session.before, session.inside = before, inside
         if watch is not None:
-            session.watch, watch.leave = watch, partial(leave, session)
+            session.watch, watch.held = watch, session
         _stack.set(inside)
     except BaseException:
         leave(session)
@@ -331,20 +340,25 @@ def leave(session: Session) -> None:
         return
     now = _stack.get()
     if now is inside:
-        restore_stack(before)
+        if before.sessions or before.probe is not None or before.run is _directly:
+            restore_stack(before)
+        else:
+            _stack.set(None)
     elif now is not None and session in now.sessions:  # left in another order than entered
         now.drop(session)
     if len(inside.sessions) == 1:
         inside.clear()
     else:
+        if now is inside and inside.sessions[:-1] == before.sessions:  # the usual case; dropping takes longer
+            inside.become(before)
         inside.drop(session)
-        newest = None if session.top is None else session.top()
-        if newest is not None:
-            newest.drop(session)
+    newest = None if session.top is None else session.top()
+    if newest is not None and newest is not inside:
+        newest.drop(session)
     session.top = None
     watch = session.watch
     if watch is not None:
-        watch.leave = session.watch = None
+        watch.held = session.watch = None
     session.inside = session.before = None
 
 
@@ -506,9 +520,11 @@ def close(session: Session) -> None:
     alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
-    with sharing:
-        _forget(variables, alone)
-        outlived = bool(tracked) and _disconnect(tracked)
+    outlived = False
+    if variables or tracked:
+        with sharing:
+            _forget(variables, alone)
+            outlived = bool(tracked) and _disconnect(tracked)
     if session.plain:
         # Not by a count of references: how many an interpreter takes for itself is its own affair.
         left = weakref.ref(alone)

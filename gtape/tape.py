@@ -20,7 +20,7 @@ from gtape.asked import (
     zeros_for,
 )  # fmt: skip
 from gtape.backprop import short_sweep
-from gtape.blocks import Leaving, block, is_open, statement_of
+from gtape.blocks import Leaving, block, is_open
 from gtape.differentiation import differentiate
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
@@ -130,7 +130,8 @@ class GradientTape:
                     session = self._session = self._new_session()
                 elif session.inside is not None:
                     raise ValueError(_STILL)
-                record.enter(session, statement_of(self))
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
                 entered = session
         except BaseException:
             if entered is not None:  # an interrupt: there is no block that would end
@@ -417,7 +418,11 @@ class GradientTape:
         stack = record.peek() or record.idle_stack()
         if stack.sessions:
             return None
-        self._claim(session)
+        try:
+            session.unused.pop()
+        except IndexError:
+            raise RuntimeError(_USED) from None
+        self._watched, self._session = session.variables, None
         try:
             made = stack.run(short_sweep, [(r, seed._value)], records)
         finally:

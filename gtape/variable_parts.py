@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import errors
+from gtape.quiet import quietly
 from gtape.tensor import Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class ChangesInPart:
                 raise errors.InvalidArgumentError(
                     f"updates of shape {new.shape} do not fit: {indices.size} rows of {self.name} have shape {needed}"
                 )
-            with np.errstate(all="ignore"):
+            with quietly():
                 change(values, indices, new._value)
             return values
 
@@ -114,7 +115,7 @@ class ChangesInPart:
                 raise errors.InvalidArgumentError(
                     f"updates of shape {new.shape} do not fit the places, of shape {needed}"
                 )
-            with np.errstate(all="ignore"):
+            with quietly():
                 change(values, tuple(np.moveaxis(places, -1, 0)), new._value)
             return values
 

@@ -16,6 +16,7 @@ from flint import acb, arb
 
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
+from gtape.quiet import quietly
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
@@ -66,7 +67,7 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     before = record.peek()
     try:
         record.set_stack(())
-        with np.errstate(all="ignore"):
+        with quietly():
             report = _examine(program, seeds, got, locally)
             if report.verdict in ("rule", "unstable"):
                 report = _on_a_cut(program, seeds, got, locally) or report
@@ -391,9 +392,10 @@ def check_gradient(
     finally:
         record.go_back(before)
         record.hand_on()
-    report = examine(program, [g._value for _, g in pairs], raw)
-    report.name_sources(sources)
-    report.findings += branches_met(session, sources, order_of(program))
+    with quietly():
+        report = examine(program, [g._value for _, g in pairs], raw)
+        report.name_sources(sources)
+        report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record
+from gtape.quiet import quietly
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
@@ -54,7 +55,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     before = record.peek()
     try:
         record.set_stack(())
-        with np.errstate(all="ignore"):
+        with quietly():
             program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
             report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()

@@ -25,6 +25,7 @@ ROUNDS = int(os.environ.get("GTAPE_INTERRUPTS", "160"))
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that sends a signal")
 
 X = np.array([0.5, 1.5, 2.5])
+USUAL_ERRORS = np.geterr()
 
 KEPT = tf.Variable(X)
 with tf.GradientTape(persistent=True) as kept_tape:
@@ -157,6 +158,9 @@ def trouble() -> list[str]:
         found.append(f"active: {stack.sessions} {stack.probe}")
     if held_locks() or backprop.keeping.locked():
         found.append("a lock is held")
+    if np.geterr() != USUAL_ERRORS:
+        found.append("NumPy is quiet")
+        np.seterr(**USUAL_ERRORS)
     if flags._blocks:
         found.append("verifying() goes on")
     if tf.functions._graphs.get():

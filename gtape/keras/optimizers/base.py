@@ -18,6 +18,7 @@ from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
 from gtape.locks import of_optimizer
+from gtape.quiet import quietly
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
@@ -260,7 +261,7 @@ class Optimizer(Settings):
     def _step_alone(self, gradients: list[Any], variables: list[Any]) -> None:
         pairs = self._pairs_with_gradient(gradients, variables)
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
-        with np.errstate(all="ignore"):
+        with quietly():
             if self.loss_scale_factor is not None:
                 pairs = [(divided(g, self.loss_scale_factor), v) for g, v in pairs]
             if self.gradient_accumulation_steps:
