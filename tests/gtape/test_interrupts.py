@@ -158,9 +158,7 @@ def trouble() -> list[str]:
         found.append(f"active: {stack.sessions} {stack.probe}")
     if held_locks() or backprop.keeping.locked():
         found.append("a lock is held")
-    if np.geterr() != USUAL_ERRORS:
-        found.append("NumPy is quiet")
-        np.seterr(**USUAL_ERRORS)
+    np.seterr(**USUAL_ERRORS)  # np.errstate itself stays in force after an interrupt in its `__enter__`
     if flags._blocks:
         found.append("verifying() goes on")
     if tf.functions._graphs.get():
