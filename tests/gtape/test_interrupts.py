@@ -262,8 +262,10 @@ def test_what_an_interrupt_inside_the_block_statement_leaves_is_inactive(
             if where == "__enter__":
                 enter = record.enter
                 monkeypatch.setattr(record, "enter", lambda *args, enter=enter: (enter(*args), raises()))
+            else:
+                monkeypatch.setattr(vars(type(one))["__exit__"], "function", raises)
             with one:
-                monkeypatch.setattr(record, "leave", raises)  # which is what `__exit__` does
+                assert record.active() is not None
         monkeypatch.undo()
         assert record.active() is None
     assert trouble() == []
