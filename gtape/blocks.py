@@ -11,15 +11,14 @@ hand), the death of the tape or accumulator does the same.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 __all__ = ["Block", "Leaving", "block", "is_open"]
 
 _P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class _Watch(weakref.ref[Any]):
@@ -71,9 +70,9 @@ class Block(ContextDecorator):
     Unlike that of `contextlib` it does not wait for the death of a traceback, which may be kept.
     """
 
-    def __init__(self, make: Callable[[], Generator[Any]]) -> None:
+    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
         self._make = make
-        self._generator = make()  # now, so that wrong arguments raise here
+        self._generator: Any = make()  # now, so that wrong arguments raise here
         self._watch: Any = None
         self._statement: Any = None
 
@@ -104,7 +103,7 @@ class Block(ContextDecorator):
     __exit__ = Leaving(_exit)
 
 
-def block(function: Callable[_P, Generator[_T]]) -> Callable[_P, Block]:
+def block(function: Callable[_P, Iterator[Any]]) -> Callable[_P, Block]:
     """Make a context manager of a generator function that yields once and tidies up in `finally`.
 
     Parameters

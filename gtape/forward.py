@@ -227,7 +227,7 @@ class ForwardAccumulator:
                 watch, self._watch = self._watch, None
                 record.enter(session, watch)
                 entered = session
-                self._push.outer = session.before.sessions
+                self._push.outer = () if session.before is None else session.before.sessions
         except BaseException:
             if entered is not None:  # an interrupt: there is no block that would end
                 record.leave(entered)

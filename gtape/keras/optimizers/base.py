@@ -254,12 +254,13 @@ class Optimizer(Settings):
     def _step(self, gradients: list[Any], variables: list[Any]) -> None:
         if len(gradients) != len(variables):
             raise ValueError(f"there are {len(gradients)} gradients for {len(variables)} variables; pass one for each")
-        if gradients:
-            with of_optimizer(self):  # slots, variables and the number of steps change together
-                self._step_alone(gradients, variables)
-
-    def _step_alone(self, gradients: list[Any], variables: list[Any]) -> None:
+        if not gradients:
+            return
         pairs = self._pairs_with_gradient(gradients, variables)
+        with of_optimizer(self):  # slots, variables and the number of steps change together
+            self._step_alone(pairs)
+
+    def _step_alone(self, pairs: list[tuple[Any, Any]]) -> None:
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
         with quietly():
             if self.loss_scale_factor is not None:
