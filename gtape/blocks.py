@@ -14,11 +14,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator
 from functools import partial, wraps
-from typing import Any, ParamSpec
+from typing import Any, Generic, ParamSpec, TypeVar
 
 __all__ = ["Block", "Leaving", "block", "is_open"]
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class _Watch(weakref.ref[Any]):
@@ -64,28 +65,29 @@ def is_open(watch: Any) -> bool:
     return watch is not None and watch() is not None
 
 
-class Block(ContextDecorator):
+class Block(ContextDecorator, Generic[_T]):
     """What `block` makes: a context manager, or decorator, that runs a generator function.
 
     Unlike that of `contextlib` it does not wait for the death of a traceback, which may be kept.
     """
 
-    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
+    def __init__(self, make: Callable[[], Iterator[_T]]) -> None:
         self._make = make
         self._generator: Any = make()  # now, so that wrong arguments raise here
         self._watch: Any = None
         self._statement: Any = None
 
-    def _recreate_cm(self) -> Block:
+    def _recreate_cm(self) -> Block[_T]:
         return Block(self._make)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> _T:
         generator = self._generator
         try:
             self._statement, self._watch = self._watch, None
             if self._statement is not None:
                 self._statement.held = self
-            return next(generator)
+            made: _T = next(generator)
+            return made
         except StopIteration:
             raise RuntimeError("a block is entered once: call the function again for another one") from None
         except BaseException:
@@ -103,7 +105,7 @@ class Block(ContextDecorator):
     __exit__ = Leaving(_exit)
 
 
-def block(function: Callable[_P, Iterator[Any]]) -> Callable[_P, Block]:
+def block(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Block[_T]]:
     """Make a context manager of a generator function that yields once and tidies up in `finally`.
 
     Parameters
@@ -118,7 +120,7 @@ def block(function: Callable[_P, Iterator[Any]]) -> Callable[_P, Block]:
     """
 
     @wraps(function)
-    def made(*args: _P.args, **kwargs: _P.kwargs) -> Block:
+    def made(*args: _P.args, **kwargs: _P.kwargs) -> Block[_T]:
         return Block(partial(function, *args, **kwargs))
 
     return made
