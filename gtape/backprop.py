@@ -6,7 +6,7 @@ empties each record as it passes if the tape is used up. `gtape.full_sweep` does
 
 from __future__ import annotations
 
-import threading
+import os
 from heapq import heappop, heappush, heappushpop
 from types import FunctionType
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from gtape import record as record_module
 from gtape.aval import aval_of
+from gtape.locks import Lock
 from gtape.pulls import Pull, cotangents, inputs_of, output_of
 from gtape.record import COT, LEAF, NO_TAPES, PULL, SEQ, Record
 from gtape.worlds import NUMPY
@@ -62,8 +63,45 @@ def _pull_in_numpy(record: Record, g: Any) -> Any:
     return made[0] if len(made) == 1 else made
 
 
-# One sweep at a time gathers cotangents in records that are there to stay.
-keeping = threading.Lock()
+class _Keeping:
+    """Lets one sweep at a time gather cotangents in records that are there to stay.
+
+    An interrupt may come between any two calls, so the sweep is let go by a store alone, and only its own.
+    """
+
+    __slots__ = ("_lock", "sweep")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.sweep: Any = None  # of the one, a list with its session
+
+    def take(self, sweep: list[Any]) -> bool:
+        """Whether it may begin now; it goes another way otherwise."""
+        with self._lock:
+            if self.sweep is None:
+                self.sweep = sweep
+        return self.sweep is sweep
+
+    def locked(self) -> bool:
+        """Whether a sweep is going on."""
+        return self.sweep is not None
+
+    def __enter__(self) -> None:
+        self.take([None])
+
+    def __exit__(self, *exc: Any) -> None:
+        self.sweep = None
+
+    def forked(self) -> None:
+        """In a child, where the thread that swept is missing: what it left in its records is not to be trusted."""
+        if self.sweep is not None and self.sweep[0] is not None:
+            self.sweep[0].shared = True  # such a session is swept in the way that needs nothing of the records
+        self.sweep = None
+
+
+keeping = _Keeping()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=keeping.forked)
 
 
 def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
@@ -76,7 +114,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     sources : list of records
         Leaves or interior records; may repeat.
     keep : bool
-        Whether the records stay as they are; the caller holds `keeping` then.
+        Whether the records stay as they are; the caller was let in by `keeping` then.
 
     Returns
     -------

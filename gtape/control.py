@@ -125,11 +125,13 @@ def recompute_grad(f: Any) -> Any:
             if before.trace:
                 y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
             else:
-                record.set_stack((), probe)
+                outside = record.peek()
                 try:
+                    record.set_stack((), probe)
                     y = f(*inner_args, **inner_kwargs)
                 finally:
-                    record.restore_stack(before)
+                    record.go_back(outside)
+                    record.hand_on()
             if before.probe is not None:
                 before.probe.update(probe)
 

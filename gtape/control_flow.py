@@ -6,11 +6,11 @@ ran. What is kept of TensorFlow is which arguments are refused, and how.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gtape import nest, record
+from gtape.blocks import block
 from gtape.errors import InvalidArgumentError
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.tensor_array import TensorArray
@@ -369,7 +369,7 @@ def no_op(name: str | None = None) -> None:
     """
 
 
-@contextlib.contextmanager
+@block
 def init_scope() -> Iterator[None]:
     """Pause every active tape for the length of a block.
 
@@ -387,15 +387,16 @@ def init_scope() -> Iterator[None]:
     >>> print(tape.gradient(y, x))
     None
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
+        record.set_stack(())
         yield
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
 
 
-@contextlib.contextmanager
+@block
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
     """A block like any other: ops run in the order in which they are called.
 
@@ -420,7 +421,7 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
     yield
 
 
-@contextlib.contextmanager
+@block
 def device(device_name: Any) -> Iterator[None]:
     """A block like any other: every tensor lives on the CPU.
 

@@ -52,7 +52,7 @@ def differentiate(
     stack = record.get_stack()
     foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
     if not (stack.sessions or session.shared or session.selects or session.trace or foreign or stops or session.stops):
-        made = _in_short(stack, [(r, g._value) for r, g in start], source_records, persistent)
+        made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
         if made is not None:
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
     if not stack.sessions:
@@ -67,24 +67,42 @@ def differentiate(
     if session.trace or stack.trace:
         results = _checked(session, targets, start, sources, results, stack, mode(), stops)
     if not persistent:
-        session.live = False
-        for r in visited:
-            if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
-                record.empty(r)
-        session.live = True
+        try:
+            session.live = False
+            _empty_alone(visited)
+        finally:
+            session.live = True  # until it is closed, which also frees what it made
     return results
 
 
-def _in_short(stack: Stack, seeds: list[Any], sources: list[Any], persistent: bool) -> list[Any] | None:
+def _empty_alone(visited: list[record.Record]) -> None:
+    """Empty the records of ops that no open session holds."""
+    for r in visited:
+        if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
+            record.empty(r)
+
+
+def _in_short(
+    session: Session, stack: Stack, seeds: list[Any], sources: list[Any], persistent: bool
+) -> list[Any] | None:
     """Cotangents by the short sweep; None if it cannot be made now."""
     if not persistent:
         return stack.run(short_sweep, seeds, sources)  # type: ignore[no-any-return]
-    if not keeping.acquire(blocking=False):
-        return None  # another thread sweeps: the long way needs nothing of the records
+    sweep = [session]
+    whole = False
     try:
-        return stack.run(short_sweep, seeds, sources, keep=True)  # type: ignore[no-any-return]
+        if not keeping.take(sweep):
+            whole = True
+            return None  # another thread sweeps: the long way needs nothing of the records
+        made: list[Any] = stack.run(short_sweep, seeds, sources, keep=True)
+        whole = True
+        return made
     finally:
-        keeping.release()
+        if not whole:
+            # Cotangents may be left in the records; the session is swept in the way that needs nothing of them.
+            session.shared = True
+        if keeping.sweep is sweep:
+            keeping.sweep = None
 
 
 def _checked(

@@ -19,8 +19,10 @@ from gtape.record import (
     Record,
     Session,
     get_stack,
+    go_back,
+    hand_on,
     parents_of,
-    restore_stack,
+    peek,
     set_stack,
 )  # fmt: skip
 from gtape.variable import Variable
@@ -165,13 +167,14 @@ def _each(tape: Any, y: Any, x: Any) -> str:
 def _lost(session: Session, y: Any, source: Record) -> str | None:
     """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
     records = _behind(session, y._record)
-    before = get_stack()
-    set_stack(())
+    before = peek()
     try:
+        set_stack(())
         start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
         made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
     finally:
-        restore_stack(before)
+        go_back(before)
+        hand_on()
     came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
     last = came.get(source[SEQ])
     if last is None or not last.size:

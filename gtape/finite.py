@@ -19,6 +19,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.escaping import plain
 from gtape.full_sweep import full_sweep
 from gtape.half_precision import narrowed
+from gtape.locks import Lock
 from gtape.primitive import REGISTRY, Primitive
 from gtape.tracing import user_line
 
@@ -34,7 +35,7 @@ _HARMLESS = frozenset({
 _names: dict[Callable[..., Any], str] = {}
 # The threads that asked.
 _checking: set[int] = set()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class _CheckedRun:
@@ -114,6 +115,10 @@ def _call_every_kernel(so: bool) -> None:
         prim.renew()
 
 
+def _name_kernels() -> None:
+    _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+
+
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
     """Let every op of this thread that makes a NaN or an infinity raise, and every gradient that holds one.
 
@@ -155,7 +160,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
         if not isinstance(s.run, _CheckedRun):
             s.run = _CheckedRun(s.run)
     with _lock:
-        _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+        _name_kernels()
         if not _checking:
             _call_every_kernel(True)
         _checking.add(threading.get_ident())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
+
+from gtape.blocks import block
 
 __all__ = ["verify_mode", "verifying"]
 
@@ -19,10 +20,10 @@ def _of_process(text: str) -> Any:
 
 
 _PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
-_blocks: list[Any] = []  # the modes of the `verifying()` blocks that are open, in any thread
+_blocks: dict[object, Any] = {}  # the mode of each `verifying()` block that is open, in any thread
 
 
-@contextlib.contextmanager
+@block
 def verifying(mode: Any = True) -> Iterator[None]:
     """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
 
@@ -52,13 +53,15 @@ def verifying(mode: Any = True) -> Iterator[None]:
     """
     if mode not in (True, "strict"):
         raise ValueError(f"verifying() takes True or 'strict', not {mode!r}")
-    _blocks.append(mode)
+    block = object()
     try:
+        _blocks[block] = mode
         yield
     finally:
-        _blocks.remove(mode)
+        _blocks.pop(block, None)  # no Python call, so no interrupt comes before it
 
 
 def verify_mode() -> Any:
     """What is asked of everything that is made now: False, True or "strict"."""
-    return _blocks[-1] if _blocks else _PROCESS
+    modes = list(_blocks.values()) if _blocks else ()
+    return modes[-1] if modes else _PROCESS  # another thread may have left its block meanwhile

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import errors, nest, record
 from gtape.asked import UnconnectedGradients
+from gtape.blocks import Leaving
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.pulls import held
@@ -102,16 +103,18 @@ class _Push:
         # A check has casts to integers recorded, too; they have no tangent.
         if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
             return
-        before = record.get_stack()
-        record.set_stack(tuple([s for s in self.outer if s in before.sessions]))  # but for those that are paused now
+        before = record.peek()
         try:
+            sessions = record.get_stack().sessions
+            record.set_stack(tuple([s for s in self.outer if s in sessions]))  # but for those that are paused now
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
             else:
                 shape = out._aval.shape if isinstance(out, Tensor) else ()
                 tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
         finally:
-            record.restore_stack(before)
+            record.go_back(before)
+            record.hand_on()
         if tangent is None:
             return
         if out.__class__ is tuple:
@@ -147,14 +150,15 @@ class ForwardAccumulator:
     np.float32(6.0)
     """
 
+    _watch: Any = None  # of the `with` statement that is about to enter this accumulator
+
     def __init__(self, primals: Any, tangents: Any) -> None:
         nest.assert_same_structure(primals, tangents)
-        self._recording = False
+        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
         self._mode = verify_mode()
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
         self._push.session = weakref.ref(self._session)
-        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
         self._directions: list[tuple[Any, Tensor]] = []  # only for a check
         self._session.watch_accessed = False
         seen: set[int] = set()
@@ -182,9 +186,13 @@ class ForwardAccumulator:
                     )
             else:
                 tangent = constant(t, p.dtype)
-            self._watch(p, tangent)
+            self._follow(p, tangent)
 
-    def _watch(self, primal: Any, tangent: Tensor) -> None:
+    def _follow(self, primal: Any, tangent: Tensor) -> None:
+        with record.sharing:  # tapes and accumulators of other threads may watch it now
+            self._follow_alone(primal, tangent)
+
+    def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
         r = primal._record
         if r is None or (self._mode and record.for_a_check_alone(r)):
             r = primal._record = record.leaf()
@@ -210,23 +218,32 @@ class ForwardAccumulator:
         raise TypeError("a ForwardAccumulator cannot be pickled: take the products first, and pickle those")
 
     def __enter__(self) -> ForwardAccumulator:
-        if self._recording:
-            raise ValueError("Accumulator is already recording.")
-        self._push.outer = record.get_stack().sessions
-        record.set_stack((*self._push.outer, self._session))
-        self._recording = True
+        entered = None
+        try:
+            with record.sharing:  # of several threads one enters it
+                session = self._session
+                if session.inside is not None:
+                    raise ValueError("Accumulator is already recording.")
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
+                entered = session
+                self._push.outer = () if session.before is None else session.before.sessions
+        except BaseException:
+            if entered is not None:  # an interrupt: there is no block that would end
+                record.leave(entered)
+            raise
         return self
 
-    def __exit__(self, *exc: Any) -> None:
-        if self._recording:
-            mine = self._session
-            record.set_stack(tuple([s for s in record.get_stack().sessions if s is not mine]))
+    def _exit(self, *exc: Any) -> None:
+        if self._session.inside is not None:
+            record.leave(self._session)
             self._push.outer = ()
-            self._recording = False
+
+    __exit__ = Leaving(_exit)
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is None:
+        if session is None or record is None:  # a module's names are gone at the interpreter's end
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.

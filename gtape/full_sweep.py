@@ -18,6 +18,7 @@ from gtape.aval import aval_of
 from gtape.backprop import Capture
 from gtape.indexed_slices import SparseCotangent
 from gtape.pulls import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
+from gtape.quiet import quietly
 from gtape.record import ANCHOR, INS, OUT, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
 from gtape.tensor import Tensor, wrap
 from gtape.worlds import NUMPY, TAPE
@@ -166,7 +167,7 @@ class _Sweep:
 
 
 def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
-    with np.errstate(all="ignore"):
+    with quietly():
         return function(*args, **params)
 
 

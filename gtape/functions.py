@@ -218,16 +218,19 @@ class Function:
             if t._aval.inexact and t._record is None:
                 graph.watch(t)
 
-        before = _graphs.set((*_graphs.get(), graph))
-        births = watcher.set(watch)
+        graphs, births = _graphs.get(), watcher.get()
         try:
+            _graphs.set((*graphs, graph))
+            watcher.set(watch)
             with graph:
                 known = _tensors([*args, *kwargs.values(), *_seen(self.python_function)])
                 graph.watch(list({id(t): t for t in known}.values()))
                 return self.python_function(*args, **kwargs)
         finally:
-            watcher.reset(births)
-            _graphs.reset(before)
+            try:
+                watcher.set(births)
+            finally:  # after an interrupt, too
+                _graphs.set(graphs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:

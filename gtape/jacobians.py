@@ -68,9 +68,11 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
 
 def release(session: Session, start: Any) -> None:
     """Empty the records that led to a target, those of other open sessions excepted."""
-    session.live = False
-    record.empty_below([start], spare=True)
-    session.live = True
+    try:
+        session.live = False
+        record.empty_below([start], spare=True)
+    finally:
+        session.live = True
 
 
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:

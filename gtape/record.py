@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -39,11 +38,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape.locks import sharing
+
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below",
-    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "parents_of", "peek", "push", "record_of", "restore_stack",
-    "set_stack", "settle", "sharing", "uproot",
+    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "enter",
+    "for_a_check_alone", "get_stack", "go_back", "hand_on", "idle_stack", "leaf", "leave", "parents_of", "peek",
+    "record_of", "restore_stack", "set_stack", "settle", "sharing", "uproot",
 ]  # fmt: skip
 
 SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -62,10 +63,6 @@ LEAF = _Leaf()
 # Stands where an output would in the leaves that a check makes of constants.
 ANCHOR = object()
 
-# Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape
-# may end in a thread that holds it, by the collector.
-sharing = threading.RLock()
-
 # Counts down: a plain min-heap of records then yields the newest first.
 count = itertools.count(0, -1)
 
@@ -73,7 +70,7 @@ count = itertools.count(0, -1)
 class TapeSet:
     """An immutable set of sessions; the recording path compares it by identity first."""
 
-    __slots__ = ("sessions",)
+    __slots__ = ("__weakref__", "sessions")
 
     def __init__(self, sessions: Iterable[Session] = ()) -> None:
         self.sessions = frozenset(sessions)
@@ -109,6 +106,13 @@ class Session:
     limit = 1024
     watch_accessed = True
     tracked: Any = ()
+    # While it is active: the stack that it made when it was entered, the one before, and the newest one that holds it,
+    # by a weak reference, where others were entered inside.
+    inside: Stack | None = None
+    before: Stack | None = None
+    top: Any = None
+    # Tells when the `with` statement that entered it is over; see `gtape.blocks`.
+    watch: Any = None
 
     def __init__(
         self, *, trace: bool = False, forward: Any = None, exact: bool = False, cautious: bool = False
@@ -121,6 +125,12 @@ class Session:
             self.plain = False
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
+        # Taken by the one call that may use the recording up, whatever other threads do: a list's pop is atomic.
+        self.unused = [True]
+
+    def leave(self) -> None:
+        """Make this session inactive, see `leave`."""
+        leave(self)
 
     def track(self, tensor: Any) -> None:
         """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""
@@ -136,10 +146,11 @@ class Session:
 class Stack:
     """The tapes that are active in one thread, as the recording path wants to see them.
 
-    A new one is made whenever a tape is entered, left, paused or reset; between those it does not change.
+    A new one is made whenever a tape is entered, left, paused or reset. Between those it only loses what was left
+    elsewhere: by another thread, in a copy of the context, or because the tape died.
     """
 
-    __slots__ = ("meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
+    __slots__ = ("__weakref__", "meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
 
     def __init__(
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
@@ -169,9 +180,35 @@ class Stack:
                     self.tapes = session.alone
         else:
             self.recording = TapeSet(sessions)
+            newest = weakref.ref(self)
             for session in sessions:
                 session.shared = True
+                session.top = newest
                 self.trace = self.trace or session.trace
+
+    def drop(self, session: Session) -> None:
+        """Forget a session that was left; ops that run meanwhile are recorded by it or not."""
+        if session in self.sessions:
+            with sharing:  # or two that are dropped at once would bring one another back
+                self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        rest = tuple([s for s in self.sessions if s is not session])
+        if len(rest) == len(self.sessions):
+            return
+        made = Stack(rest, self.run, self.probe)
+        self.tapes, self.tracker, self.note = made.tapes, made.tracker, made.note
+        self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
+
+    def clear(self) -> None:
+        """Forget the only session."""
+        self.tapes, self.tracker, self.note = _NEVER, None, None
+        self.trace, self.sessions, self.meets, self.recording = False, (), {}, NO_TAPES
+
+    def become(self, other: Stack) -> None:
+        """Forget the session that this stack has on top of another one."""
+        self.tapes, self.tracker, self.note = other.tapes, other.tracker, other.note
+        self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
         """Those of `tapes` that are recording now."""
@@ -256,15 +293,80 @@ def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None
     restore_stack(Stack(sessions, before.run, before.probe if probe is None else probe))
 
 
-def push(before: Stack, session: Session) -> Stack:
-    """Make one more session active; returns the new stack."""
-    made = Stack((*before.sessions, session), before.run, before.probe)
-    _stack.set(made)
-    return made
+# Puts back what `peek` gave before a block of the engine's own. To be called first in a `finally`, and before anything
+# else: it is no Python function, so an interrupt comes before the block ends or when the stack is back.
+go_back = _stack.set
+
+
+def hand_on() -> None:
+    """After `go_back`: take over whether all kernels are checked, which this thread's idle stack knows."""
+    now, idle = _stack.get(), idle_stack()
+    if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
+        now.run = idle.run
+
+
+def enter(session: Session, watch: Any = None) -> None:
+    """Make a session active in this context, on top of those that are; the caller holds `sharing`.
+
+    Parameters
+    ----------
+    session : Session
+        One that is not active.
+    watch : weak reference, optional
+        What stands for the `with` statement; see `gtape.blocks`.
+    """
+    before = _stack.get() or idle_stack()
+    for s in before.sessions:
+        if s.inside is None:  # left elsewhere
+            before.drop(s)
+    inside = Stack((*before.sessions, session), before.run, before.probe)
+    try:
+        session.before, session.inside = before, inside
+        if watch is not None:
+            session.watch, watch.held = watch, session
+        _stack.set(inside)
+    except BaseException:
+        leave(session)
+        raise
+
+
+def leave(session: Session) -> None:
+    """Make a session inactive, wherever it is: in this context, its copies, other threads and stacks on top of it.
+
+    What an interrupt cuts short is done when it is called again.
+    """
+    inside, before = session.inside, session.before
+    if inside is None or before is None:
+        return
+    now = _stack.get()
+    if now is inside:
+        if before.sessions or before.probe is not None or before.run is _directly:
+            restore_stack(before)
+        else:
+            _stack.set(None)
+    elif now is not None and session in now.sessions:  # left in another order than entered
+        now.drop(session)
+    if len(inside.sessions) == 1:
+        inside.clear()
+    else:
+        if now is inside and inside.sessions[:-1] == before.sessions:  # the usual case; dropping takes longer
+            inside.become(before)
+        inside.drop(session)
+    newest = None if session.top is None else session.top()
+    if newest is not None and newest is not inside:
+        newest.drop(session)
+    session.top = None
+    watch = session.watch
+    if watch is not None:
+        watch.held = session.watch = None
+    session.inside = session.before = None
 
 
 def restore_stack(stack: Stack) -> None:
     """Go back to a stack that `get_stack` gave earlier in this thread."""
+    for s in stack.sessions:
+        if s.inside is None:
+            stack.drop(s)
     if stack.sessions or stack.probe is not None or stack.run is _directly:
         run = (peek() or stack).run
         if run.__class__ is not stack.run.__class__:  # a check of all kernels began or ended meanwhile
@@ -343,8 +445,8 @@ class _Care:
     """Whether sessions track every result by a weak reference.
 
     That costs as much as recording itself, and in most programs all that outlives a tape is what its sweep has visited
-    and emptied. The reference count of a session's own TapeSet tells whether something else did; then those records are
-    searched for, and the next sessions track what they make.
+    and emptied. A session's own TapeSet tells whether something else did: it dies with the session unless a record
+    still holds it. Then those records are searched for, and the next sessions track what they make.
     """
 
     __slots__ = ("sessions_left",)
@@ -362,6 +464,13 @@ def careful() -> bool:
         _care.sessions_left -= 1
         return True
     return False
+
+
+def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
+    """Let variables be watched by a session no longer."""
+    for v in variables.values():
+        if v._record[TAPES] is alone:
+            v._record[TAPES] = NO_TAPES
 
 
 def _disconnect(tracked: Any) -> bool:
@@ -387,27 +496,40 @@ def _disconnect(tracked: Any) -> bool:
     return outlived
 
 
+def _empty_holders(alone: TapeSet | None) -> bool:
+    """Empty the records of ops that hold a session's TapeSet; whether there was one."""
+    found = False
+    for r in gc.get_referrers(alone):
+        if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:
+            empty(r)
+            found = True
+    return found
+
+
 def close(session: Session) -> None:
     """End a session: empty every record that no other open session holds.
 
     Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
     from the results that are still there.
     """
+    if session.inside is not None:
+        leave(session)
     if not session.live:
         return
     session.live = False
     alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
-    with sharing:
-        for v in variables.values():
-            if v._record[TAPES] is alone:
-                v._record[TAPES] = NO_TAPES
-        outlived = bool(tracked) and _disconnect(tracked)
-    if session.plain and sys.getrefcount(alone) > 2:  # ours, and the argument
-        for r in gc.get_referrers(alone):
-            if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:
-                empty(r)
-                outlived = True
+    outlived = False
+    if variables or tracked:
+        with sharing:
+            _forget(variables, alone)
+            outlived = bool(tracked) and _disconnect(tracked)
+    if session.plain:
+        # Not by a count of references: how many an interpreter takes for itself is its own affair.
+        left = weakref.ref(alone)
+        del alone
+        if left() is not None:
+            outlived = _empty_holders(left()) or outlived
     if outlived and (session.plain or session.cautious):
         _care.sessions_left = 64

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from gtape.locks import Lock
 
 if TYPE_CHECKING:
     from gtape.primitive import Primitive
@@ -18,7 +19,13 @@ class _Registry(dict[str, "Primitive"]):
 
     complete = False
     _loading = False
-    _lock = threading.RLock()
+
+    def __init__(self) -> None:
+        self._lock = Lock(self._load_again)
+
+    def _load_again(self) -> None:
+        """In a forked child, where the thread that was loading is missing."""
+        self._loading = False
 
     def load(self) -> None:
         """Import every ops module; threads that ask meanwhile wait for it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from gtape.asked import (
     zeros_for,
 )  # fmt: skip
 from gtape.backprop import short_sweep
+from gtape.blocks import Leaving, block, is_open
 from gtape.differentiation import differentiate
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
@@ -100,9 +100,8 @@ class GradientTape:
 
     # Defaults stand on the class: a tape is made in every training step.
     _session: Session | None = None
-    _recording = False
-    _inside: Any = None  # the stack while this tape records, and the one before
-    _before: Any = None
+    _watch: Any = None  # of the `with` statement that is about to enter this tape, or in which it is paused
+    _pause: Any = None  # the `stop_recording` block in which it is paused
 
     # ------------------------------------------------------------------------------------------ recording
 
@@ -117,36 +116,40 @@ class GradientTape:
             session.watch_accessed = False
         return session
 
-    def _pop(self) -> None:
-        if not self._recording:
-            raise ValueError("Tape is not recording.")
-        now = record.peek()
-        if now is self._inside:
-            record.restore_stack(self._before)
-        else:  # left in another order than entered
-            session = self._session
-            record.set_stack(tuple([s for s in record.get_stack().sessions if s is not session]))
-        self._inside = self._before = None
-        self._recording = False
+    @property
+    def _recording(self) -> bool:
+        session = self._session
+        return session is not None and session.inside is not None
 
     def __enter__(self) -> GradientTape:
-        if self._recording:
-            raise ValueError(_STILL)
-        session = self._session
-        if session is None:
-            session = self._session = self._new_session()
-        before = self._before = record.peek() or record.idle_stack()
-        self._inside = record.push(before, session)
-        self._recording = True
+        entered = None
+        try:
+            with record.sharing:  # of several threads one enters it
+                session = self._session
+                if session is None:
+                    session = self._session = self._new_session()
+                elif session.inside is not None:
+                    raise ValueError(_STILL)
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
+                entered = session
+        except BaseException:
+            if entered is not None:  # an interrupt: there is no block that would end
+                record.leave(entered)
+            raise
         return self
 
-    def __exit__(self, *exc: Any) -> None:
-        if self._recording:
-            self._pop()
+    def _exit(self, *exc: Any) -> None:
+        session = self._session
+        if session is not None and session.inside is not None:
+            record.leave(session)
+        self._pause = None
+
+    __exit__ = Leaving(_exit)
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is not None:
+        if session is not None and record is not None:  # a module's names are gone at the interpreter's end
             record.close(session)
 
     def watch(self, tensor: Any) -> None:
@@ -215,7 +218,7 @@ class GradientTape:
         variables = self._watched if self._session is None else self._session.variables
         return tuple(v for _, v in sorted(variables.items()))
 
-    @contextlib.contextmanager
+    @block
     def stop_recording(self) -> Iterator[None]:
         """Pause this tape, and this tape only, for the length of a block.
 
@@ -236,13 +239,25 @@ class GradientTape:
         >>> print(tape.gradient(y, x))
         None
         """
-        if self._session is None:
+        session = self._session
+        if session is None:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
-        self._pop()
+        if session.inside is None:
+            raise ValueError("Tape is not recording.")
+        statement = session.watch
+        pause = self._pause = object()
+        paused = False
         try:
+            record.leave(session)
+            paused = True
             yield
         finally:
-            self.__enter__()
+            if not paused:  # an interrupt cut it short
+                record.leave(session)
+            # Not where the tape's own block is over, as after an interrupt that left this one for later.
+            if self._pause is pause and (statement is None or is_open(statement)):
+                self._pause, self._watch = None, statement
+                self.__enter__()
 
     def reset(self) -> None:
         """Forget everything recorded and watched so far, and go on recording.
@@ -263,16 +278,13 @@ class GradientTape:
         >>> print(tape.gradient(y, x))
         None
         """
-        if not self._recording:
+        session = self._session
+        if session is None or session.inside is None:
             raise ValueError("Tape is not recording.")
-        self._pop()
-        self._finish()
+        statement = session.watch
+        record.close(session)
+        self._session, self._watch = None, statement
         self.__enter__()
-
-    def _finish(self) -> None:
-        if self._session is not None:
-            record.close(self._session)
-        self._session = None
 
     # ------------------------------------------------------------------------------------------ gradients
 
@@ -281,17 +293,24 @@ class GradientTape:
         session = self._session
         if session is None:
             raise RuntimeError(_USED)
-        if self._recording:
-            if self._persistent:
+        if self._persistent:
+            if session.inside is not None:
                 _cost_warning()
-            else:
-                self._pop()
+            return session
+        if session.inside is not None:
+            record.leave(session)
+        self._claim(session)
         return session
 
-    def _use_up(self, session: Session) -> None:
+    def _claim(self, session: Session) -> None:
+        """Take the recording off this tape: of several threads that ask at once, one gets it."""
+        try:
+            session.unused.pop()
+        except IndexError:
+            raise RuntimeError(_USED) from None
         self._watched = session.variables
-        self._session = None
-        record.close(session)
+        if self._session is session:
+            self._session = None
 
     def gradient(
         self,
@@ -370,7 +389,7 @@ class GradientTape:
             )
         finally:
             if not self._persistent:
-                self._use_up(session)
+                record.close(session)
         if zero:
             results = [zeros_for(s) if r is None else r for r, s in zip(results, flat_sources, strict=True)]
         if sources.__class__ is list:
@@ -394,18 +413,23 @@ class GradientTape:
             if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
                 return None
             records.append(s._record or record_of(s))
-        if self._recording:
-            self._pop()
+        if session.inside is not None:
+            record.leave(session)
         stack = record.peek() or record.idle_stack()
         if stack.sessions:
             return None
+        try:
+            session.unused.pop()
+        except IndexError:
+            raise RuntimeError(_USED) from None
+        self._watched, self._session = session.variables, None
         try:
             made = stack.run(short_sweep, [(r, seed._value)], records)
         finally:
             # Before the session ends: it looks whether a record outlives it.
             records.clear()
             r = None
-            self._use_up(session)
+            record.close(session)
         results: list[Any] = []
         for c, s in zip(made, flat, strict=True):
             if c.__class__ is np.ndarray:
@@ -475,7 +499,7 @@ class GradientTape:
         finally:
             if not self._persistent:
                 release(session, target._record)
-                self._use_up(session)
+                record.close(session)
         if zero:
             shape = target._aval.shape
             results = [
@@ -557,7 +581,7 @@ class GradientTape:
         finally:
             if not self._persistent:
                 release(session, target._record)
-                self._use_up(session)
+                record.close(session)
 
     def explain(self, y: Any, x: Any) -> str:
         """Why the gradient of `y` with respect to `x` is None, zero or NaN, in words.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from gtape import dtypes, errors, operators, record
+from gtape import dtypes, errors, locks, operators, record
 from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.escaping import plain
 from gtape.primitive import REGISTRY
@@ -112,13 +113,14 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {constraint!r}")
-        before = record.get_stack()
-        if before.sessions or before.probe is not None:  # what a variable starts from is no part of what is recorded
-            record.set_stack((), {})
+        before = record.peek()
         try:
+            if before is not None:  # what a variable starts from is no part of what is recorded
+                record.set_stack((), {})
             t = _start(initial_value, dtype)
         finally:
-            record.restore_stack(before)
+            record.go_back(before)
+            record.hand_on()
         static = None if shape is None else as_shape(shape)
         if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
             raise ValueError(
@@ -145,13 +147,16 @@ class Variable(ChangesInPart, Operators):
 
     def _watch(self, sessions: tuple[Session, ...]) -> None:
         with sharing:
-            r = self._record
-            have = {s for s in r[TAPES].sessions if s.live}
-            if not have:  # snapshots that were read for tapes of the past stay constants
-                r = self._record = record.leaf()
-            have.update(sessions)
-            recording = record.get_stack().recording
-            r[TAPES] = recording if have == recording.sessions else TapeSet(have)
+            self._watch_alone(sessions)
+
+    def _watch_alone(self, sessions: tuple[Session, ...]) -> None:
+        r = self._record
+        have = {s for s in r[TAPES].sessions if s.live}
+        if not have:  # snapshots that were read for tapes of the past stay constants
+            r = self._record = record.leaf()
+        have.update(sessions)
+        recording = record.get_stack().recording
+        r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
     def _as_tensor(self) -> Tensor:
         """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
@@ -398,12 +403,31 @@ class Variable(ChangesInPart, Operators):
         if record.get_stack().sessions:
             self._as_tensor()  # assigning counts as a read for automatic watching
 
-    def _put(self, value: Any) -> None:
+    def _kept(self, value: Any) -> Any:
+        """A value as this variable keeps it."""
         if self._tensor_aval is FLOAT64_SCALAR:
-            value = float(value)
-        elif isinstance(value, np.ndarray) and not self._aval.shape:
-            value = value[()]
-        self._value = value
+            return float(value)
+        return value[()] if isinstance(value, np.ndarray) and not self._aval.shape else value
+
+    def _put(self, value: Any) -> None:
+        with locks.of_variable(self._uid):
+            self._value = self._kept(value)
+
+    def _change(self, make: Callable[[Any], Any]) -> Self:
+        """Replace the value by what `make` makes of it; no change by another thread comes between."""
+        with locks.of_variable(self._uid):
+            while not self._changed(make):
+                pass
+        return self
+
+    def _changed(self, make: Callable[[Any], Any]) -> bool:
+        """Whether nothing else changed the value meanwhile: a signal handler or finalizer of this very thread may."""
+        old = self._value
+        new = self._kept(make(old))
+        if self._value is not old:
+            return False
+        self._value = new
+        return True
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Replace the value.
@@ -428,12 +452,14 @@ class Variable(ChangesInPart, Operators):
         """
         t = self._incoming(value)
         self._touch()
-        if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
-            raise ValueError(
-                f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
-                f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
-            )
-        self._put(t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value)
+        made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
+        with locks.of_variable(self._uid):
+            if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
+                raise ValueError(
+                    f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
+                    f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+                )
+            self._value = self._kept(made)
         return self if read_value else None
 
     def _reshaped(self, aval: Aval) -> bool:
@@ -451,14 +477,20 @@ class Variable(ChangesInPart, Operators):
             return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         self._touch()
-        if t._aval.shape != self._aval.shape:
-            raise errors.InvalidArgumentError(
-                f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
-                f"{t._aval.tensor_shape}, shapes must be equal."
-            )
-        run = record.get_stack().run
-        self._put(run(np.add if sign > 0 else np.subtract, self._value, t._value))
-        return self
+        run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
+
+        def changed(old: Any) -> Any:
+            if t._aval.shape != self._aval.shape:
+                raise errors.InvalidArgumentError(
+                    f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
+                    f"{t._aval.tensor_shape}, shapes must be equal."
+                )
+            try:
+                return run(kernel, old, t._value)
+            except RuntimeError as e:
+                return record.settle(e).run(kernel, old, t._value)
+
+        return self._change(changed)
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from gtape import errors
 from gtape.escaping import plain
+from gtape.quiet import quietly
 from gtape.tensor import Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class ChangesInPart:
         shape: Any
 
         def _incoming(self, value: Any) -> Any: ...
-        def _put(self, value: Any) -> None: ...
+        def _change(self, make: Callable[[Any], Any]) -> Self: ...
         def _touch(self) -> None: ...
 
     def _scatter(self, slices: Any, change: Any, batches: bool = False) -> Self:
@@ -36,26 +38,29 @@ class ChangesInPart:
         if not isinstance(slices, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
         self._touch()
-        values, indices, new = np.array(self._value), np.asarray(slices.indices._value), self._incoming(slices.values)
-        axis = indices.ndim - 1 if batches else 0
-        if not -1 < axis < values.ndim:
-            raise errors.InvalidArgumentError(
-                f"indices of shape {indices.shape} name no rows of {plain(self.name)}, which has shape {self.shape}"
-            )
-        if indices.size and (indices.min() < 0 or indices.max() >= values.shape[axis]):
-            raise errors.InvalidArgumentError(
-                f"indices of the update reach outside [0, {values.shape[axis]}), the rows of {plain(self.name)}"
-            )
-        needed = indices.shape + values.shape[axis + 1 :]
-        if new.shape not in ((), needed):
-            raise errors.InvalidArgumentError(
-                f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} have shape "
-                f"{needed}"
-            )
-        with np.errstate(all="ignore"):
-            change(values, indices, new._value)
-        self._put(values)
-        return self
+        indices, new = np.asarray(slices.indices._value), self._incoming(slices.values)
+
+        def changed(old: Any) -> Any:
+            values = np.array(old)
+            axis = indices.ndim - 1 if batches else 0
+            if not -1 < axis < values.ndim:
+                raise errors.InvalidArgumentError(
+                    f"indices of shape {indices.shape} name no rows of {plain(self.name)}, which has shape {self.shape}"
+                )
+            if indices.size and (indices.min() < 0 or indices.max() >= values.shape[axis]):
+                raise errors.InvalidArgumentError(
+                    f"indices of the update reach outside [0, {values.shape[axis]}), the rows of {plain(self.name)}"
+                )
+            needed = indices.shape + values.shape[axis + 1 :]
+            if new.shape not in ((), needed):
+                raise errors.InvalidArgumentError(
+                    f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} have shape {needed}"
+                )
+            with quietly():
+                change(values, indices, new._value)
+            return values
+
+        return self._change(changed)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Add IndexedSlices to the rows they name; returns this variable."""
@@ -95,21 +100,27 @@ class ChangesInPart:
 
     def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Self:
         self._touch()
-        values = np.array(self._value)
         places = np.asarray(convert_to_tensor(indices)._value)
         depth = places.shape[-1] if places.ndim else 0
-        limits = np.array(values.shape[:depth])
-        if depth > values.ndim or (places < 0).any() or (places >= limits).any():
-            raise errors.InvalidArgumentError(
-                f"indices {places.tolist()} do not name elements of {plain(self.name)}, which has shape {self.shape}"
-            )
-        new, needed = self._incoming(updates), places.shape[:-1] + values.shape[depth:]
-        if new.shape != needed:
-            raise errors.InvalidArgumentError(f"updates of shape {new.shape} do not fit the places, of shape {needed}")
-        with np.errstate(all="ignore"):
-            change(values, tuple(np.moveaxis(places, -1, 0)), new._value)
-        self._put(values)
-        return self
+        new = self._incoming(updates)
+
+        def changed(old: Any) -> Any:
+            values = np.array(old)
+            limits = np.array(values.shape[:depth])
+            if depth > values.ndim or (places < 0).any() or (places >= limits).any():
+                raise errors.InvalidArgumentError(
+                    f"indices {places.tolist()} do not name elements of {plain(self.name)}, which has shape {self.shape}"
+                )
+            needed = places.shape[:-1] + values.shape[depth:]
+            if new.shape != needed:
+                raise errors.InvalidArgumentError(
+                    f"updates of shape {new.shape} do not fit the places, of shape {needed}"
+                )
+            with quietly():
+                change(values, tuple(np.moveaxis(places, -1, 0)), new._value)
+            return values
+
+        return self._change(changed)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Add to the elements, or slices, that the last axis of `indices` names; returns this variable."""
@@ -170,21 +181,24 @@ class VariableSlice(Tensor):
 
         v = self._variable
         v._touch()
-        values = np.array(v._value)
-        # Which elements the key names, by its own rules: the same key on their running numbers.
-        numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
-        places = np.asarray(getitem(numbers, self._key)._value)
-        new = v._incoming(value)._value
-        try:
-            new = np.broadcast_to(np.asarray(new, dtype=values.dtype), places.shape)
-        except ValueError:
-            raise errors.InvalidArgumentError(
-                f"cannot assign a value of shape {np.shape(new)} to a part of {plain(v.name)} of shape {places.shape}"
-            ) from None
-        flat = values.reshape(-1)  # a view only of what lies in C order
-        np.put(flat, places, how(flat[places], new))
-        v._put(flat.reshape(values.shape))
-        return v
+        given = v._incoming(value)._value
+
+        def changed(old: Any) -> Any:
+            values = np.array(old)
+            # Which elements the key names, by its own rules: the same key on their running numbers.
+            numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
+            places = np.asarray(getitem(numbers, self._key)._value)
+            try:
+                new = np.broadcast_to(np.asarray(given, dtype=values.dtype), places.shape)
+            except ValueError:
+                raise errors.InvalidArgumentError(
+                    f"cannot assign a value of shape {np.shape(given)} to a part of {v.name} of shape {places.shape}"
+                ) from None
+            flat = values.reshape(-1)  # a view only of what lies in C order
+            np.put(flat, places, how(flat[places], new))
+            return flat.reshape(values.shape)
+
+        return v._change(changed)
 
     def assign(self, value: Any) -> Variable:
         """Replace this part of the variable, which is returned; the value is broadcast to it."""

@@ -7,13 +7,14 @@ number, so that it equals itself, however wide.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
+
+from gtape.blocks import block
+from gtape.locks import Lock
 
 __all__ = [
     "Undecided",
@@ -78,12 +79,20 @@ def _is_nan(x: Any) -> bool:
     return isinstance(x, arb) and x.is_nan()
 
 
+def _anew() -> None:
+    """In a forked child: what the thread that computed in the parent has assumed does not hold here."""
+    global _ties, _limits, _sides
+    _ties, _limits, _sides = None, False, False
+    ctx.prec = _usual
+
+
 # The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
-_one_thread = threading.RLock()
+_one_thread = Lock(_anew)
+_usual = ctx.prec
 _ties: list[tuple[Any, Any]] | None = None
 
 
-@contextmanager
+@block
 def ties_assumed() -> Iterator[list[tuple[Any, Any]]]:
     """Inside, balls that agree to a third of the precision in force are taken for one number, and listed.
 
@@ -155,7 +164,7 @@ def not_equal(a: Any, b: Any) -> bool:
     return not equal(a, b)
 
 
-@contextmanager
+@block
 def precision(bits: int) -> Iterator[None]:
     """Run the body with balls of `bits` bits.
 
@@ -208,7 +217,7 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
 _limits = False
 
 
-@contextmanager
+@block
 def infinities_as_limits() -> Iterator[None]:
     """Inside, an infinity is lifted as a number beyond all floats: what a function tends to, where it does.
 
@@ -237,7 +246,7 @@ def _limit(x: float) -> arb:
 _sides = False
 
 
-@contextmanager
+@block
 def sides_of_zeros() -> Iterator[None]:
     """Inside, a zero part of a complex number, and a negative zero, is lifted as a number far below all others.
 

@@ -12,12 +12,12 @@ Signs and order are not in the equations: they are those of the recorded output 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
+from gtape.blocks import block
 from gtape.symbolic.balls import objects
 
 __all__ = [
@@ -29,14 +29,15 @@ _degenerate: list[str] | None = None
 _turned = False
 
 
-@contextmanager
+@block
 def recorded(output: Any) -> Iterator[None]:
     """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
-    _starts.append(output)
+    depth = len(_starts)
     try:
+        _starts.append(output)
         yield
     finally:
-        _starts.pop()
+        del _starts[depth:]
 
 
 def start() -> Any:
@@ -44,7 +45,7 @@ def start() -> Any:
     return _starts[-1] if _starts else None
 
 
-@contextmanager
+@block
 def degenerate_noted() -> Iterator[list[str]]:
     """Inside, mirrors list the reasons why some outputs are not differentiable; their symmetric functions may be."""
     global _degenerate
@@ -61,7 +62,7 @@ def note_degenerate(reason: str) -> None:
         _degenerate.append(reason)
 
 
-@contextmanager
+@block
 def bases_turned() -> Iterator[None]:
     """Inside, mirrors that choose one of many bases (of the vectors of equal eigenvalues) choose another one.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from gtape.blocks import block
 from gtape.verify.verdict import Report
 
 __all__ = ["collecting", "note"]
@@ -13,7 +13,7 @@ __all__ = ["collecting", "note"]
 _open: ContextVar[tuple[Report, ...]] = ContextVar("gtape_collecting", default=())
 
 
-@contextlib.contextmanager
+@block
 def collecting() -> Iterator[Report]:
     """Gather what all checks of this thread find inside the block.
 
@@ -34,11 +34,12 @@ def collecting() -> Iterator[Report]:
     ('correct', 1, 1)
     """
     report = Report(coverage={"gradients": 0})
-    token = _open.set((*_open.get(), report))
+    before = _open.get()
     try:
+        _open.set((*before, report))
         yield report
     finally:
-        _open.reset(token)
+        _open.set(before)
 
 
 def note(report: Report) -> None:

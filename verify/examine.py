@@ -16,6 +16,7 @@ from flint import acb, arb
 
 from gtape import record
 from gtape.indexed_slices import IndexedSlices
+from gtape.quiet import quietly
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
@@ -63,10 +64,10 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     -------
     Report
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
-        with np.errstate(all="ignore"):
+        record.set_stack(())
+        with quietly():
             report = _examine(program, seeds, got, locally)
             if report.verdict in ("rule", "unstable"):
                 report = _on_a_cut(program, seeds, got, locally) or report
@@ -75,7 +76,8 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
             add_advice(program, report)
             return report
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
 
 
 def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:
@@ -380,18 +382,20 @@ def check_gradient(
     VerificationError
         If a gradient is not the exact one.
     """
-    before = record.get_stack()
-    record.set_stack(())
+    pairs = list(zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True))
+    before = record.peek()
     try:
-        pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
+        record.set_stack(())
         program = build([(t._record, t._value) for t, _ in pairs], sources, session)
         program.stops = stops
         raw = [_raw(r) for r in results]
     finally:
-        record.restore_stack(before)
-    report = examine(program, [g._value for _, g in pairs], raw)
-    report.name_sources(sources)
-    report.findings += branches_met(session, sources, order_of(program))
+        record.go_back(before)
+        record.hand_on()
+    with quietly():
+        report = examine(program, [g._value for _, g in pairs], raw)
+        report.name_sources(sources)
+        report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import record
+from gtape.quiet import quietly
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Program, build
@@ -51,17 +52,18 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     VerificationError
         If it is not the exact one.
     """
-    before = record.get_stack()
-    record.set_stack(())
+    before = record.peek()
     try:
-        with np.errstate(all="ignore"):
+        record.set_stack(())
+        with quietly():
             program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
             report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
             add_advice(program, report)
             report.findings += branches_met(session, primals, order_of(program))
     finally:
-        record.restore_stack(before)
+        record.go_back(before)
+        record.hand_on()
     settle(report, strict=strict)
 
 

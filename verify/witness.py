@@ -91,8 +91,9 @@ def _text(node: Node, inputs: list[Any]) -> str:
 
 def _shows(text: str) -> bool:
     """Whether a text runs as it stands and raises what it is to show."""
-    token = _trying.set(True)
+    before = _trying.get()
     try:
+        _trying.set(True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(text, "<witness>", "exec"), {})
@@ -102,5 +103,5 @@ def _shows(text: str) -> bool:
     except Exception:
         return False
     finally:
-        _trying.reset(token)
+        _trying.set(before)
     return False

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
 from gtape import dtypes
 from gtape.errors import InvalidArgumentError
+from gtape.locks import Lock, of_variable
 from gtape.ops.draws import stream
 from gtape.ops.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -49,11 +49,10 @@ class Generator:
             state = copy_from.state
         elif state is None:
             raise ValueError("a Generator needs a state: use Generator.from_seed or from_non_deterministic_state")
-        self._lock = threading.Lock()
         self._state = Variable(_three(state), trainable=False, dtype=dtypes.int64, name="StateVar")
 
     def __reduce__(self) -> Any:
-        return (type(self), (None, np.asarray(self.state)))  # the lock is not copied
+        return (type(self), (None, np.asarray(self.state)))
 
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
@@ -109,14 +108,14 @@ class Generator:
 
     def skip(self, delta: Any) -> Tensor:
         """Advance the counter by `delta`, as that many draws would."""
-        with self._lock:
+        with of_variable(self._state._uid):
             words = self._state.numpy()
             _advance(words, int(delta))
             self._state.assign(words)
         return wrap(words)
 
     def _next(self) -> np.random.Generator:
-        with self._lock:
+        with of_variable(self._state._uid):
             words = self._state.numpy()
             rng = stream(4, *words.tolist())
             _advance(words, 1)
@@ -187,7 +186,7 @@ def _advance(words: Any, n: int) -> None:
 
 
 _global: list[Generator] = []
-_global_lock = threading.Lock()
+_global_lock = Lock()
 
 
 def get_global_generator() -> Generator:

@@ -404,14 +404,14 @@ class Layer(Module):
             for layer in self._added:
                 layer._losses.clear()
             self._added = []
-        token = _CALL.set(_Call(training, self._added if around is None else around.added))
         try:
+            _CALL.set(_Call(training, self._added if around is None else around.added))
             y = self.call(*args, **kwargs)
             if self.activity_regularizer is not None:
                 rows = max(int(nest.flatten(y)[0].shape[0] or 1), 1)
                 self.add_loss(sum(self.activity_regularizer(part) for part in nest.flatten(y)) / rows)
         finally:
-            _CALL.reset(token)
+            _CALL.set(around)
         return y
 
     def _input(self, x: Any) -> Any:

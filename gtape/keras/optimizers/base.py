@@ -18,6 +18,8 @@ from gtape.escaping import plain
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
+from gtape.locks import of_optimizer
+from gtape.quiet import quietly
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
@@ -202,7 +204,8 @@ class Optimizer(Settings):
             variables = self._known_variables()
         else:
             variables = list(trainable_variables)
-            self._know(variables)
+            with of_optimizer(self):
+                self._know(variables)
         self._step(gradients, variables)
 
     def scale_loss(self, loss: Any) -> Any:
@@ -255,8 +258,12 @@ class Optimizer(Settings):
         if not gradients:
             return
         pairs = self._pairs_with_gradient(gradients, variables)
+        with of_optimizer(self):  # slots, variables and the number of steps change together
+            self._step_alone(pairs)
+
+    def _step_alone(self, pairs: list[tuple[Any, Any]]) -> None:
         # As in ops, overflow gives inf and an invalid operation NaN, silently.
-        with np.errstate(all="ignore"):
+        with quietly():
             if self.loss_scale_factor is not None:
                 pairs = [(divided(g, self.loss_scale_factor), v) for g, v in pairs]
             if self.gradient_accumulation_steps:

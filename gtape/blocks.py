@@ -1,0 +1,126 @@
+"""`with` statements that make a recording active, and end it whatever ends them.
+
+An interrupt may come between any two calls: in `__enter__` when the recording is active already, or at the first
+instruction of `__exit__`, before that could do anything. What then remains has to heal by itself. The interpreter holds
+the bound `__exit__` of a `with` statement from before `__enter__` is called until the statement is over, however it is
+left. So the bound `__exit__` is made here, once for each statement, and a weak reference to it tells when it dies: a
+recording that is active still is made inactive then. Where there is no such statement (`tape.__enter__()` called by
+hand), the death of the tape or accumulator does the same.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator
+from functools import partial, wraps
+from typing import Any, Generic, ParamSpec, TypeVar
+
+__all__ = ["Block", "Leaving", "block", "is_open"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class _Watch(weakref.ref[Any]):
+    """A weak reference to the bound `__exit__` of one `with` statement, with what is to be left when it is over."""
+
+    __slots__ = ("held",)
+
+    held: Any
+
+
+def _over(watch: Any) -> None:
+    """The statement is over; `held` is None where its `__exit__` has done all there is to do."""
+    held = watch.held
+    if held is not None:
+        held.leave()
+
+
+class Leaving:
+    """The `__exit__` of a class: a function that is bound to an instance anew for each `with` statement.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(instance, *exc)``. The instances have an attribute `_watch`, which is None at first.
+    """
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self.function
+        # Calling a partial is no Python call: a traceback that is kept does not keep it.
+        bound = partial(self.function, instance)
+        watch = _Watch(bound, _over)
+        watch.held = None
+        instance._watch = watch
+        return bound
+
+
+def is_open(watch: Any) -> bool:
+    """Whether the `with` statement that a weak reference was made for goes on."""
+    return watch is not None and watch() is not None
+
+
+class Block(ContextDecorator, Generic[_T]):
+    """What `block` makes: a context manager, or decorator, that runs a generator function.
+
+    Unlike that of `contextlib` it does not wait for the death of a traceback, which may be kept.
+    """
+
+    def __init__(self, make: Callable[[], Iterator[_T]]) -> None:
+        self._make = make
+        self._generator: Any = make()  # now, so that wrong arguments raise here
+        self._watch: Any = None
+        self._statement: Any = None
+
+    def _recreate_cm(self) -> Block[_T]:
+        return Block(self._make)
+
+    def __enter__(self) -> _T:
+        generator = self._generator
+        try:
+            self._statement, self._watch = self._watch, None
+            if self._statement is not None:
+                self._statement.held = self
+            made: _T = next(generator)
+            return made
+        except StopIteration:
+            raise RuntimeError("a block is entered once: call the function again for another one") from None
+        except BaseException:
+            generator.close()
+            raise
+
+    def leave(self) -> None:
+        """Run what the generator does in `finally`."""
+        self._generator.close()
+
+    def _exit(self, *exc: Any) -> None:
+        self._generator.close()
+        self._statement = None
+
+    __exit__ = Leaving(_exit)
+
+
+def block(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Block[_T]]:
+    """Make a context manager of a generator function that yields once and tidies up in `finally`.
+
+    Parameters
+    ----------
+    function : generator function
+        It catches nothing that its block raises.
+
+    Returns
+    -------
+    callable
+        Takes the function's arguments and returns the context manager.
+    """
+
+    @wraps(function)
+    def made(*args: _P.args, **kwargs: _P.kwargs) -> Block[_T]:
+        return Block(partial(function, *args, **kwargs))
+
+    return made
