@@ -19,7 +19,7 @@ from gtape.indexed_slices import IndexedSlices
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.program import Program
 from gtape.verify.advice import add_advice
 from gtape.verify.blame import blame
 from gtape.verify.branches import branches_met
@@ -27,6 +27,7 @@ from gtape.verify.certificates import certify
 from gtape.verify.choices import choices_met
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
+from gtape.verify.connected import without_idle_targets
 from gtape.verify.customs import least_stable, only_rounded
 from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
@@ -105,20 +106,21 @@ def _size(program: Program) -> int:
     )
 
 
-def undecidable(program: Program, order: int) -> list[Finding]:
-    """What in a program there is no exact value or derivative for."""
+def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
+    """What in a program, or among some of its nodes, there is no exact value or derivative for."""
+    nodes = program.nodes if among is None else among
 
     def finding(n: Any, reason: str) -> Finding:
         return Finding("undecided", order=order, op=n.name, line=n.line, reason=reason)
 
     bodiless = [
         finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")
-        for n in program.nodes
+        for n in nodes
         if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
     ]
     if bodiless:
         return bodiless
-    for n in program.nodes:
+    for n in nodes:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
             reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
             return [finding(n, reason)]
@@ -383,13 +385,13 @@ def check_gradient(
     before = record.get_stack()
     record.set_stack(())
     try:
-        pairs = [(t, g) for t, g in zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True)]
-        program = build([(t._record, t._value) for t, _ in pairs], sources, session)
-        program.stops = stops
+        followed_targets = [t for t in targets if t._aval.inexact]
+        pairs = list(zip(followed_targets, [g._value for _, g in start], strict=True))
+        program, seeds = without_idle_targets(pairs, sources, session, stops)
         raw = [_raw(r) for r in results]
     finally:
         record.restore_stack(before)
-    report = examine(program, [g._value for _, g in pairs], raw)
+    report = examine(program, seeds, raw)
     report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
@@ -398,16 +400,21 @@ def check_gradient(
 def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
     """The same for ``jacobian``: every row is checked as a gradient."""
     report = Report()
-    program = build([(target._record, target._value)], sources, session)
     shape = target._aval.shape
+    program, seeds = without_idle_targets([(target, np.zeros(shape, dtype=target._aval.dtype))], sources, session)
     for index in np.ndindex(*shape):
-        seed = np.zeros(shape, dtype=target._aval.dtype)
-        seed[index] = 1
         rows = [None if r is None else np.asarray(r._value)[index] for r in results]
-        report.extend(examine(program, [seed], rows, locally=not report.checked))
+        report.extend(examine(program, [unit(s, index) for s in seeds], rows, locally=not report.checked))
     report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
+
+
+def unit(zeros: Any, index: tuple[Any, ...]) -> Any:
+    """Zeros with ones at an index."""
+    made = zeros.copy()
+    made[index] = 1
+    return made
 
 
 class UndecidedWarning(UserWarning):
