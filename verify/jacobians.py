@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.verify.branches import branches_met
 from gtape.verify.connected import without_idle_targets
-from gtape.verify.examine import unit, examine, order_of, settle
+from gtape.verify.examine import examine, order_of, settle, unit
 from gtape.verify.verdict import Report
 
 __all__ = ["check_batch_jacobian"]
