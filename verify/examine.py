@@ -25,6 +25,7 @@ from gtape.verify.blame import blame
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
 from gtape.verify.choices import choices_met
+from gtape.verify.chunks import Chunks, chunks_of
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
 from gtape.verify.connected import without_idle_targets
@@ -33,7 +34,8 @@ from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import masked_by_infinities, not_differentiable, outside, shown_by
-from gtape.verify.replay import Misshapen
+from gtape.verify.progress import shown
+from gtape.verify.replay import Misshapen, longest_sum
 from gtape.verify.verdict import Finding, Report
 from gtape.verify.witness import add_witnesses
 
@@ -64,6 +66,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     -------
     Report
     """
+    chunks = chunks_of(program)
+    if chunks is not None:
+        return _in_chunks(chunks, seeds, got, locally)
     before = record.get_stack()
     record.set_stack(())
     try:
@@ -77,6 +82,46 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
             return report
     finally:
         record.restore_stack(before)
+
+
+def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) -> Report:
+    """The same, some elements at a time; ends with the first elements that are wrong."""
+    program = chunks.program
+    report = Report()
+    told: dict[Any, Finding] = {}
+    with contextlib.closing(shown(chunks.cut(seeds, got), len(chunks), "checking a gradient exactly")) as cut:
+        for chunk in cut:
+            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally)
+            found, one.findings = one.findings, []
+            counted = dict(report.coverage)
+            report.extend(one)
+            for name in ("ops", "rules", "bits"):  # of the same program each time
+                if name in one.coverage:
+                    report.coverage[name] = max(counted.get(name, 0), one.coverage[name])
+            for f in found:
+                chunks.outside(f, chunk.place)
+                key = (f.verdict, f.op, f.line, f.order, f.inside, f.element and f.element[0])
+                known = told.setdefault(key, f)
+                if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
+                    told[key] = f
+            if not all(f.ok for f in found):
+                if chunk.place.stop < chunks.length:
+                    worst = min((f for f in found if not f.ok), key=lambda f: f.gravity)
+                    left = f"what lies beyond row {chunk.place.stop - 1} along axis {chunks.axis} was not looked at"
+                    worst.reason += f"; {left}"
+                break
+    report.findings = list(told.values())
+    for node in program.nodes:  # the longest sums are those of the whole program
+        for a in node.active if node.kind == "op" else ():
+            if (node.name, a) in report.used:
+                n = longest_sum(node, program.nodes[node.inputs[a]].shape)
+                report.used[node.name, a] = max(report.used[node.name, a], n)
+    if locally:
+        with np.errstate(all="ignore"), precision(PRECISIONS[0]):
+            for f in check_locally(chunks.rest(), seeds):
+                f.order = order_of(program)
+                report.findings.append(f)
+    return report
 
 
 def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:

@@ -14,7 +14,7 @@ from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step"]
+__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step", "longest_sum"]
 
 
 class Misshapen(Exception):
@@ -121,7 +121,7 @@ class Replay:
 
         def add(node: Node, a: int) -> None:
             key = (node.name, a)
-            found[key] = max(found.get(key, 1), _longest_sum(node, self.program.nodes[node.inputs[a]].shape))
+            found[key] = max(found.get(key, 1), longest_sum(node, self.program.nodes[node.inputs[a]].shape))
 
         nodes = self.program.nodes
         for i, (_, made) in self.made.items():
@@ -289,7 +289,7 @@ def _dtype_of(node: Node) -> Any:
     return np.dtype(object) if isinstance(node.output, tuple) else np.asarray(node.output).dtype
 
 
-def _longest_sum(node: Node, shape: tuple[int, ...]) -> int:
+def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
     """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
     if node.prim.kind == "elementwise":
         return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
