@@ -20,8 +20,8 @@ from gtape.worlds import COMPLEX
 __all__ = ["Chunk", "Chunks", "chunks_of"]
 
 # A check takes some milliseconds beside those for each number, and all that a chunk makes lives at once.
-_NUMBERS = 4096
-_LARGE = 4 * _NUMBERS
+_NUMBERS = 2048
+_LARGE = 8 * _NUMBERS
 
 _ALONG = frozenset({"cast", "identity", "real", "imag", "conj"})  # linear ops that treat each element by itself
 _SPREADING = frozenset({"spread_out", "broadcast_to"})
@@ -222,7 +222,8 @@ def chunks_of(program: Program) -> Chunks | None:
     reached = followed(program)
     if any(kinds[i] == _WHOLE and i in reached for i in range(len(kinds))):
         return None
-    return Chunks(program, kinds, shape, axis)
+    found = Chunks(program, kinds, shape, axis)
+    return found if len(found) > 1 else None
 
 
 def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> str | None:

@@ -254,6 +254,8 @@ class Local:
             out_shape=out_shape,
         )
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
+            if c is g and not several and e is exact_g[0]:
+                continue  # handed on as it came, in floats as in balls
             if c is not None:
                 error = b.e * b.margin if isinstance(b, Err) else 0.0
                 self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))

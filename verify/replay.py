@@ -300,8 +300,15 @@ def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
 def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
     c = objects(c)
-    if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()):
+    if c is g:
         return c
+    flat = c.ravel().tolist()
+    try:
+        if all([e.is_finite() for e in flat]):  # noqa: C419 - a list is quicker
+            return c
+    except AttributeError:  # some are whole numbers of Python's
+        if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in flat):
+            return c
     g = objects(g)
     if np.shape(g) != np.shape(c):
         return c
