@@ -1,8 +1,8 @@
 """A program of large arrays as many programs of few elements, where no element knows of the others.
 
-Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check of
-some elements is a whole check of a program that has these elements alone: it takes as much time for each, and as little
-memory as the others do. What sums the elements up is looked at in one piece beside it.
+Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
+of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. What
+sums the elements up is looked at in one piece beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from gtape.primitive import REGISTRY
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.connected import followed
+from gtape.verify.replay import longest_sum
 from gtape.worlds import COMPLEX
 
 __all__ = ["Chunk", "Chunks", "chunks_of"]
@@ -87,6 +88,17 @@ class Chunks:
             of, index = finding.element
             moved = index[self.axis] + place.start
             finding.element = (of, (*index[: self.axis], moved, *index[self.axis + 1 :]))
+
+    def used(self, parts: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """(op, argument) of the rules that took part, with the longest sum of each, from those of the chunks."""
+        found: dict[tuple[str, int], int] = {}
+        for node in self.program.nodes:
+            for a in node.active if node.kind == "op" else ():
+                key = (node.name, a)
+                if (("divide", 0) if node.name == "reduce_mean" else key) in parts:
+                    n = longest_sum(node, self.program.nodes[node.inputs[a]].shape)
+                    found[key] = max(found.get(key, 1), n)
+        return found
 
     def rest(self) -> Program:
         """What sums the elements up, and what follows: a program that reads the arrays as they were recorded."""

@@ -35,7 +35,7 @@ from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import masked_by_infinities, not_differentiable, outside, shown_by
 from gtape.verify.progress import shown
-from gtape.verify.replay import Misshapen, longest_sum
+from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 from gtape.verify.witness import add_witnesses
 
@@ -111,11 +111,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
                     worst.reason += f"; {left}"
                 break
     report.findings = list(told.values())
-    for node in program.nodes:  # the longest sums are those of the whole program
-        for a in node.active if node.kind == "op" else ():
-            if (node.name, a) in report.used:
-                n = longest_sum(node, program.nodes[node.inputs[a]].shape)
-                report.used[node.name, a] = max(report.used[node.name, a], n)
+    report.used = chunks.used(report.used)
     if locally:
         with np.errstate(all="ignore"), precision(PRECISIONS[0]):
             for f in check_locally(chunks.rest(), seeds):
