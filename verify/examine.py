@@ -7,6 +7,7 @@ the two bounds; and where something is off, a search for the op that is to blame
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import warnings
 from typing import Any
@@ -443,7 +444,7 @@ def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[
     report = Report()
     shape = target._aval.shape
     program, seeds = without_idle_targets([(target, np.zeros(shape, dtype=target._aval.dtype))], sources, session)
-    for index in np.ndindex(*shape):
+    for index in shown(np.ndindex(*shape), math.prod(shape), "checking a Jacobian exactly"):
         rows = [None if r is None else np.asarray(r._value)[index] for r in results]
         report.extend(examine(program, [unit(s, index) for s in seeds], rows, locally=not report.checked))
     report.name_sources(sources)

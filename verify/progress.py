@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 __all__ = ["VARIABLE", "shown"]
@@ -17,7 +17,7 @@ _open = False  # a check inside a check shows nothing of its own
 T = TypeVar("T")
 
 
-def shown(steps: Iterable[T], total: int, what: str) -> Iterator[T]:
+def shown(steps: Iterable[T], total: int, what: str) -> Generator[T, None, None]:
     """The steps of a check, one after the other, with a bar where somebody looks.
 
     Parameters
@@ -37,7 +37,9 @@ def shown(steps: Iterable[T], total: int, what: str) -> Iterator[T]:
         yield from steps
         return
     _open = True
-    begun, bar, task = time.perf_counter(), None, None
+    begun = time.perf_counter()
+    bar: Any = None
+    task: Any = None
     try:
         for done, step in enumerate(steps):
             if bar is None and time.perf_counter() - begun > _PATIENCE:

@@ -175,6 +175,7 @@ def test_a_custom_gradient_stays_whole_and_a_wrong_one_raises(small: None) -> No
         tape.gradient(y, x)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_ops_times_elements() -> None:
     import tracemalloc
 
