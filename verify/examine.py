@@ -105,9 +105,10 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
                 known = told.setdefault(key, f)
                 if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
                     told[key] = f
-            if not all(f.ok for f in found):
+            wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # which only warns: go on
+            if wrong:
                 if chunk.place.stop < chunks.length:
-                    worst = min((f for f in found if not f.ok), key=lambda f: f.gravity)
+                    worst = min(wrong, key=lambda f: f.gravity)
                     left = f"what lies beyond row {chunk.place.stop - 1} along axis {chunks.axis} was not looked at"
                     worst.reason += f"; {left}"
                 break

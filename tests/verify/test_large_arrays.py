@@ -108,6 +108,27 @@ def test_one_wrong_number_is_found_where_it_is(place: tuple[int, int], small: No
     assert finding.got == claimed[place]
 
 
+def test_what_is_undecided_does_not_hide_what_is_wrong_further_on(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gtape.verify import examine as engine
+    from gtape.verify.verdict import Finding
+
+    usual, calls = engine._examine, iter(range(1000))
+
+    def first_undecided(*args: Any) -> Any:
+        report = usual(*args)
+        if next(calls) == 0:
+            report.findings.append(Finding("undecided", reason="a planted one"))
+        return report
+
+    monkeypatch.setattr(engine, "_examine", first_undecided)
+    x = _points((9, 30))
+    claimed = np.cos(x)
+    claimed[8, 29] = 3.0
+    report = judge(lambda v: tf.reduce_sum(tf.sin(v)), [x], claimed)
+    assert {"undecided"} < {f.verdict for f in report.findings}
+    assert any(f.element == (0, (8, 29)) and f.got == 3.0 for f in report.findings)
+
+
 def test_one_wrong_rule_or_kernel_is_found_and_named(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     x = _points((9, 30))
     kernel = REGISTRY["tanh"].kernel
