@@ -109,7 +109,7 @@ class ChangesInPart:
             limits = np.array(values.shape[:depth])
             if depth > values.ndim or (places < 0).any() or (places >= limits).any():
                 raise errors.InvalidArgumentError(
-                    f"indices {places.tolist()} do not name elements of {plain(self.name)}, which has shape {self.shape}"
+                    f"indices {places.tolist()} do not name elements of {plain(self.name)}, of shape {self.shape}"
                 )
             needed = places.shape[:-1] + values.shape[depth:]
             if new.shape != needed:

@@ -7,6 +7,7 @@ number, so that it equals itself, however wide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -330,11 +331,13 @@ def to_float(x: Any) -> np.ndarray:
     return _floats(float, objects(x))
 
 
-def _low(x: Any) -> float:
-    high = float(x)
-    if high in (float("inf"), float("-inf")) or high != high:
-        return 0.0
-    return float((x.mid() if isinstance(x, arb) else arb(x)) - high)
+def _low(x: Any, high: float) -> float:
+    """What a midpoint has beyond its float."""
+    low = float(x - high) if x.__class__ is arb else float(arb(x) - high)
+    return low if low == low and abs(high) != _INFINITY else 0.0
+
+
+_INFINITY = float("inf")
 
 
 def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -358,19 +361,22 @@ def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
     ([0.1], [-5.551115123125783e-18])
     """
     x = objects(x)
-    return _floats(float, x), _floats(_low, x)
+    high = _floats(float, x)
+    if high.dtype == np.complex128:
+        return high, _floats(lambda e: _low(e, float(e)), x)
+    return high, np.fromiter(map(_low, x.ravel().tolist(), high.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
 def _radius(x: Any) -> float:
+    if x.__class__ is arb:
+        if x.is_exact():
+            return 0.0
+        # 30 bits, which a float holds unless it is next to the smallest ones; of NaN it is infinite.
+        f = float(x.rad())
+        return f if f > 1e-290 else math.nextafter(f, _INFINITY)
     if isinstance(x, acb):
         return float(np.nextafter(np.hypot(_radius(x.real), _radius(x.imag)), np.inf)) if not x.is_exact() else 0.0
-    if not isinstance(x, arb):
-        return 0.0
-    if x.is_nan():
-        return float("inf")
-    r = x.rad()
-    f = float(r)
-    return f if arb(f) >= r else float(np.nextafter(f, np.inf))
+    return 0.0
 
 
 def radius(x: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
 from gtape.symbolic.program import Program
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
+from gtape.verify.cost import bits_within_reach, checked_digits
 from gtape.verify.enclosures import turned
 from gtape.verify.examine import PRECISIONS, examine
 from gtape.verify.oracle import Oracle, TooDeep
@@ -89,7 +90,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     f, *args, order
         As for `check`.
     digits : int
-        How many significant decimal digits.
+        How many significant decimal digits: up to 100,000, and up to 2,000 where the function holds an op beyond the
+        elementary ones, such as digamma.
 
     Returns
     -------
@@ -100,6 +102,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
 
     Raises
     ------
+    ValueError
+        For an order, or a number of digits, that is not among those above.
     ArithmeticError
         Where the derivative does not exist, or is not decided at the highest precision.
 
@@ -109,8 +113,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     >>> str(gtape.verify.exact(gtape.tanh, 20.0, digits=25)[()])
     '1.699341702116635583692883e-17'
     """
-    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
-        raise ValueError(f"digits is a positive whole number, not {digits!r}")
+    digits = checked_digits(digits)
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
     rows: dict[Any, list[Any]] = {}
@@ -135,10 +138,11 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
 
 def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
     reason: Any = "the precision did not suffice"
-    for bits in (
-        max(200, int(wanted * 3.4) + 80),
-        *[p for p in (*PRECISIONS, 51200) if p > wanted * 3.4 + 80 and p > 200],
-    ):
+    first, most = max(200, int(wanted * 3.4) + 80), bits_within_reach(program, wanted)
+    higher = [p for p in (*PRECISIONS, 51200) if first < p <= most]
+    if first > PRECISIONS[-1]:  # what cancels takes more digits than are asked for
+        higher.append(first + first // 4)
+    for bits in (first, *higher):
         with precision(bits):
             oracle = Oracle(program, seeds)
             try:

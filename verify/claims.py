@@ -138,6 +138,8 @@ def _numbers(part: Any, name: str) -> Any:
     if array.dtype.kind not in "OUS":
         return array
     try:
+        if any(v is None for v in array.ravel().tolist()):
+            raise ValueError("None is no number")
         return array.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: numbers are wanted, not {part!r}") from None

@@ -7,6 +7,7 @@ the two bounds; and where something is off, a search for the op that is to blame
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import warnings
 from typing import Any
@@ -20,19 +21,22 @@ from gtape.quiet import quietly
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, sides_of_zeros, ties_assumed
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.mirrors import has_mirror
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.program import Program
 from gtape.verify.advice import add_advice
 from gtape.verify.blame import blame
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
 from gtape.verify.choices import choices_met
+from gtape.verify.chunks import Chunks, chunks_of
 from gtape.verify.collect import note
 from gtape.verify.comparison import ROUNDINGS, Cause, Comparison
+from gtape.verify.connected import without_idle_targets
 from gtape.verify.customs import least_stable, only_rounded
 from gtape.verify.local import check_locally
 from gtape.verify.noise import global_bounds
 from gtape.verify.oracle import Oracle, TooDeep
 from gtape.verify.outside import masked_by_infinities, not_differentiable, outside, shown_by
+from gtape.verify.progress import shown
 from gtape.verify.replay import Misshapen
 from gtape.verify.verdict import Finding, Report
 from gtape.verify.witness import add_witnesses
@@ -64,6 +68,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     -------
     Report
     """
+    chunks = chunks_of(program)
+    if chunks is not None:
+        return _in_chunks(chunks, seeds, got, locally)
     before = record.peek()
     try:
         record.set_stack(())
@@ -78,6 +85,43 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     finally:
         record.go_back(before)
         record.hand_on()
+
+
+def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) -> Report:
+    """The same, some elements at a time; ends with the first elements that are wrong."""
+    program = chunks.program
+    report = Report()
+    told: dict[Any, Finding] = {}
+    with contextlib.closing(shown(chunks.cut(seeds, got), len(chunks), "checking a gradient exactly")) as cut:
+        for chunk in cut:
+            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally)
+            found, one.findings = one.findings, []
+            counted = dict(report.coverage)
+            report.extend(one)
+            for name in ("ops", "rules", "bits"):  # of the same program each time
+                if name in one.coverage:
+                    report.coverage[name] = max(counted.get(name, 0), one.coverage[name])
+            for f in found:
+                chunks.outside(f, chunk.place)
+                key = (f.verdict, f.op, f.line, f.order, f.inside, f.element and f.element[0])
+                known = told.setdefault(key, f)
+                if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
+                    told[key] = f
+            wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # which only warns: go on
+            if wrong:
+                if chunk.place.stop < chunks.length:
+                    worst = min(wrong, key=lambda f: f.gravity)
+                    left = f"what lies beyond row {chunk.place.stop - 1} along axis {chunks.axis} was not looked at"
+                    worst.reason += f"; {left}"
+                break
+    report.findings = list(told.values())
+    report.used = chunks.used(report.used)
+    if locally:
+        with np.errstate(all="ignore"), precision(PRECISIONS[0]):
+            for f in check_locally(chunks.rest(), seeds):
+                f.order = order_of(program)
+                report.findings.append(f)
+    return report
 
 
 def _on_a_cut(program: Program, seeds: list[Any], got: list[Any], locally: bool) -> Report | None:
@@ -107,20 +151,21 @@ def _size(program: Program) -> int:
     )
 
 
-def undecidable(program: Program, order: int) -> list[Finding]:
-    """What in a program there is no exact value or derivative for."""
+def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
+    """What in a program, or among some of its nodes, there is no exact value or derivative for."""
+    nodes = program.nodes if among is None else among
 
     def finding(n: Any, reason: str) -> Finding:
         return Finding("undecided", order=order, op=n.name, line=n.line, reason=reason)
 
     bodiless = [
         finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")
-        for n in program.nodes
+        for n in nodes
         if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
     ]
     if bodiless:
         return bodiless
-    for n in program.nodes:
+    for n in nodes:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
             reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
             return [finding(n, reason)]
@@ -382,18 +427,18 @@ def check_gradient(
     VerificationError
         If a gradient is not the exact one.
     """
-    pairs = list(zip([t for t in targets if t._aval.inexact], [g for _, g in start], strict=True))
     before = record.peek()
     try:
         record.set_stack(())
-        program = build([(t._record, t._value) for t, _ in pairs], sources, session)
-        program.stops = stops
+        followed_targets = [t for t in targets if t._aval.inexact]
+        values = list(zip(followed_targets, [g._value for _, g in start], strict=True))
+        program, seeds = without_idle_targets(values, sources, session, stops)
         raw = [_raw(r) for r in results]
     finally:
         record.go_back(before)
         record.hand_on()
     with quietly():
-        report = examine(program, [g._value for _, g in pairs], raw)
+        report = examine(program, seeds, raw)
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
@@ -402,16 +447,21 @@ def check_gradient(
 def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
     """The same for ``jacobian``: every row is checked as a gradient."""
     report = Report()
-    program = build([(target._record, target._value)], sources, session)
     shape = target._aval.shape
-    for index in np.ndindex(*shape):
-        seed = np.zeros(shape, dtype=target._aval.dtype)
-        seed[index] = 1
+    program, seeds = without_idle_targets([(target, np.zeros(shape, dtype=target._aval.dtype))], sources, session)
+    for index in shown(np.ndindex(*shape), math.prod(shape), "checking a Jacobian exactly"):
         rows = [None if r is None else np.asarray(r._value)[index] for r in results]
-        report.extend(examine(program, [seed], rows, locally=not report.checked))
+        report.extend(examine(program, [unit(s, index) for s in seeds], rows, locally=not report.checked))
     report.name_sources(sources)
     report.findings += branches_met(session, sources, order_of(program))
     settle(report, strict=strict)
+
+
+def unit(zeros: Any, index: tuple[Any, ...]) -> Any:
+    """Zeros with ones at an index."""
+    made = zeros.copy()
+    made[index] = 1
+    return made
 
 
 class UndecidedWarning(UserWarning):

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.program import build
 from gtape.verify.branches import branches_met
-from gtape.verify.examine import examine, order_of, settle
+from gtape.verify.connected import without_idle_targets
+from gtape.verify.examine import examine, order_of, settle, unit
 from gtape.verify.verdict import Report
 
 __all__ = ["check_batch_jacobian"]
@@ -23,12 +23,11 @@ def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *,
         If a number is not the exact one.
     """
     report = Report()
-    program = build([(target._record, target._value)], [source], session)
     shape, dtype = target._aval.shape, target._aval.dtype
+    program, seeds = without_idle_targets([(target, np.zeros(shape, dtype=dtype))], [source], session)
     values = np.asarray(result._value)
     for index in np.ndindex(*shape[1:]):
-        seed = np.zeros(shape, dtype=dtype)
-        seed[(slice(None), *index)] = 1
-        report.extend(examine(program, [seed], [values[(slice(None), *index)]], locally=not report.checked))
+        seed = [unit(s, (slice(None), *index)) for s in seeds]
+        report.extend(examine(program, seed, [values[(slice(None), *index)]], locally=not report.checked))
     report.findings += branches_met(session, [source], order_of(program))
     settle(report, strict=strict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,11 @@ class NoiseWorld:
         if prim is None:
             raise AttributeError(name)
 
-        def call(*args: Any, **params: Any) -> Any:
-            return self._run(prim, args, params)
+        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        return partial(self._call, prim)
 
-        setattr(self, name, call)
-        return call
+    def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
+        return self._run(prim, args, params)
 
     def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if prim.name == "cast":

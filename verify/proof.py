@@ -138,8 +138,11 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
 
     Raises
     ------
+    TypeError
+        For a name that is no string.
     ValueError
-        For a name that is not registered, or a primitive that is not differentiable or has no mirror.
+        For a name that is not registered, a primitive that is not differentiable or has no mirror, or a time that is no
+        positive number.
 
     Examples
     --------
@@ -147,11 +150,15 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     >>> prove("sin").proved
     True
     """
+    if not isinstance(name, str):
+        raise TypeError(f"prove() takes the name of a primitive, such as 'tanh', not {name!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ValueError(f"seconds is a positive number, not {seconds!r}")
     catalogue.load()
     mirrors.load()
     prim = REGISTRY.get(name)
     if prim is None:
-        close = difflib.get_close_matches(name, list(REGISTRY), 3) if isinstance(name, str) else []
+        close = difflib.get_close_matches(name, list(REGISTRY), 3)
         hint = f"did you mean {' or '.join(close)}?" if close else "gtape.primitive.REGISTRY has the names"
         if isinstance(name, str) and made_of(name):
             hint = f"the function of that name is made of {', '.join(made_of(name))}"

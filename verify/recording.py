@@ -13,7 +13,7 @@ from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.verify.verdict import Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
@@ -33,9 +33,19 @@ class _TracingTape(GradientTape):
 
 def checked_order(order: int) -> int:
     """The order of a derivative, if there are checks of it."""
-    if isinstance(order, bool) or not isinstance(order, int) or order not in (1, 2, 3):
+    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
         raise ValueError(f"order is 1, 2 or 3, not {order!r}")
-    return order
+    return int(order)
+
+
+def _input(i: int, a: Any) -> Tensor:
+    """Argument number `i` as a fresh tensor."""
+    if not isinstance(a, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)) and not is_tensor(a):
+        raise TypeError(f"argument {i} is {a!r}, of type {type(a).__name__}; give a number, an array or a tensor")
+    try:
+        return as_input(a)
+    except ValueError as e:
+        raise ValueError(f"argument {i} is no array of numbers: {e}") from None
 
 
 class Recording:
@@ -46,10 +56,7 @@ class Recording:
             raise TypeError(f"the first argument is a function of tensors, not {type(f).__name__}")
         if not args:
             raise TypeError("give the function's arguments too: check(f, x, ...)")
-        for i, a in enumerate(args):
-            if a is None:
-                raise TypeError(f"argument {i} is None; give a number, an array or a tensor")
-        self.inputs = [as_input(a) for a in args]
+        self.inputs = [_input(i, a) for i, a in enumerate(args)]
         for i, t in enumerate(self.inputs):
             if not t._aval.inexact:
                 raise TypeError(

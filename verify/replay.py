@@ -14,7 +14,7 @@ from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step"]
+__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step", "longest_sum"]
 
 
 class Misshapen(Exception):
@@ -121,7 +121,7 @@ class Replay:
 
         def add(node: Node, a: int) -> None:
             key = (node.name, a)
-            found[key] = max(found.get(key, 1), _longest_sum(node, self.program.nodes[node.inputs[a]].shape))
+            found[key] = max(found.get(key, 1), longest_sum(node, self.program.nodes[node.inputs[a]].shape))
 
         nodes = self.program.nodes
         for i, (_, made) in self.made.items():
@@ -289,7 +289,7 @@ def _dtype_of(node: Node) -> Any:
     return np.dtype(object) if isinstance(node.output, tuple) else np.asarray(node.output).dtype
 
 
-def _longest_sum(node: Node, shape: tuple[int, ...]) -> int:
+def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
     """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
     if node.prim.kind == "elementwise":
         return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
@@ -300,8 +300,15 @@ def _longest_sum(node: Node, shape: tuple[int, ...]) -> int:
 def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
     c = objects(c)
-    if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()):
+    if c is g:
         return c
+    flat = c.ravel().tolist()
+    try:
+        if all([e.is_finite() for e in flat]):  # noqa: C419 - a list is quicker
+            return c
+    except AttributeError:  # some are whole numbers of Python's
+        if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in flat):
+            return c
     g = objects(g)
     if np.shape(g) != np.shape(c):
         return c

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,11 +149,11 @@ class ErrorWorld:
         if prim is None:
             raise AttributeError(name)
 
-        def call(*args: Any, **params: Any) -> Any:
-            return self.apply(prim, args, params)
+        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        return partial(self._call, prim)
 
-        setattr(self, name, call)
-        return call
+    def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
+        return self.apply(prim, args, params)
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """One primitive: its value, what it commits, and what it hands on."""

@@ -18,6 +18,7 @@ from gtape.verify.branches import branches_met
 from gtape.verify.certificates import Failure, certify_marks
 from gtape.verify.choices import choices_met
 from gtape.verify.comparison import Cause, Comparison
+from gtape.verify.connected import without_idle_targets
 from gtape.verify.customs import faulty_forwards
 from gtape.verify.enclosures import BALLS, jet_world, turned
 from gtape.verify.examine import PRECISIONS, TIES, differ, no_derivative, order_of, settle, undecidable
@@ -56,7 +57,11 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     try:
         record.set_stack(())
         with quietly():
-            program = build([(target._record, target._value)], primals, session)
+            program, _ = without_idle_targets([(target, None)], primals, session)
+            if not program.outputs and got is None:
+                return  # nothing is differentiated, as in reverse mode
+            if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
+                program = build([(target._record, target._value)], primals, session)
             number = None if got is None else np.asarray(got._value)
             report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
             add_advice(program, report)

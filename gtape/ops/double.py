@@ -22,18 +22,7 @@ def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
         Cotangent, output, inputs that are read. Those of an exact world stay as they are.
     """
     narrow: list[Any] = []
-
-    def wide(x: Any) -> Any:
-        if isinstance(x, tuple):
-            return tuple([wide(v) for v in x])
-        aval = getattr(x, "_aval", x)
-        to = _DOUBLE.get(getattr(aval, "dtype", None))
-        if to is None:
-            return x
-        narrow.append(aval.dtype)
-        return xp.cast(x, dtype=to)
-
-    made = [wide(v) for v in values]
+    made = [_wide(xp, v, narrow) for v in values]
     if not narrow:
         return made, lambda x: x
     return (
@@ -42,3 +31,16 @@ def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
             tuple([xp.cast(v, dtype=narrow[0]) for v in x]) if isinstance(x, tuple) else xp.cast(x, dtype=narrow[0])
         ),
     )
+
+
+def _wide(xp: Any, x: Any, narrow: list[Any]) -> Any:
+    """One value in double precision; notes the dtypes that were narrower. (An inner function that calls itself would
+    be a reference cycle.)"""
+    if isinstance(x, tuple):
+        return tuple([_wide(xp, v, narrow) for v in x])
+    aval = getattr(x, "_aval", x)
+    to = _DOUBLE.get(getattr(aval, "dtype", None))
+    if to is None:
+        return x
+    narrow.append(aval.dtype)
+    return xp.cast(x, dtype=to)

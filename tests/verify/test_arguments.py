@@ -1,0 +1,84 @@
+"""What check, judge, exact and prove refuse, and what they say."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, exact, judge, prove
+
+
+@pytest.mark.parametrize("digits", [0, -1, True, 1.5, "a", float("nan"), float("inf"), None, 100_001, 10**9])
+def test_digits_are_a_whole_number_within_reach(digits: Any) -> None:
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="digits is a positive whole number, at most 100,000"):
+        exact(tf.tanh, 1.3, digits=digits)
+    assert time.perf_counter() - start < 5
+
+
+def test_ops_beyond_the_elementary_ones_have_a_limit_of_their_own() -> None:
+    with pytest.raises(ValueError, match="at most 2,000 for a function with digamma"):
+        exact(lambda x: tf.math.digamma(tf.sin(x)), 1.3, digits=2_001)
+    assert len(str(exact(tf.math.digamma, 1.3, digits=1_000))) > 1_000
+
+
+def test_a_hundred_thousand_digits_of_an_elementary_function_are_given() -> None:
+    assert str(exact(tf.exp, 1.0, digits=100_000)).startswith("2.71828182845904523536")
+
+
+@pytest.mark.parametrize("order", [0, -1, 4, True, 1.5, 1.0, "1", None, float("nan"), [1]])
+def test_orders_are_one_two_or_three(order: Any) -> None:
+    for ask in (
+        lambda: check(tf.tanh, 1.0, order=order),
+        lambda: exact(tf.tanh, 1.0, order=order),
+        lambda: judge(tf.tanh, 1.0, 0.3, order=order),
+    ):
+        with pytest.raises(ValueError, match="order is 1, 2 or 3, not"):
+            ask()
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    assert check(tf.tanh, 1.0, order=np.int64(2)).ok  # type: ignore[arg-type]
+    assert len(str(exact(tf.tanh, 1.0, digits=np.int32(20)))) == 22  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("f", [None, 3, "tanh", tf.constant(1.0)])
+def test_what_is_no_function_is_refused(f: Any) -> None:
+    for ask in (lambda: check(f, 1.0), lambda: exact(f, 1.0), lambda: judge(f, 1.0, 1.0)):
+        with pytest.raises(TypeError, match="the first argument is a function of tensors"):
+            ask()
+
+
+@pytest.mark.parametrize("x", [None, {"a": 1.0}, object(), {1.0}, "a", b"a"])
+def test_what_is_no_number_is_refused_by_its_own_name(x: Any) -> None:
+    for ask in (lambda: check(tf.tanh, x), lambda: exact(tf.tanh, x), lambda: judge(tf.tanh, (x,), 1.0)):
+        with pytest.raises(TypeError, match=rf"argument 0 is .*of type {type(x).__name__}; give a number"):
+            ask()
+
+
+def test_ragged_lists_and_wrong_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="argument 1 is no array of numbers"):
+        check(lambda x, y: x * y, 1.0, [[1.0, 2.0], [3.0]])
+    with pytest.raises(ValueError, match=r"claimed: expected shape \(2,\), got \(3,\)"):
+        judge(tf.tanh, [np.array([1.0, 2.0])], np.zeros(3))
+
+
+def test_none_is_no_number_of_a_second_derivative() -> None:
+    with pytest.raises(ValueError, match="claimed: numbers are wanted, not None"):
+        judge(tf.tanh, 1.0, None, order=2)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["tanh"], b"tanh", tf.tanh, float("nan")])
+def test_proofs_are_asked_for_by_name(name: Any) -> None:
+    with pytest.raises(TypeError, match="takes the name of a primitive"):
+        prove(name)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, True, "a", float("nan"), None])
+def test_the_time_of_a_proof_is_a_positive_number(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="seconds is a positive number"):
+        prove("tanh", seconds=seconds)
