@@ -38,8 +38,18 @@ _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """One whose help goes the way of all output, because argparse does not mention help that cannot be written."""
+
+    def print_help(self, file: Any = None) -> None:
+        if file is None:
+            say(self.format_help(), end="")
+        else:
+            super().print_help(file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gtape",
         description="Checks gtape's derivatives against the exact ones.",
         epilog="Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed: a worker process died and died again, "

@@ -49,7 +49,7 @@ def write_whole(path: str, text: str) -> None:
                 os.fchmod(f.fileno(), _mode(target))
             os.fsync(f.fileno())
             if not named:
-                # The path is absolute, so src_dir_fd does not count; but Python follows the link only where there is one.
+                # The path is absolute, so src_dir_fd does not count; but Python follows links only where it is given.
                 os.link(f"/proc/self/fd/{f.fileno()}", temporary, src_dir_fd=f.fileno(), follow_symlinks=True)
         os.replace(temporary, target)
     except BaseException:

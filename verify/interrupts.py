@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from types import FrameType, TracebackType
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 __all__ = ["Interrupted", "Interrupts", "signal_name"]
 
+_ONE = 0.25  # seconds within which signals are one: `timeout` sends each to the process and to its group
 _GRACE = 10.0  # seconds for a report to be written, when somebody has asked for the end
 
 
@@ -62,6 +64,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.number: int | None = None
         self._doing: Literal["working", "waiting", "reporting"] = "working"
+        self._came = 0.0
         self._before: dict[int, Any] = {}
         self._timer: threading.Timer | None = None
         self.bell: Connection
@@ -91,9 +94,12 @@ class Interrupts:
         self._ring.close()
 
     def _take(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
         if self.number is not None:
-            os._exit(128 + number)
-        self.number = number
+            if now - self._came > _ONE:
+                os._exit(128 + number)
+            return
+        self.number, self._came = number, now
         if self._doing == "working":
             raise Interrupted(number)
         if self._doing == "waiting":

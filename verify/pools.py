@@ -280,7 +280,7 @@ class _Pool:
                 if self.workers:
                     self.listen()
                 if self.false_starts >= most_false_starts and self.queue:
-                    self.give_up(f"{self.false_starts} workers in a row died before they had begun")
+                    self.give_up(f"workers die before they have begun; each {self.harvest.deaths[-1][1]}")
             finished = not self.stopped
         finally:
             for w in self.workers:
