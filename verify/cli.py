@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gtape.verify.interrupts import Interrupts
+from gtape.verify.interrupts import Interrupts, ignore_at_exit
 from gtape.verify.output import (
     Usage,
     check_path,
@@ -193,6 +193,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         nobody read the output to its end.
     """
     open_descriptors()
+    if argv is None:  # this is the program, not a function that another one calls
+        ignore_at_exit()
     with Interrupts() as interrupts:
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
         interrupts.reporting()

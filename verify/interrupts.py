@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -11,7 +12,9 @@ from multiprocessing.connection import Connection
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
-__all__ = ["Interrupted", "Interrupts", "signal_name"]
+__all__ = ["Interrupted", "Interrupts", "ignore_at_exit", "signal_name"]
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
 _ONE = 0.25  # seconds within which signals are one: `timeout` sends each to the process and to its group
 _GRACE = 10.0  # seconds for a report to be written, when somebody has asked for the end
@@ -37,6 +40,18 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def ignore_at_exit() -> None:
+    """Ignore the signals while this process ends: all is done, and the interpreter would print a traceback."""
+
+    def ignore() -> None:
+        if threading.current_thread() is threading.main_thread():
+            for name in _NAMES:
+                if hasattr(signal, name):
+                    signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+    atexit.register(ignore)
 
 
 class Interrupts:
@@ -78,7 +93,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
-            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            for name in _NAMES:
                 number = getattr(signal, name, None)
                 # An ignored signal stays ignored: under nohup, or where a shell put the command in the background.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:

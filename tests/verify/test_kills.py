@@ -6,6 +6,7 @@ hour. The seed is that of the clock and is part of each message; ``GTAPE_SEED`` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -65,6 +66,16 @@ def assert_nothing_runs(session: int, message: str) -> None:
         time.sleep(0.02)
 
 
+def wait_for_handlers(process: subprocess.Popen[str]) -> None:
+    """Wait until a command takes signals; before, while it imports NumPy, they do what they do to any Python."""
+    while process.poll() is None:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:"))
+        if caught >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.01)
+
+
 def result(report: Path) -> Any:
     """What a report says, apart from what differs from run to run."""
     data = json.loads(report.read_text())
@@ -104,9 +115,10 @@ def test_a_command_that_is_ended_leaves_nothing_behind(
         if k % 2:
             report.write_text('{"old": true}')
         process = start(command, report)
-        # Handlers are there after the first tenths of a second; SIGKILL comes at any moment.
-        delay = rng.uniform(0.0 if number == signal.SIGKILL else 0.5 * seconds, 1.1 * seconds)
+        delay = rng.uniform(0.0, 1.1 * seconds)
         message = f"{command}, {number.name} after {delay:.3f} s of {seconds:.3f} s, seed {SEED}"
+        if number != signal.SIGKILL:
+            wait_for_handlers(process)
         time.sleep(delay)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -126,8 +138,8 @@ def test_a_command_that_is_ended_leaves_nothing_behind(
         else:
             seen["whole"] += 1
             assert found == whole | ({"interrupted": found["interrupted"]} if "interrupted" in found else {}), message
-        if number != signal.SIGKILL and process.returncode != 0:
-            assert process.returncode == 128 + number, f"{message}: {process.returncode}"
+        if number != signal.SIGKILL:  # 0: the signal came when all was done
+            assert process.returncode in (0, 128 + number), f"{message}: {process.returncode} {err}"
     print(f"{command}, {number.name}: {seen}")
 
 
@@ -149,10 +161,8 @@ def test_a_killed_worker_costs_no_result(
         time.sleep(rng.uniform(0, 0.6 * seconds))
         workers = [p for p, parent in in_session(process.pid).items() if parent == process.pid] or workers
         if workers:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(workers), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, f"{message}: {process.returncode} {out} {err}"
         assert_nothing_runs(process.pid, message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -212,35 +211,82 @@ def test_workers_know_the_primitives_that_a_module_declares(tmp_path: Path, thre
 # ---------------------------------------------------------------------------------------------- signals
 
 
-@contextlib.contextmanager
-def _raised_after(seconds: float, *numbers: int) -> Iterator[None]:
-    """Send signals to this process."""
-
-    def send() -> None:
-        time.sleep(seconds)
-        for number in numbers:
-            os.kill(os.getpid(), number)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_keeps_what_is_done(number: signal.Signals, processes: int) -> None:
-    # Two at once are one: `timeout` sends a signal to the process and to its group.
-    with Interrupts() as interrupts, _raised_after(3.0, number, number):
+    sender: list[threading.Thread] = []
+
+    def send() -> None:
+        time.sleep(0.2)
+        # Two at once are one: `timeout` sends a signal to the process and to its group.
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+
+    def progress(*_: Any) -> None:
+        sender.append(threading.Thread(target=send))
+        sender[-1].start()
+
+    with Interrupts() as interrupts:
         began = time.monotonic()
-        harvest = run_all(time.sleep, [(0,), (60,), (60,)], ["a", "b", "c"], processes=processes, interrupts=interrupts)
-    assert time.monotonic() - began < 30
+        harvest = run_all(
+            time.sleep, [(0,), (90,), (90,)], ["a", "b", "c"],
+            processes=processes, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+        sender[0].join()
+    assert time.monotonic() - began < 60
     assert harvest.values == {0: None}
     assert harvest.as_dict()["interrupted"] == number.name and harvest.as_dict()["partial"] is True
     assert harvest.remarks() == [f"the result is partial: interrupted by {number.name}, 1 of 3 jobs are done"]
     assert interrupts.status == 128 + number
+
+
+SECOND = """
+import os, signal, threading, time
+from gtape.verify.interrupts import Interrupts
+from gtape.verify.pools import run_all
+
+def twice(*_):
+    def send():
+        for _ in range(2):
+            time.sleep(0.6)
+            os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=send, daemon=True).start()
+
+with Interrupts() as interrupts:
+    print(run_all(time.sleep, [(0,), (90,)], ["a", "b"], processes={processes}, progress=twice, interrupts=interrupts)
+          .values, flush=True)
+    time.sleep(90)  # a report that nobody reads
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_second_signal_ends_the_process_at_once(processes: int) -> None:
+    began = time.monotonic()
+    made = subprocess.run(
+        [sys.executable, "-c", SECOND.format(processes=processes)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 130, made.stderr
+    assert made.stdout == "{0: None}\n" and not made.stderr
+    assert time.monotonic() - began < 60
+
+
+def test_a_report_that_nobody_reads_does_not_hold_up_the_end() -> None:
+    script = """
+import os, signal, time
+from gtape.verify import interrupts
+interrupts._GRACE = 0.5
+with interrupts.Interrupts() as taken:
+    taken.reporting()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(90)
+"""
+    made = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert made.returncode == 143, made.stderr
+    assert not made.stderr
 
 
 def test_preparations_end_at_a_signal_and_handlers_are_put_back() -> None:
