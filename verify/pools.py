@@ -265,6 +265,7 @@ class _Pool:
         self.workers: list[_Worker] = []
         self.attempts: Counter[int] = Counter()
         self.false_starts = 0
+        self.complaint = ""
         self.lifeline, self.held = multiprocessing.Pipe(duplex=False)
 
     @property
@@ -280,7 +281,8 @@ class _Pool:
                 if self.workers:
                     self.listen()
                 if self.false_starts >= most_false_starts and self.queue:
-                    self.give_up(f"workers die before they have begun; each {self.harvest.deaths[-1][1]}")
+                    why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
+                    self.give_up(f"workers end before they have begun; {why}")
             finished = not self.stopped
         finally:
             for w in self.workers:
@@ -359,6 +361,9 @@ class _Pool:
                 message = worker.connection.recv()
                 if message is None:
                     worker.ready, self.false_starts = True, 0
+                    continue
+                if isinstance(message, str):
+                    self.complaint = message
                     continue
                 i, good, value = message
                 worker.job = None

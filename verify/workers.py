@@ -42,8 +42,8 @@ def serve(
     Parameters
     ----------
     jobs : Connection
-        Brings ``(number, arguments)`` and takes ``(number, whether it went well, result or exception)``. A None is sent
-        ahead, when the worker is ready.
+        Brings ``(number, arguments)`` and takes ``(number, whether it went well, result or exception)``. Ahead of all
+        a None is sent when the worker is ready, or a text that says why it cannot begin.
     lifeline : Connection
         Ends when the parent is gone.
     close : sequence of Connection
@@ -60,11 +60,11 @@ def serve(
         for end in close:
             end.close()
         _end_with(parent, lifeline)
-        for name in modules:
-            importlib.import_module(name)
-        jobs.send(None)
-        _work(jobs, function)
-        status = 0
+        complaint = _import(modules)
+        jobs.send(complaint)
+        if complaint is None:
+            _work(jobs, function)
+            status = 0
     except (EOFError, OSError):
         status = 0  # the parent has closed the pipe: there is nothing more to do
     except BaseException:
@@ -73,6 +73,15 @@ def serve(
     finally:
         # Not by sys.exit: what the parent has registered to be done at its end, and has not yet written, is its own.
         os._exit(status)
+
+
+def _import(modules: Sequence[str]) -> str | None:
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except Exception as e:
+            return f"{name} cannot be imported there: {type(e).__name__}: {e}"
+    return None
 
 
 def _work(jobs: Connection, function: Callable[..., Any]) -> None:
