@@ -238,10 +238,8 @@ class _Worker:
         self.job: int | None = None
         self.ready = False
 
-    def end(self, kill: bool) -> None:
+    def end(self) -> None:
         self.connection.close()
-        if kill:
-            self.process.kill()
         self.process.join(_PATIENCE)
         if self.process.is_alive():
             self.process.kill()
@@ -273,7 +271,6 @@ class _Pool:
         return self.interrupts is not None and self.interrupts.number is not None
 
     def run(self, processes: int) -> None:
-        finished = False
         most_false_starts = 2 * processes + 1
         try:
             while not self.stopped and (self.queue or self.workers):
@@ -283,12 +280,14 @@ class _Pool:
                 if self.false_starts >= most_false_starts and self.queue:
                     why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
                     self.give_up(f"workers end before they have begun; {why}")
-            finished = not self.stopped
-        finally:
             for w in self.workers:
-                if not finished:
-                    self.hear(w)  # what is done is kept
-                w.end(kill=not finished)
+                self.hear(w)  # stopped: what is done is kept
+        finally:
+            # All are killed before one is waited for, because another Ctrl-C may end the waiting.
+            for w in self.workers:
+                w.process.kill()
+            for w in self.workers:
+                w.end()
             self.lifeline.close()
             self.held.close()
 
@@ -352,29 +351,27 @@ class _Pool:
                     self.assign(w)
                 else:
                     self.workers.remove(w)
-                    w.end(kill=False)
+                    w.end()
 
     def hear(self, worker: _Worker) -> bool:
         """Take in all that a worker has sent; whether more may come."""
+        heard, more = [], True
         try:
             while worker.connection.poll():
                 message = worker.connection.recv()
                 if message is None:
                     worker.ready, self.false_starts = True, 0
-                    continue
-                if isinstance(message, str):
+                elif isinstance(message, str):
                     self.complaint = message
-                    continue
-                i, good, value = message
-                worker.job = None
-                if good:
-                    self.harvest.values[i] = value
                 else:
-                    self.harvest.failed[i] = value
-                self.tell(i)
+                    heard.append(message)
         except (EOFError, OSError):
-            return False
-        return True
+            more = False
+        for i, good, value in heard:
+            worker.job = None
+            (self.harvest.values if good else self.harvest.failed)[i] = value
+            self.tell(i)
+        return more
 
     def bury(self, worker: _Worker) -> None:
         """A worker is dead: what it was at is done again, or given up."""
@@ -384,7 +381,7 @@ class _Pool:
             worker.process.kill()
             worker.process.join()
         how = _ending(worker.process.exitcode)
-        worker.end(kill=False)
+        worker.end()
         i = worker.job
         if i is None:
             return

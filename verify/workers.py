@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import importlib
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -90,14 +91,23 @@ def _work(jobs: Connection, function: Callable[..., Any]) -> None:
         try:
             answer = (number, True, function(*arguments))
         except Exception as e:
-            e.add_note(f"In a worker process:\n{traceback.format_exc()}")
-            answer = (number, False, e)
+            answer = (number, False, _that_can_be_sent(e))
         try:
             jobs.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             raise
         except Exception as e:  # what cannot be pickled
             jobs.send((number, False, RuntimeError(f"the result cannot be sent: {type(e).__name__}: {e}")))
+
+
+def _that_can_be_sent(e: Exception) -> Exception:
+    note = f"In a worker process:\n{traceback.format_exc()}"
+    try:
+        pickle.loads(pickle.dumps(e))
+    except Exception:
+        e = RuntimeError(f"{type(e).__name__}: {e}")
+    e.add_note(note)
+    return e
 
 
 def _obey_the_parent_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -110,6 +111,30 @@ def test_an_exception_comes_back_with_the_worker_s_traceback() -> None:
     assert "In a worker process" in caught.value.__notes__[0]
     assert "a: ended with ZeroDivisionError" in harvest.remarks()[0]
     assert isinstance(run_all(divmod, [(1, 0)], ["a"]).failed[0], ZeroDivisionError)
+
+
+def test_an_exception_that_cannot_be_copied_comes_back_as_text(started_by: str) -> None:
+    # Its constructor wants more than what its copy is made from.
+    harvest = run_all(json.loads, [("{",), ("1",)], ["a", "b"], processes=2)
+    assert isinstance(harvest.failed[0], json.JSONDecodeError) and harvest.values == {1: 1}
+    if started_by == "fork":
+
+        class Two(Exception):
+            def __init__(self, one: int, two: int) -> None:
+                super().__init__(f"{one} and {two}")
+
+        def raises() -> None:
+            raise Two(1, 2)
+
+        assert str(run_all(raises, [()], ["a"], processes=2).failed[0]) == "Two: 1 and 2"
+
+
+def test_what_progress_raises_is_raised_and_no_worker_stays() -> None:
+    def progress(*_: Any) -> None:
+        raise OSError("the terminal is gone")
+
+    with pytest.raises(OSError, match="terminal"):
+        run_all(time.sleep, [(0,)] * 4, list("abcd"), processes=2, progress=progress)
 
 
 def test_a_result_that_cannot_be_sent_is_a_failure_of_its_job_only() -> None:
