@@ -54,7 +54,8 @@ class ChangesInPart:
             needed = indices.shape + values.shape[axis + 1 :]
             if new.shape not in ((), needed):
                 raise errors.InvalidArgumentError(
-                    f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} have shape {needed}"
+                    f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} "
+                    f"have shape {needed}"
                 )
             with quietly():
                 change(values, indices, new._value)

@@ -9,5 +9,6 @@ from gtape.verify.cli import main
 _COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "-h", "--help", "--version"}
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    sys.exit(main(arguments if arguments[:1] and arguments[0] in _COMMANDS else ["verify", *arguments]))
+    if sys.argv[1:2] == [] or sys.argv[1] not in _COMMANDS:
+        sys.argv.insert(1, "verify")
+    sys.exit(main())

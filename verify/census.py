@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.verify.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
+from gtape.verify.interrupts import Interrupts
 from gtape.verify.partials import (
     LIMIT,
     Key,
@@ -27,10 +28,10 @@ from gtape.verify.partials import (
     root_allowance,
 )
 from gtape.verify.points import climb, points_for
-from gtape.verify.pools import workers
+from gtape.verify.pools import Harvest, run_all
 from gtape.verify.subjects import Subject, subjects
 
-__all__ = ["LIMIT", "Row", "census", "survey"]
+__all__ = ["LIMIT", "Row", "census", "rows_of", "search", "survey"]
 
 
 def __dir__() -> list[str]:
@@ -262,6 +263,8 @@ def census(
     ------
     ValueError
         For an unknown name, order or dtype, or too few points.
+    WorkerDied
+        Where a task ended three processes, for want of memory say; a RuntimeError.
 
     Examples
     --------
@@ -269,6 +272,70 @@ def census(
     >>> max(r.worst_ulp for r in rows)
     0.0
     """
+    tasks, labels = _plan(names, orders, dtypes, points, seed)
+    if executor is None:
+        harvest = run_all(_task, tasks, labels, processes=processes, progress=_by_op(progress))
+        harvest.check()
+        return rows_of(harvest)
+    found: dict[int, list[Row]] = {}
+    for done, (i, rows) in enumerate(_spread(executor, tasks), 1):
+        found[i] = rows
+        if progress is not None:
+            progress(done, len(tasks), _op(labels[i]))
+    return [row for i in sorted(found) for row in found[i]]
+
+
+def search(
+    names: Sequence[str] | None = None,
+    orders: Sequence[int] = (1, 2),
+    dtypes: Sequence[str] = ("float64",),
+    points: int = 10_000,
+    progress: Callable[[int, int, str], None] | None = None,
+    *,
+    processes: int = 1,
+    seed: int = 0,
+    interrupts: Interrupts | None = None,
+) -> Harvest:
+    """The census of a command that may be interrupted: what `census` finds, and what became of each task.
+
+    Parameters
+    ----------
+    names, orders, dtypes, points, progress, processes, seed
+        As for `census`.
+    interrupts : Interrupts, optional
+        Whoever handles signals.
+
+    Returns
+    -------
+    Harvest
+        `rows_of` has the rows of it.
+
+    Raises
+    ------
+    ValueError
+        As `census` does.
+    """
+    tasks, labels = _plan(names, orders, dtypes, points, seed)
+    return run_all(_task, tasks, labels, processes=processes, progress=_by_op(progress), interrupts=interrupts)
+
+
+def rows_of(harvest: Harvest) -> list[Row]:
+    """The rows that were found, in the order of declaration."""
+    return [row for i in sorted(harvest.values) for row in harvest.values[i]]
+
+
+def _by_op(progress: Callable[[int, int, str], None] | None) -> Callable[[int, int, str], None] | None:
+    return None if progress is None else lambda done, total, label: progress(done, total, _op(label))
+
+
+def _op(label: str) -> str:
+    return label.rsplit(", ", 1)[0]
+
+
+def _plan(
+    names: Sequence[str] | None, orders: Sequence[int], dtypes: Sequence[str], points: int, seed: int
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """The tasks and what they are called."""
     if isinstance(names, str):
         raise ValueError(f"names is a sequence of names; write [{names!r}]")
     if points < 100:
@@ -278,25 +345,11 @@ def census(
     wrong = [d for d in dtypes if d not in _DTYPES]
     if wrong:
         raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {wrong[0]!r}")
+    if seed < 0:
+        raise ValueError(f"seed is a whole number from 0 on, got {seed}")
     chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
     tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]
-    labels = [str(s) for s, _ in chosen]
-    results: list[list[Row]] = [[] for _ in tasks]
-
-    def collect(found: Iterable[tuple[int, list[Row]]]) -> None:
-        for done, (i, rows) in enumerate(found, 1):
-            results[i] = rows
-            if progress is not None:
-                progress(done, len(tasks), labels[i])
-
-    if executor is None and processes <= 1:
-        collect((i, _task(*t)) for i, t in enumerate(tasks))
-    elif executor is not None:
-        collect(_spread(executor, tasks))
-    else:
-        with workers(processes) as pool:
-            collect(_spread(pool, tasks))
-    return [row for rows in results for row in rows]
+    return tasks, [f"{s}, {d}" for s, d in chosen]
 
 
 def _spread(executor: Executor, tasks: list[Any]) -> Iterable[tuple[int, list[Row]]]:

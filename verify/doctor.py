@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape.verify.interrupts import Interrupts
 from gtape.verify.partials import distance, exact_partials, kink_allowance, root_allowance
 from gtape.verify.points import points_for
-from gtape.verify.pools import workers
+from gtape.verify.pools import Harvest, run_all
 from gtape.verify.subjects import Subject, subjects
 
-__all__ = ["Kernel", "examine_kernels"]
+__all__ = ["Kernel", "examine_kernels", "measure_all"]
 
 
 class Kernel(NamedTuple):
@@ -100,26 +101,45 @@ def examine_kernels(
     ------
     ValueError
         For a name that is no differentiable elementwise primitive, or too few points.
+    WorkerDied
+        Where a kernel ended three processes; a RuntimeError.
+    """
+    harvest = measure_all(names, points=points, processes=processes, progress=progress)
+    harvest.check()
+    return [harvest.values[i] for i in sorted(harvest.values)]
+
+
+def measure_all(
+    names: Sequence[str] | None = None,
+    *,
+    points: int = 2_000,
+    processes: int = 1,
+    progress: Callable[[int, int, str], None] | None = None,
+    interrupts: Interrupts | None = None,
+) -> Harvest:
+    """What `examine_kernels` finds, for a command that may be interrupted, and what became of each task.
+
+    Parameters
+    ----------
+    names, points, processes, progress
+        As for `examine_kernels`.
+    interrupts : Interrupts, optional
+        Whoever handles signals.
+
+    Returns
+    -------
+    Harvest
+        Its values are of `Kernel`.
+
+    Raises
+    ------
+    ValueError
+        As `examine_kernels` does.
     """
     if points < 100:
         raise ValueError(f"points must be at least 100 to search anything, got {points}")
     # Where 1e-12 is promised instead of 4 ULP the exact values take a thousand times as long.
-    tasks = [
-        (s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points)
-        for s in subjects(names)
-        for d in ("float64", "float32")
-    ]
-    found: list[Kernel] = []
-
-    def collect(kernels: Any) -> None:
-        for done, k in enumerate(kernels, 1):
-            found.append(k)
-            if progress is not None:
-                progress(done, len(tasks), k.op)
-
-    if processes <= 1:
-        collect(_task(*t) for t in tasks)
-    else:
-        with workers(processes) as pool:
-            collect(pool.map(_task, *zip(*tasks, strict=True)))
-    return found
+    chosen = [(s, d) for s in subjects(names) for d in ("float64", "float32")]
+    tasks = [(s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points) for s, d in chosen]
+    labels = [f"{s}, {d}" for s, d in chosen]
+    return run_all(_task, tasks, labels, processes=processes, progress=progress, interrupts=interrupts)

@@ -3,46 +3,83 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
-import os
 import platform
+import shutil
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, cast
 
 from gtape.escaping import json_data, plain, rich_text
+from gtape.verify.files import refusal, write_whole
+from gtape.verify.streams import say
 
 __all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
+
+_REDRAWN = 0.1  # seconds between two pictures of the progress bar
+_NARROWEST = 10  # columns; a terminal that says it has fewer is not believed
 
 
 class Usage(Exception):
     """The command cannot be run as it was given."""
 
 
+class _Drawn:
+    """Standard error for a progress bar: where it cannot be written, because the terminal is gone, nothing is drawn."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 @contextmanager
 def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
     """A progress bar on standard error, where that is a terminal."""
-    if options.no_progress or not sys.stderr.isatty():
+    if options.no_progress or sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(file=cast("IO[str]", _Drawn(sys.stderr)))
+    # Without a thread that draws: workers are forked, and a process of one thread only can be forked safely.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=plain(what))
+        drawn = 0.0
+
+        def progress(done: int, total: int, what: str) -> None:
+            nonlocal drawn
+            bar.update(task, completed=done, total=total, description=plain(what))
+            if time.monotonic() - drawn > _REDRAWN or done == total:
+                bar.refresh()
+                drawn = time.monotonic()
+
+        yield progress
 
 
 def write_json(path: str, data: Any) -> None:
     """Write JSON whole or not at all; ``-`` is standard output."""
-    text = json.dumps(json_data(data), indent=1, allow_nan=False) + "\n"
+    text = json.dumps(json_data(data), indent=1, allow_nan=False)
     if path == "-":
-        sys.stdout.write(text)
+        say(text)
     else:
-        write_text(path, text)
+        write_text(path, text + "\n")
 
 
 def write_text(path: str, text: str) -> None:
@@ -54,31 +91,9 @@ def write_text(path: str, text: str) -> None:
         Where that cannot be done.
     """
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
-            return
-        target = os.path.realpath(path)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".gtape-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as f:
-                f.write(text)
-            os.chmod(temporary, _mode(target))
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, text)
     except OSError as e:
-        raise Usage(f"{plain(path)} cannot be written: {e.strerror}") from None
-
-
-def _mode(path: str) -> int:
-    """The permissions of a file, or those that a new one gets."""
-    if os.path.exists(path):
-        return os.stat(path).st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+        raise Usage(f"{plain(path)} cannot be written: {e.strerror or e}") from None
 
 
 def check_path(path: str | None) -> None:
@@ -103,9 +118,18 @@ def check_path(path: str | None) -> None:
     catalogue.load()
     if path in REGISTRY:
         raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json behind the names")
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise Usage(f"{plain(path)} cannot be written: name a file in a folder that exists and is yours to write")
+    why = refusal(path)
+    if why is not None:
+        shown = plain(path) or repr(path)
+        raise Usage(f"{shown} cannot be written: {why}; name a file in a folder that exists and is yours to write")
+
+
+class _Page(io.StringIO):
+    """What a table is drawn on; it has the encoding of standard output, because ASCII has no lines to draw with."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def show_table(
@@ -115,21 +139,29 @@ def show_table(
     from rich.console import Console
     from rich.table import Table
 
-    # piped output gets the width it needs, not that of a terminal that is not there
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
     widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, (name, _) in enumerate(columns)]
-    if sys.stdout.isatty() and sum(widths) + 3 * len(widths) + 1 > console.width:
+    needed = sum(widths) + 3 * len(widths) + 1
+    # Piped output gets the width that it needs, not that of a terminal that is not there.
+    width = max(shutil.get_terminal_size().columns, _NARROWEST) if terminal else max(needed, 160)
+    # Drawn in memory, because rich ends the process where it cannot write.
+    page = _Page()
+    console = Console(
+        file=page, width=width, force_terminal=terminal or None, legacy_windows=False, markup=False, emoji=False
+    )
+    if needed > width:
         console.print(rich_text(title))
         for row, style in zip(rows, styles, strict=True):
             words = [f"{name} {text}" for (name, _), text in list(zip(columns, row, strict=True))[1:] if text]
             console.print(rich_text(f"{row[0]}: {', '.join(words)}"), style=style, highlight=False)
-        return
-    made = Table(title=rich_text(title), title_justify="left")
-    for name, justify in columns:
-        made.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
-    for row, style in zip(rows, styles, strict=True):
-        made.add_row(*[rich_text(text) for text in row], style=style)
-    console.print(made)
+    else:
+        made = Table(title=rich_text(title), title_justify="left")
+        for name, justify in columns:
+            made.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
+        for row, style in zip(rows, styles, strict=True):
+            made.add_row(*[rich_text(text) for text in row], style=style)
+        console.print(made)
+    say(page.getvalue(), end="")
 
 
 def ulp_text(x: float | None) -> str:

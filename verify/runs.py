@@ -7,13 +7,13 @@ import io
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gtape.verify.pools import workers
+from gtape.verify.interrupts import Interrupts
+from gtape.verify.pools import Harvest, run_all
 from gtape.verify.verdict import GRAVITY, Report
 
 __all__ = ["Line", "Outcome", "jobs_of", "run"]
@@ -35,6 +35,8 @@ class Line:
         By order, the largest error in ULP outside the rule for roots.
     verdicts : set of str
     findings : list of str
+    undone : list of str
+        Jobs of this row without a result, and why; such a row is not ok.
     """
 
     def __init__(self, name: str, kind: str) -> None:
@@ -44,6 +46,7 @@ class Line:
         self.at_roots = self.checked = 0
         self.verdicts: set[str] = set()
         self.findings: list[str] = []
+        self.undone: list[str] = []
         self.rows: list[dict[str, Any]] = []
         self.seconds = 0.0
 
@@ -55,8 +58,8 @@ class Line:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+        """Whether all was done and nothing was found."""
+        return not self.findings and not self.undone
 
     def note(self, order: int, ulp: float, verdict: str) -> None:
         self.worst[order] = max(self.worst.get(order, 0.0), ulp)
@@ -68,7 +71,7 @@ class Line:
             "name": self.name, "kind": self.kind, "proof": self.proof, "verdict": self.verdict, "ok": self.ok,
             "checked": self.checked,
             "worst_ulp": {str(k): plain_value(v) for k, v in sorted(self.worst.items())}, "at_roots": self.at_roots,
-            "findings": self.findings, "rows": self.rows, "seconds": round(self.seconds, 3),
+            "findings": self.findings, "undone": self.undone, "rows": self.rows, "seconds": round(self.seconds, 3),
         }  # fmt: skip
 
 
@@ -82,14 +85,14 @@ def plain_value(x: Any) -> Any:
 
 
 class Outcome:
-    """All lines of one run."""
+    """All lines of one run, and what became of its jobs."""
 
-    def __init__(self, lines: list[Line], seconds: float) -> None:
-        self.lines, self.seconds = lines, seconds
+    def __init__(self, lines: list[Line], seconds: float, harvest: Harvest) -> None:
+        self.lines, self.seconds, self.harvest = lines, seconds, harvest
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether all was done and nothing was found."""
         return all(line.ok for line in self.lines)
 
 
@@ -260,8 +263,23 @@ def _enter(line: Line, kind: str, result: Any) -> None:
             line.findings += [f"{report.get('what', line.name)}: {text}" for text in report["findings"]]
 
 
+def label(job: Job) -> str:
+    """What a job is called."""
+    kind, name, arguments = job
+    if kind != "census":
+        return f"{kind} {name}"
+    params, dtype, _ = arguments
+    static = ", ".join(f"{k}={v!r}" for k, v in params.items())
+    return f"census {name}, {dtype}" + (f", {static}" if static else "")
+
+
 def run(
-    lines: list[Line], jobs: list[Job], *, processes: int = 1, progress: Callable[[int, int, str], None] | None = None
+    lines: list[Line],
+    jobs: list[Job],
+    *,
+    processes: int = 1,
+    progress: Callable[[int, int, str], None] | None = None,
+    interrupts: Interrupts | None = None,
 ) -> Outcome:
     """Do all jobs and fill in the lines.
 
@@ -271,22 +289,23 @@ def run(
         1 stays in this process.
     progress : callable, optional
         ``progress(done, total, what)`` after each job.
+    interrupts : Interrupts, optional
+        Whoever handles signals; the outcome has what was done until one came.
     """
     by_name = {(line.name, line.kind == "program"): line for line in lines}
     began = time.perf_counter()
-
-    def collect(found: Iterable[tuple[Job, Any]]) -> None:
-        for done, ((kind, name, _), (result, seconds)) in enumerate(found, 1):
-            line = by_name[name, kind == "program"]
+    harvest = run_all(
+        work, [(job,) for job in jobs], [label(job) for job in jobs],
+        processes=processes, progress=progress, interrupts=interrupts,
+    )  # fmt: skip
+    not_done = harvest.not_done()
+    for i, (kind, name, arguments) in enumerate(jobs):
+        line = by_name[name, kind == "program"]
+        if i in harvest.values:
+            result, seconds = harvest.values[i]
             line.seconds += seconds
             _enter(line, kind, result)
-            if progress is not None:
-                progress(done, len(jobs), f"{kind} {name}")
-
-    if processes <= 1:
-        collect((job, work(job)) for job in jobs)
-    else:
-        with workers(processes) as pool:
-            futures = {pool.submit(work, job): job for job in jobs}
-            collect((futures[f], f.result()) for f in as_completed(futures))
-    return Outcome(lines, time.perf_counter() - began)
+        else:
+            line.verdicts.add("undecided")
+            line.undone.append(f"{label((kind, name, arguments))}: {not_done[i]}")
+    return Outcome(lines, time.perf_counter() - began, harvest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -250,10 +251,14 @@ def test_an_interrupt_ends_quietly_and_writes_nothing(
 
 
 def test_an_interrupt_ends_the_processes() -> None:
-    with pytest.raises(KeyboardInterrupt), pools.workers(2) as pool:
-        waiting = [pool.submit(time.sleep, 60) for _ in range(4)]
+    before = set(multiprocessing.active_children())
+
+    def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
-    assert all(w.done() for w in waiting)
+
+    with pytest.raises(KeyboardInterrupt):
+        pools.run_all(time.sleep, [(0,), (60,), (60,), (60,)], list("abcd"), processes=2, progress=interrupt)
+    assert set(multiprocessing.active_children()) == before
 
 
 def test_a_narrow_terminal_gets_rows_as_words(

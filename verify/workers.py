@@ -1,0 +1,134 @@
+"""What a worker process does: one job after another, until its parent has no more of them or is gone.
+
+A worker ends with its parent, whatever ended the parent. Three things see to it, because each has a gap: Linux kills
+the worker when the parent dies, also while C code keeps the interpreter busy; a pipe that only the parent can write to
+closes; and the worker asks each second who its parent is, because a stranger that the parent forked may keep that pipe
+open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+__all__ = ["HELD_BACK", "serve"]
+
+# Held back while a process is made, so that none of them meets the parent's handlers inside the worker.
+HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+_PR_SET_PDEATHSIG = 1
+_ASK_EVERY = 1.0  # seconds
+
+
+def serve(
+    jobs: Connection,
+    lifeline: Connection,
+    close: Sequence[Connection],
+    parent: int,
+    modules: Sequence[str],
+    function: Callable[..., Any],
+) -> None:
+    """Do the jobs that come in, and never return.
+
+    Parameters
+    ----------
+    jobs : Connection
+        Brings ``(number, arguments)`` and takes ``(number, whether it went well, result or exception)``. Ahead of all
+        a None is sent when the worker is ready, or a text that says why it cannot begin.
+    lifeline : Connection
+        Ends when the parent is gone.
+    close : sequence of Connection
+        The parent's own ends of all pipes, which a fork has copied: while a worker holds them, they do not close.
+    parent : int
+        The parent's process id.
+    modules : sequence of str
+        Are imported first, because they declare primitives.
+    function : callable
+    """
+    status = 1
+    try:
+        _obey_the_parent_only()
+        for end in close:
+            end.close()
+        _end_with(parent, lifeline)
+        complaint = _import(modules)
+        jobs.send(complaint)
+        if complaint is None:
+            _work(jobs, function)
+            status = 0
+    except (EOFError, OSError):
+        status = 0  # the parent has closed the pipe: there is nothing more to do
+    except BaseException:
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+    finally:
+        # Not by sys.exit: what the parent has registered to be done at its end, and has not yet written, is its own.
+        os._exit(status)
+
+
+def _import(modules: Sequence[str]) -> str | None:
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except Exception as e:
+            return f"{name} cannot be imported there: {type(e).__name__}: {e}"
+    return None
+
+
+def _work(jobs: Connection, function: Callable[..., Any]) -> None:
+    while True:
+        number, arguments = jobs.recv()
+        try:
+            answer = (number, True, function(*arguments))
+        except Exception as e:
+            answer = (number, False, _that_can_be_sent(e))
+        try:
+            jobs.send(answer)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except Exception as e:  # what cannot be pickled
+            jobs.send((number, False, RuntimeError(f"the result cannot be sent: {type(e).__name__}: {e}")))
+
+
+def _that_can_be_sent(e: Exception) -> Exception:
+    note = f"In a worker process:\n{traceback.format_exc()}"
+    try:
+        pickle.loads(pickle.dumps(e))
+    except Exception:
+        e = RuntimeError(f"{type(e).__name__}: {e}")
+    e.add_note(note)
+    return e
+
+
+def _obey_the_parent_only() -> None:
+    """Ctrl-C and a closed terminal reach the whole group of processes; what they mean is the parent's decision."""
+    for number in HELD_BACK:
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+
+
+def _end_with(parent: int, lifeline: Connection) -> None:
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:  # it died before Linux was told
+        os._exit(0)
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while not lifeline.poll(_ASK_EVERY) and os.getppid() == parent:
+                pass
+        os._exit(0)
+
+    threading.Thread(target=watch, name="gtape: is the parent there?", daemon=True).start()
