@@ -133,6 +133,8 @@ def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
     if m == 0:
         # where the power is 0, its factor does not matter, though it overflow
         out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
+        if np.any(np.isinf(y)):  # so too where the factor is infinite
+            out = np.where(np.isinf(y) & np.where(y > 0, np.abs(x) < 1, np.abs(x) > 1), 0.0, out)
         out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
         return np.where((x < 0) & ~whole, np.nan, out)
     if np.any(np.equal(x, 0)):
