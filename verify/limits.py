@@ -174,7 +174,7 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
         i for i in special
         if point[i] == 0 and math.copysign(1e-9, point[i]) not in prim.domain.intervals[i]
     ]  # fmt: skip
-    compared = re.search("[xy] == [a-z]", _words(prim)) or prim.kernel in _COMPARISONS
+    compared = re.search("[xy] == (y|low|high)(?! ==)", _words(prim)) or prim.kernel in _COMPARISONS
 
     def along(fixed: Collection[int]) -> Limit:
         moving = [i for i in special if i not in fixed]

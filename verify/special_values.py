@@ -79,6 +79,21 @@ KEPT: tuple[Kept, ...] = (
         lambda p, by: by is None and (p[0] == 1 or p[1] == 0 or p[0] == -math.inf or (p[0] == 0 and _inf(p[1]))),
     ),
     Kept(
+        ("pow", "pow_derivative"), "-0; negative infinity", "derivatives as those powers of x that stand in their formulas",
+        "C99, F.9.4.4, for them, too", lambda p, by: _minus_zero(p[0]) or p[0] == -math.inf,
+    ),
+    Kept(
+        ("pow_derivative",), "x = 0", "derivatives from the right", "only there they are powers",
+        lambda p, by: by is not None and p[0] == 0,
+    ),
+    Kept(
+        ("maximum", "minimum", "clip_by_value"), "zeros of both signs", "either zero",
+        "IEEE 754, 9.6: they are equal", lambda p, by: by is None and sum(v == 0 for v in p) > 1,
+    ),
+    Kept(
+        ("logaddexp",), "-inf and -0", "+0", "log(1) is +0", lambda p, by: by is None and any(map(_minus_zero, p)),
+    ),
+    Kept(
         ("hypot",), "one argument is infinite, the other NaN", "infinity", "C99, F.9.4.3",
         lambda p, by: by is None and any(map(_inf, p)),
     ),
