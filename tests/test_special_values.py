@@ -231,3 +231,101 @@ def test_scalars_do_what_arrays_do(name: str) -> None:
                 np.testing.assert_allclose(
                     float(got), float(whole[by][k]), rtol=1e-6, err_msg=f"{name}{params or ''}{point} by {by}"
                 )
+
+
+# ---------------------------------------------------------------------------------------------- what is not elementwise
+
+# What reports a NaN, and cannot hand one on.
+RAISES = {"check_numerics": tf.errors.InvalidArgumentError}
+OTHERS = [n for n in sorted(REGISTRY) if REGISTRY[n].kind != "elementwise" and REGISTRY[n].samples]
+_MOVES = (7.5, -7.5, 0.37)
+
+
+def _sample(prim: Primitive, values: Any, dtype: Any) -> list[Any]:
+    """Arrays for one declared sample: matrices near the identity, which every factorisation takes."""
+    rng = np.random.default_rng(zlib.crc32(prim.name.encode()))
+    arrays = []
+    for i, v in enumerate(values):
+        if isinstance(v, np.ndarray):
+            arrays.append(v.astype(dtype) if v.dtype.kind == "f" else v)
+            continue
+        interval = prim.domain.intervals[min(i, len(prim.domain.intervals) - 1)]
+        x = rng.normal(size=v) if interval.lo < 0 else 0.1 + rng.uniform(size=v)
+        if math.isfinite(interval.lo) and math.isfinite(interval.hi):
+            x = interval.lo + (interval.hi - interval.lo) * (0.05 + 0.9 * rng.uniform(size=v))
+        if prim.name in ("cholesky", "eigh", "eigh_parts"):
+            x = x @ np.swapaxes(x, -1, -2) + np.eye(v[-1])
+        arrays.append(np.asarray(x).astype(dtype))
+    return arrays
+
+
+def _floats(tensors: Any) -> list[Any]:
+    flat = list(tensors) if isinstance(tensors, (tuple, list)) else [tensors]
+    return [t for t in flat if t is not None and t.dtype.is_floating]
+
+
+def _results(f: Callable[..., Any], arrays: list[Any], differentiable: bool) -> list[Any]:
+    """Float outputs of a function, the cotangents of its float arguments, and a forward derivative by each, in a row."""
+    xs = [wrap(np.asarray(a)) for a in arrays]
+    active = [x for x in xs if x.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(active)
+        ys = _floats(tf.nest.flatten(f(*xs)))
+    found = [y.numpy() for y in ys]
+    if not (differentiable and ys):
+        return found
+    weights = [np.random.default_rng(7).normal(size=y.shape).astype(y.numpy().dtype) for y in ys]
+    backward = tape.gradient(ys, active, output_gradients=[wrap(np.asarray(w)) for w in weights])
+    found += [np.zeros(x.shape) if g is None else np.asarray(tf.convert_to_tensor(g)) for g, x in zip(backward, active, strict=True)]
+    for x in active:
+        direction = wrap(np.asarray(np.random.default_rng(9).normal(size=x.shape).astype(x.numpy().dtype)))
+        with tf.autodiff.ForwardAccumulator(x, direction) as forward:
+            ys = _floats(tf.nest.flatten(f(*xs)))
+        pushed = forward.jvp(ys, unconnected_gradients="zero")
+        found += [np.asarray(p) for p in pushed]
+    return found
+
+
+def _swallowed(f: Callable[..., Any], arrays: list[Any], differentiable: bool = True) -> Iterator[str]:
+    """Where NaN in one element of one argument does not reach a result that moves when that element is moved."""
+    base = _results(f, arrays, differentiable)
+    for i, a in enumerate(arrays):
+        if np.asarray(a).dtype.kind not in "fV":
+            continue
+        places = list(np.ndindex(np.shape(a)))
+        for at in places if LARGE else {places[0], places[-1], places[len(places) // 2]} if places else ():
+
+            def put(v: float, i: int = i, at: Any = at) -> list[Any]:
+                changed = [np.array(b) for b in arrays]
+                changed[i][at] = v
+                return changed
+
+            moved = [_results(f, put(v), differentiable) for v in _MOVES]
+            spoiled = _results(f, put(nan), differentiable)
+            assert len(base) == len(spoiled)
+            counted["cases"].add((id(f), i, at))
+            for k, (whole, after) in enumerate(zip(base, spoiled, strict=True)):
+                start, end = whole.astype(np.float64), after.astype(np.float64)
+                reached = np.zeros(start.shape, bool)
+                for other in moved:
+                    o = other[k].astype(np.float64)
+                    reached |= np.isfinite(o) & np.isfinite(start) & ~np.isclose(o, start, rtol=0.05, atol=1e-3)
+                if (reached & ~np.isnan(end)).any():
+                    yield f"result {k} for NaN in argument {i} at {at}: {end.tolist()}, without {start.tolist()}"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_nan_reaches_all_outputs_and_cotangents_that_depend_on_it(name: str) -> None:
+    prim = REGISTRY[name]
+    wrong = []
+    for dtype in _dtypes(name):
+        for values, params in prim.samples or ():
+            arrays = _sample(prim, values, dtype)
+            call: Callable[..., Any] = lambda *xs, params=params: prim(*xs, **params)  # noqa: E731
+            if name in RAISES:
+                with pytest.raises(RAISES[name]):
+                    call(wrap(np.full_like(arrays[0], nan)))
+                continue
+            for what in _swallowed(call, arrays, prim.differentiable):
+                wrong.append(f"{name}{params} {np.dtype(dtype).name} {[a.shape for a in arrays]}: {what}")
+    assert not wrong, "\n".join(wrong[:8])
