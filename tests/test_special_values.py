@@ -329,3 +329,223 @@ def test_nan_reaches_all_outputs_and_cotangents_that_depend_on_it(name: str) -> 
             for what in _swallowed(call, arrays, prim.differentiable):
                 wrong.append(f"{name}{params} {np.dtype(dtype).name} {[a.shape for a in arrays]}: {what}")
     assert not wrong, "\n".join(wrong[:8])
+
+
+# ---------------------------------------------------------------------------------------------- what is composed of ops
+
+_M = np.array([[4.0, 0.75, 0.5], [0.75, 3.0, -0.25], [0.5, -0.25, 2.0]])
+_V = np.array([0.75, -1.25, 2.5, 0.375])
+_P = np.array([0.2, 0.5, 0.75, 0.3])
+_X = np.array([[0.5, -1.5, 2.0, 0.25], [1.25, 0.75, -0.5, 3.0], [-2.0, 1.0, 0.125, -0.75]])
+_IMAGE = np.random.default_rng(1).normal(size=(1, 4, 4, 2))
+_SERIES = np.random.default_rng(2).normal(size=(1, 5, 2))
+_LABELS = np.array([1, 0, 3])
+_IDS = np.array([0, 0, 1, 2])
+_keras = tf.keras
+_BANDS = (np.array([[0.5, 0.25, 0.0], [3.0, 4.0, 2.5], [0.0, 0.75, 0.5]]), np.array([[1.0], [2.0], [-1.0]]))
+_DISTRIBUTION = np.array([[0.2, 0.3, 0.1, 0.4], [0.5, 0.25, 0.125, 0.125], [0.1, 0.2, 0.3, 0.4]])
+
+COMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    # reductions
+    "reduce_sum": (lambda x: tf.reduce_sum(x, 1), (_X,)),
+    "reduce_mean": (lambda x: tf.reduce_mean(x, 1), (_X,)),
+    "reduce_max": (lambda x: tf.reduce_max(x, 1), (_X,)),
+    "reduce_min": (lambda x: tf.reduce_min(x, 0), (_X,)),
+    "reduce_prod": (lambda x: tf.reduce_prod(x, 1), (_X,)),
+    "reduce_logsumexp": (lambda x: tf.reduce_logsumexp(x, 1), (_X,)),
+    "reduce_std": (lambda x: tf.math.reduce_std(x, 1), (_X,)),
+    "reduce_variance": (lambda x: tf.math.reduce_variance(x), (_X,)),
+    "reduce_euclidean_norm": (lambda x: tf.math.reduce_euclidean_norm(x, 1), (_X,)),
+    **{f"norm {o}": (lambda x, o=o: tf.norm(x, o, axis=1), (_X,)) for o in (1, 2, 3.5, inf, "euclidean")},
+    "norm fro": (lambda x: tf.norm(x, "fro", axis=(0, 1)), (_X,)),
+    "l2_normalize": (lambda x: tf.math.l2_normalize(x, 1), (_X,)),
+    "linalg.normalize": (lambda x: tf.linalg.normalize(x)[0], (_X,)),
+    "cumsum": (lambda x: tf.cumsum(x), (_V,)),
+    "cumprod": (lambda x: tf.math.cumprod(x), (_V,)),
+    "cumulative_logsumexp": (lambda x: tf.math.cumulative_logsumexp(x), (_V,)),
+    "moments": (lambda x: tf.nn.moments(x, [0]), (_X,)),
+    "add_n": (lambda x, y: tf.add_n([x, y]), (_V, _P)),
+    # sorting and segments
+    "sum of sorted": (lambda x: tf.reduce_sum(tf.sort(x)), (_V,)),
+    "top_k, its sum": (lambda x: tf.reduce_sum(tf.math.top_k(x, 4)[0]), (_V,)),
+    **{
+        f"segment_{o}": (lambda x, o=o: getattr(tf.math, f"segment_{o}")(x, _IDS), (_V,))
+        for o in ("sum", "mean", "max", "min", "prod")
+    },
+    **{
+        f"unsorted_segment_{o}": (lambda x, o=o: getattr(tf.math, f"unsorted_segment_{o}")(x, _IDS, 3), (_V,))
+        for o in ("sum", "mean", "max", "min", "prod", "sqrt_n")
+    },
+    "tensor_scatter_nd_max": (lambda x, u: tf.tensor_scatter_nd_max(x, [[1], [2]], u), (_V, np.array([3.0, -4.0]))),
+    "tensor_scatter_nd_min": (lambda x, u: tf.tensor_scatter_nd_min(x, [[1], [2]], u), (_V, np.array([3.0, -4.0]))),
+    # linear algebra
+    "matmul": (lambda a, b: tf.matmul(a, b), (_M, _X)),
+    "tensordot": (lambda a, b: tf.tensordot(a, b, 1), (_M, _X)),
+    "einsum": (lambda a, b: tf.einsum("ij,jk->ki", a, b), (_M, _X)),
+    **{
+        f"linalg.{f}": (lambda a, f=f: getattr(tf.linalg, f)(a), (_M,))
+        for f in ("det", "slogdet", "logdet", "inv", "pinv", "cholesky", "eigvalsh", "expm", "trace", "qr")
+    },
+    **{f"linalg.det {n}": (lambda a: tf.linalg.det(a), (np.eye(n) * 2 + 0.25,)) for n in (1, 2, 4, 5)},
+    "linalg.det of ones": (lambda a: tf.linalg.det(a), (np.array([[3.0, 1.0], [1.0, 1.0]]),)),
+    **{f"linalg.slogdet {n}": (lambda a: tf.linalg.slogdet(a), (np.eye(n) * 2 + 0.25,)) for n in (1, 2, 4)},
+    "linalg.svd": (lambda a: tf.linalg.svd(a, compute_uv=False), (_M + np.diag([0.0, 1.0, 3.0]),)),
+    "linalg.eigh": (lambda a: tf.linalg.eigh(a)[0], (_M,)),
+    "linalg.solve": (lambda a, b: tf.linalg.solve(a, b), (_M, _X)),
+    "linalg.lstsq": (lambda a, b: tf.linalg.lstsq(a, b), (_X.T, _X.T[:, :2] + 1)),
+    "linalg.triangular_solve": (lambda a, b: tf.linalg.triangular_solve(a, b), (np.tril(_M), _X)),
+    "linalg.cholesky_solve": (lambda a, b: tf.linalg.cholesky_solve(a, b), (np.tril(_M), _X)),
+    "linalg.tridiagonal_solve": (lambda d, b: tf.linalg.tridiagonal_solve(d, b, "compact"), _BANDS),
+    "linalg.tridiagonal_matmul": (lambda d, b: tf.linalg.tridiagonal_matmul(d, b, "compact"), _BANDS),
+    "linalg.cross": (lambda a, b: tf.linalg.cross(a, b), (_V[:3], _P[:3])),
+    "linalg.global_norm": (lambda a, b: tf.linalg.global_norm([a, b]), (_V, _P)),
+    # activations, normalisation
+    **{
+        f"nn.{f}": (lambda x, f=f: getattr(tf.nn, f)(x), (_X,))
+        for f in (
+            "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "crelu", "softplus", "softsign", "softmax",
+            "log_softmax", "tanh", "sigmoid", "l2_loss",
+        )
+    },
+    **{
+        f"keras.activations.{f}": (lambda x, f=f: getattr(_keras.activations, f)(x), (_X,))
+        for f in (
+            "relu", "relu6", "elu", "selu", "gelu", "silu", "softplus", "softsign", "softmax", "hard_sigmoid", "mish",
+            "exponential", "linear", "log_softmax",
+        )
+    },
+    "keras relu of all": (lambda x: _keras.activations.relu(x, 0.1, None, 0.5), (_X,)),
+    "ReLU": (lambda x: _keras.layers.ReLU()(x), (_X,)),
+    "LeakyReLU": (lambda x: _keras.layers.LeakyReLU()(x), (_X,)),
+    "PReLU": (lambda x: _keras.layers.PReLU()(x), (_X,)),
+    "Softmax": (lambda x: _keras.layers.Softmax()(x), (_X,)),
+    "Dense relu": (lambda x: _keras.layers.Dense(2, "relu", kernel_initializer="ones")(x), (_X,)),
+    "Dense relu6": (lambda x: _keras.layers.Dense(2, "relu6", kernel_initializer="ones")(x), (_X,)),
+    "BatchNormalization": (lambda x: _keras.layers.BatchNormalization()(x, training=True), (_X,)),
+    "LayerNormalization": (lambda x: _keras.layers.LayerNormalization()(x), (_X,)),
+    "batch_normalization": (
+        lambda x, m, v, b, s: tf.nn.batch_normalization(x, m, v, b, s, 1e-3), (_X, _V, _P, _V, _P)
+    ),
+    "local_response_normalization": (lambda x: tf.nn.local_response_normalization(x), (_IMAGE,)),
+    # pooling, convolution
+    "max_pool2d": (lambda x: tf.nn.max_pool2d(x, 2, 1, "VALID"), (_IMAGE,)),
+    "avg_pool2d": (lambda x: tf.nn.avg_pool2d(x, 2, 1, "SAME"), (_IMAGE,)),
+    "max_pool1d": (lambda x: tf.nn.max_pool1d(x, 2, 2, "SAME"), (_SERIES,)),
+    "conv2d": (lambda x, f: tf.nn.conv2d(x, f, 1, "SAME"), (_IMAGE, np.full((2, 2, 2, 1), 0.5))),
+    "conv1d": (lambda x, f: tf.nn.conv1d(x, f, 1, "VALID"), (_SERIES, np.full((2, 2, 1), 0.5))),
+    "depthwise_conv2d": (
+        lambda x, f: tf.nn.depthwise_conv2d(x, f, [1, 1, 1, 1], "VALID"), (_IMAGE, np.full((2, 2, 2, 1), 0.5))
+    ),
+    "GlobalMaxPooling2D": (lambda x: _keras.layers.GlobalMaxPooling2D()(x), (_IMAGE,)),
+    "GlobalAveragePooling2D": (lambda x: _keras.layers.GlobalAveragePooling2D()(x), (_IMAGE,)),
+    # clipping
+    "clip_by_value": (lambda x: tf.clip_by_value(x, -1.0, 1.0), (_X,)),
+    "clip_by_norm": (lambda x: tf.clip_by_norm(x, 1.0), (_X,)),
+    "clip_by_global_norm": (lambda x, y: tf.clip_by_global_norm([x, y], 0.5), (_V, _P)),
+    # losses and cross entropies
+    "softmax_cross_entropy": (
+        lambda y, x: tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=x), (_DISTRIBUTION, _X)
+    ),
+    "sparse_softmax_cross_entropy": (
+        lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=_LABELS, logits=x), (_X,)
+    ),
+    "sigmoid_cross_entropy": (
+        lambda y, x: tf.nn.sigmoid_cross_entropy_with_logits(labels=y, logits=x), (_DISTRIBUTION, _X)
+    ),
+    "weighted_cross_entropy": (
+        lambda y, x: tf.nn.weighted_cross_entropy_with_logits(labels=y, logits=x, pos_weight=2.0), (_DISTRIBUTION, _X)
+    ),
+    "log_poisson_loss": (lambda y, x: tf.nn.log_poisson_loss(y, x), (_P, _V)),
+    **{
+        f"keras.losses.{f}": (lambda y, x, f=f: getattr(_keras.losses, f)()(y, x), (_DISTRIBUTION, _DISTRIBUTION[::-1] * 0.9))
+        for f in (
+            "MeanSquaredError", "MeanAbsoluteError", "MeanSquaredLogarithmicError", "MeanAbsolutePercentageError",
+            "Huber", "LogCosh", "BinaryCrossentropy", "CategoricalCrossentropy", "KLDivergence", "CosineSimilarity",
+            "Hinge", "SquaredHinge", "CategoricalHinge", "Poisson",
+        )
+    },
+    # random draws by NaN parameters
+    "random.normal": (lambda m, s: tf.random.stateless_normal([4], [1, 2], m, s, m.dtype), (np.array(0.5), np.array(2.0))),
+    "random.gamma": (lambda a: tf.random.stateless_gamma([4], [1, 2], a, dtype=a.dtype), (np.array(2.5),)),
+    "atan2": (lambda y, x: tf.math.atan2(y, x), (_V, _P)),
+    "squared_difference": (lambda y, x: tf.math.squared_difference(y, x), (_V, _P)),
+}  # fmt: skip
+
+
+# Their derivatives are a choice by comparison (`special_values.CHOOSING`): only their values are tried.
+CHOSEN = {
+    "keras relu of all", "max_pool1d", "max_pool2d", "GlobalMaxPooling2D", "clip_by_value", "clip_by_global_norm",
+    "keras.losses.Hinge", "keras.losses.SquaredHinge", "keras.losses.CategoricalHinge", "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min", "random.gamma",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_nan_is_not_swallowed_by_public_functions(name: str) -> None:
+    f, arrays = COMPOSED[name]
+    wrong = []
+    for dtype in (np.float64, np.float32) if LARGE else (np.float64 if zlib.crc32(name.encode()) % 2 else np.float32,):
+        for what in _swallowed(f, [np.asarray(a, dtype) for a in arrays], name not in CHOSEN):
+            wrong.append(f"{name} {np.dtype(dtype).name}: {what}")
+    assert not wrong, "\n".join(wrong[:6])
+
+
+@pytest.mark.parametrize("f", [tf.sort, lambda x: tf.reverse(tf.math.top_k(x, 4)[0], [0])], ids=["sort", "top_k"])
+def test_nan_is_sorted_as_the_greatest(f: Callable[..., Any]) -> None:
+    np.testing.assert_array_equal(f(tf.constant([2.0, nan, 1.0, 3.0])).numpy(), [1.0, 2.0, 3.0, nan])
+
+
+def test_argmax_and_argmin_pass_nan_over() -> None:
+    x = tf.constant([nan, 1.0, 3.0, nan, 2.0])
+    assert (int(tf.argmax(x)), int(tf.argmin(x))) == (2, 1)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+@pytest.mark.parametrize("dtype", [tf.int8, tf.int32, tf.int64, tf.uint8, tf.bool], ids=str)
+@pytest.mark.parametrize("start", [tf.float16, tf.float32, tf.float64], ids=str)
+def test_casts_of_what_no_integer_holds_neither_warn_nor_raise(value: float, dtype: Any, start: Any) -> None:
+    assert int(tf.cast(tf.constant([value, 1.0], start), dtype).numpy()[1]) == 1
+
+
+DRAWS: dict[str, Callable[..., Any]] = {
+    "poisson": lambda p, d: tf.random.stateless_poisson([2], [1, 2], p, d),
+    "binomial": lambda p, d: tf.random.stateless_binomial([2], [1, 2], tf.constant([5.0, 5.0]), p, d),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_whole_draws_with_a_nan_parameter_are_nan_or_an_error(draw: Callable[..., Any]) -> None:
+    drawn = draw(tf.constant([nan, 0.5]), tf.float32).numpy()
+    assert np.isnan(drawn).tolist() == [True, False]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="float dtype"):
+        draw(tf.constant([nan, 0.5]), tf.int32)
+
+
+COMPLEX = [n for n in ELEMENTWISE if REGISTRY[n].complex and not isinstance(REGISTRY[n].complex, str) and _plain(REGISTRY[n])]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_nan_is_not_swallowed_and_infinities_neither_warn_nor_raise(name: str) -> None:
+    prim = REGISTRY[name]
+    for dtype in (np.complex64, np.complex128) if LARGE else (np.complex128,):
+        for params in parameters(prim):
+            base = [v if isinstance(v, bool) else dtype(v) for v in _plain(prim)[0]]
+            for i in _free(prim):
+                for part in (nan, inf, -inf, -0.0):
+                    for z in (complex(part, 0.5), complex(0.5, part)):
+                        xs = [wrap(np.array([z if i == j else v])) for j, v in enumerate(base)]
+                        xs = [x if x.dtype == tf.bool else tf.cast(x, dtype) for x in xs]
+                        with tf.GradientTape() as tape:
+                            tape.watch(xs[i])
+                            y = prim(*xs, **params)
+                        tape.gradient(y, xs[i])
+                        counted["cases"].add((name, i, repr(z)))
+                        moved = y.dtype.is_complex and _depends(name, _key(params), _plain(prim)[0], i, None)
+                        if math.isnan(part) and moved and name != "where":
+                            assert np.isnan(y.numpy()).all(), f"{name}{params} of {xs}: {y.numpy()}"
+
+
+@pytest.mark.skipif(not LARGE, reason="counts the whole run")
+def test_every_row_of_the_table_is_needed() -> None:
+    assert not [row.ops for row in KEPT if row not in counted["kept"]]
+    print(f"{len(counted['cases'])} cases, {len(ELEMENTWISE)} elementwise and {len(OTHERS)} other ops, {len(COMPOSED)} functions")

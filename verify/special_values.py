@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["KEPT", "Kept", "kept"]
+__all__ = ["CHOOSING", "KEPT", "Kept", "kept"]
 
 Point = tuple[Any, ...]
 
@@ -148,3 +148,20 @@ def kept(op: str, point: Point, by: int | None) -> Kept | None:
     ('C99', None)
     """
     return next((k for k in KEPT if op in k.ops and k.holds(point, by)), None)
+
+
+# Public functions whose values follow the rule, but whose derivatives, or order, are a choice by comparison.
+CHOOSING: dict[str, str] = {
+    "sort, top_k, argsort": "NaN counts as the greatest, as in NumPy; each element has the derivative 1 at its new place",
+    "max_pool1d, max_pool2d, max_pool3d, MaxPooling": "a window with a NaN is NaN; its derivative goes to the NaN alone, as in TensorFlow",
+    "argmax, argmin": "NaN is passed over, as in TensorFlow (NumPy stops at it)",
+    "keras.activations.relu with a threshold or max_value, ReLU likewise": "`x > threshold` and `minimum` choose the slope",
+    "Hinge, SquaredHinge, CategoricalHinge": "`maximum` chooses the slope",
+    "clip_by_global_norm": "with a NaN anywhere all results are NaN; the scale then is a constant, as in TensorFlow",
+    "where, gather, pad, multiply_no_nan": "a NaN that is not taken leaves no trace",
+    "check_numerics": "raises InvalidArgumentError",
+    "softmax, logsumexp, norms of infinities": "as in TensorFlow: NaN where infinity would be divided by infinity",
+    "functions of matrices with infinite elements": "what LAPACK's elimination gives, NaN where it subtracts infinities",
+    "igamma, igammac, betainc, polygamma, zeta": "NaN for orders that are 0 or infinite, outside the domain",
+    "complex numbers with infinite parts": "C99, Annex G, as far as NumPy follows it",
+}
