@@ -57,7 +57,7 @@ def _any_nan(point: Point, by: int | None) -> bool:
 KEPT: tuple[Kept, ...] = (
     Kept(
         ("maximum", "minimum", "clip_by_value"), "an argument is NaN", "value NaN; derivatives 0 and 1",
-        "TensorFlow's comparison, in which NaN is neither greater nor less, chooses the argument that gets the gradient",
+        "TensorFlow's comparison chooses who gets the gradient, and NaN is neither greater nor less",
         lambda p, by: by is not None and _any_nan(p, by),
     ),
     Kept(
@@ -70,16 +70,12 @@ KEPT: tuple[Kept, ...] = (
         lambda p, by: any(_nan(v) or _inf(v) for v in p),
     ),
     Kept(
-        ("where",), "NaN in the branch that is not taken", "the other branch", "the result does not depend on it",
-        _any_nan,
-    ),
-    Kept(
-        ("pow",), "1 to the power NaN; NaN to the power 0; negative infinity; ±0 to an infinite power",
+        ("pow",), "1 to the power NaN, NaN to the power 0, negative infinity, ±0 to an infinite power",
         "1; 1; as the C standard says", "C99, F.9.4.4: even where a limit depends on the way",
         lambda p, by: by is None and (p[0] == 1 or p[1] == 0 or p[0] == -math.inf or (p[0] == 0 and _inf(p[1]))),
     ),
     Kept(
-        ("pow", "pow_derivative"), "-0; negative infinity", "derivatives as those powers of x that stand in their formulas",
+        ("pow", "pow_derivative"), "-0; negative infinity", "derivatives as the powers of x in their formulas",
         "C99, F.9.4.4, for them, too", lambda p, by: _minus_zero(p[0]) or p[0] == -math.inf,
     ),
     Kept(
@@ -98,7 +94,8 @@ KEPT: tuple[Kept, ...] = (
         lambda p, by: by is None and any(map(_inf, p)),
     ),
     Kept(
-        ("atan2",), "both arguments are infinite or zero", "a multiple of π/4 or π, as the C standard says; derivatives NaN at 0",
+        ("atan2",), "both arguments are infinite or zero",
+        "a multiple of π/4 or π, as the C standard says; derivatives NaN at 0",
         "C99, F.9.1.4", lambda p, by: all(_inf(v) or v == 0 for v in p),
     ),
     Kept(
@@ -106,7 +103,8 @@ KEPT: tuple[Kept, ...] = (
         "as for atan2: they tend to infinity together", lambda p, by: by is not None and all(map(_inf, p)),
     ),
     Kept(
-        ("sqrt", "sqrt_slope", "rsqrt", "rsqrt_derivative"), "-0", "sqrt(-0) = -0; 1/sqrt(-0) and its derivatives are those of 1/-0",
+        ("sqrt", "sqrt_slope", "rsqrt", "rsqrt_derivative"), "-0",
+        "sqrt(-0) = -0; 1/sqrt(-0) and its derivatives are those of 1/-0",
         "IEEE 754, 9.2.1", lambda p, by: _minus_zero(p[0]),
     ),
     Kept(
@@ -122,7 +120,8 @@ KEPT: tuple[Kept, ...] = (
         "as in TensorFlow", lambda p, by: p[0] in (-math.inf, 0.0),
     ),
     Kept(
-        ("floormod", "truncatemod", "floormod_dx", "floormod_dy", "truncatemod_dy"), "division by 0, or of infinity", "NaN",
+        ("floormod", "truncatemod", "floormod_dx", "floormod_dy", "truncatemod_dy"),
+        "division by 0, or of infinity", "NaN",
         "C99, F.9.7.1: there is no remainder, and so no derivative of it", lambda p, by: p[1] == 0 or _inf(p[0]),
     ),
     Kept(
@@ -152,16 +151,16 @@ def kept(op: str, point: Point, by: int | None) -> Kept | None:
 
 # Public functions whose values follow the rule, but whose derivatives, or order, are a choice by comparison.
 CHOOSING: dict[str, str] = {
-    "sort, top_k, argsort": "NaN counts as the greatest, as in NumPy; each element has the derivative 1 at its new place",
-    "max_pool1d, max_pool2d, max_pool3d, MaxPooling": "a window with a NaN is NaN; its derivative goes to the NaN alone, as in TensorFlow",
+    "sort, top_k, argsort": "NaN counts as the greatest, as in NumPy; derivatives of 1 go along",
+    "max_pool1d, max_pool2d, max_pool3d, MaxPooling": "a window with a NaN is NaN; its derivative goes to the NaN",
     "argmax, argmin": "NaN is passed over, as in TensorFlow (NumPy stops at it)",
-    "keras.activations.relu with a threshold or max_value, ReLU likewise": "`x > threshold` and `minimum` choose the slope",
+    "ReLU, activations.relu with a threshold or max_value": "`x > threshold` and `minimum` choose the slope",
     "Hinge, SquaredHinge, CategoricalHinge": "`maximum` chooses the slope",
     "clip_by_global_norm": "with a NaN anywhere all results are NaN; the scale then is a constant, as in TensorFlow",
     "where, gather, pad, multiply_no_nan": "a NaN that is not taken leaves no trace",
     "check_numerics": "raises InvalidArgumentError",
     "softmax, logsumexp, norms of infinities": "as in TensorFlow: NaN where infinity would be divided by infinity",
-    "functions of matrices with infinite elements": "what LAPACK's elimination gives, NaN where it subtracts infinities",
+    "functions of matrices with infinite elements": "what LAPACK's elimination gives; NaN for infinity less infinity",
     "igamma, igammac, betainc, polygamma, zeta": "NaN for orders that are 0 or infinite, outside the domain",
     "complex numbers with infinite parts": "C99, Annex G, as far as NumPy follows it",
 }

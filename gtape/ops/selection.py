@@ -94,7 +94,8 @@ def _relu6_slope(x: Any) -> Any:
 
 
 relu6_slope = elementwise(
-    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False, summary="1 where 0 < x < 6, 0 where x <= 0 or x >= 6.",
+    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False,
+    summary="1 where 0 < x < 6, 0 where x <= 0 or x >= 6.",
 )  # fmt: skip
 
 relu6 = elementwise(
