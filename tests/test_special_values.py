@@ -77,7 +77,7 @@ def _points(prim: Primitive, specials: tuple[float, ...]) -> list[tuple[Any, ...
         point = tuple(values[places.index(i)] if i in places else v for i, v in enumerate(base))
         found[repr(point)] = point
 
-    for base in _plain(prim):
+    for base in _plain(prim) if prim.public or LARGE else _plain(prim)[:1]:
         for i in _free(prim):
             for v in specials:
                 put(base, (i,), (v,))
