@@ -18,6 +18,7 @@ from gtape.primitive import REGISTRY, Primitive
 from gtape.tape import GradientTape
 from gtape.tensor import wrap
 from gtape.verify.api import exact
+from gtape.verify.special_values import CHOOSING, KEPT
 
 __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivative"]
 
@@ -330,6 +331,32 @@ Outside both are NaN.
 |---|---|---|---|---|
 """
 
+_SPECIAL = """
+## NaN, infinities and signed zeros
+
+A NaN makes NaN of every value and every derivative that depends on it, without a warning: no op swallows it. A
+derivative that does not depend on the argument stays (that of x + y is 1 at NaN, too). The derivatives of relu, relu6,
+leaky_relu, elu, selu and hard_sigmoid at NaN are NaN, because none exists there; TensorFlow's are 0, 1 or the slope of
+one side.
+
+An infinity gives the limit of the mirror, and so do the derivatives there; NaN where there is no limit, or where it
+depends on the way in which several arguments tend to theirs. Where the value is NaN for that reason, so may be the
+derivatives. A signed zero is approached from its side, at an end of the domain from inside; the result keeps the sign:
+1/(-0) is -inf, atan(-0) is -0.
+
+The exceptions; internal ops, which appear in derivatives only, are in *italics*:
+
+| op | at | gives | because |
+|---|---|---|---|
+"""
+
+_CHOOSING = """
+Functions composed of these, or with outputs that are integers:
+
+| function | convention |
+|---|---|
+"""
+
 _NONE = """
 ## Without a derivative
 
@@ -354,4 +381,11 @@ def page() -> str:
     text += _ENDS
     for e in ends():
         text += f"| {e.op} | {_arguments(e.at)} | {e.argument + 1} | {_number(e.value)} | {_number(e.derivative)} |\n"
+    text += _SPECIAL
+    for row in KEPT:
+        ops = ", ".join(op if REGISTRY[op].public else f"*{op}*" for op in row.ops)
+        text += f"| {ops} | {row.where} | {row.gives} | {row.reason} |\n"
+    text += _CHOOSING
+    for op, convention in CHOOSING.items():
+        text += f"| {op} | {convention} |\n"
     return text + _NONE.format(", ".join(without_derivative()))

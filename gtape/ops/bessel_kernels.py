@@ -339,7 +339,7 @@ def bessel_j0(x: Any) -> Any:
 
 def bessel_j1(x: Any) -> Any:
     """J1."""
-    return -bessel_j_derivative(x, n=1)
+    return np.where(np.equal(x, 0), x, -bessel_j_derivative(x, n=1))  # -0 at -0
 
 
 def bessel_y0(x: Any) -> Any:
@@ -379,7 +379,7 @@ def bessel_k0(x: Any) -> Any:
 
 def bessel_k1(x: Any) -> Any:
     """K1."""
-    return -bessel_k_derivative(x, n=1)
+    return 0 - bessel_k_derivative(x, n=1)  # no -0 at infinity
 
 
 def bessel_k0e(x: Any) -> Any:

@@ -3,6 +3,9 @@
 A rule may run on any numbers (a mask of ones, a singular matrix in a backward pass), so a kernel never raises for
 values: a matrix that has no answer gives NaN, and the public functions turn that into an error. Half precision is
 computed in float32.
+
+LAPACK compares pivots, and a comparison with NaN may go either way, so a NaN in a matrix reaches some elements of the
+answer only. Here it reaches all, because each depends on the whole matrix.
 """
 
 from __future__ import annotations
@@ -66,6 +69,24 @@ def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Arr
         return f(a / units, b) / np.swapaxes(units, -1, -2)
 
 
+def has_nan(a: Array) -> bool:
+    """Whether an array has a NaN; one sum tells of most that have none."""
+    total = np.add.reduce(a, axis=None)
+    return bool(total != total) and bool(np.isnan(a).any())
+
+
+def known(a: Array, value: Array) -> Array:
+    """A number for each matrix of `a`, but NaN where the matrix has a NaN."""
+    return np.where(np.isnan(a).any(axis=(-2, -1)), np.nan, value) if has_nan(a) else value
+
+
+def _known_matrices(a: Array, value: Array) -> Array:
+    """A matrix for each matrix of `a`, the same."""
+    if not has_nan(a):
+        return value
+    return np.where(np.isnan(a).any(axis=(-2, -1), keepdims=True), np.array(np.nan, value.dtype), value)
+
+
 def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
     """Apply `f` to each matrix of a batch, giving NaN where LAPACK finds no answer."""
     out = np.empty(like.shape, like.dtype)
@@ -87,9 +108,10 @@ def inverse(a: Array) -> Array:
             with np.errstate(all="ignore"):
                 return (inverse(w / units) / np.swapaxes(units, -1, -2)).astype(a.dtype, copy=False)
     try:
-        return np.linalg.inv(w).astype(a.dtype, copy=False)
+        out = np.linalg.inv(w).astype(a.dtype, copy=False)
     except np.linalg.LinAlgError:
-        return _one_by_one(np.linalg.inv, w, like=a)
+        out = _one_by_one(np.linalg.inv, w, like=a)
+    return _known_matrices(a, out)
 
 
 def solve(a: Array, b: Array) -> Array:
@@ -102,11 +124,12 @@ def solve(a: Array, b: Array) -> Array:
 
 def _solve(a: Array, b: Array) -> Array:
     try:
-        return np.linalg.solve(a, b)
+        out = np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
-        return _one_by_one(np.linalg.solve, a, b, like=b)
+        out = _one_by_one(np.linalg.solve, a, b, like=b)
+    return _known_matrices(a, out)
 
 
 def cholesky(a: Array) -> Array:
@@ -114,9 +137,11 @@ def cholesky(a: Array) -> Array:
     check_square(a)
     w = widened(a)
     try:
-        return np.linalg.cholesky(w).astype(a.dtype, copy=False)
+        out = np.linalg.cholesky(w).astype(a.dtype, copy=False)
     except np.linalg.LinAlgError:
-        return _one_by_one(np.linalg.cholesky, w, like=a)
+        out = _one_by_one(np.linalg.cholesky, w, like=a)
+    # A matrix that is not positive definite has no factor at all, and whether one with a NaN is cannot be told.
+    return _known_matrices(out, out)
 
 
 _SMALL = 32  # up to here row by row for all matrices at once; a call of LAPACK for each costs more
@@ -173,10 +198,10 @@ def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
 def log_abs_det(a: Array) -> Array:
     """Logarithm of |det| of each matrix; -inf for a singular one."""
     check_square(a)
-    return np.linalg.slogdet(widened(a))[1].astype(a.dtype)[()]
+    return known(a, np.linalg.slogdet(widened(a))[1]).astype(a.dtype)[()]
 
 
 def det_sign(a: Array) -> Array:
     """Sign of the determinant of each matrix."""
     check_square(a)
-    return np.linalg.slogdet(widened(a))[0].astype(a.dtype)[()]
+    return known(a, np.linalg.slogdet(widened(a))[0]).astype(a.dtype)[()]

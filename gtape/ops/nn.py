@@ -135,7 +135,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     axes = axes_of(along, len(t._aval.shape))
     least = math.sqrt(epsilon)
     length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
-    long = np.broadcast_to(np.asarray(length._value) >= least, t._aval.shape)
+    long = np.broadcast_to(~(np.asarray(length._value) < least), t._aval.shape)  # NaN counts as long: it stays
     if long.all():
         return REGISTRY["unit_vector"](t, axis=axes)
     return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)

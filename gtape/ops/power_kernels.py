@@ -123,7 +123,20 @@ def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
         rest = np.where(np.isfinite(half), (k_low * half) * half, 0.0)
         far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
         out = np.where(extreme, np.where(half == 0, 0.0, far), out)
+    if m and n < 2 and not np.all(inner):
+        size = np.log(ax)  # infinities: the textbook formula
+        plain = (size**m if n == 0 else (m + y * size) * size ** (m - 1)) * p
+        out = np.where(inner | (ax == 0), out, plain)
     return _pow_signs(x, y, n, m, k, out)
+
+
+def _without_infinite_factors(x: Any, y: Any, n: int, out: Any) -> Any:
+    """0 where an infinity makes the power 0: it outweighs the factor, a polynomial in y and log(x)."""
+    if np.isfinite(x).all() and np.isfinite(y).all():
+        return out
+    ax = np.abs(x)
+    gone = np.where(np.isinf(y), np.where(y > 0, ax < 1, ax > 1), np.isinf(ax) & (y < n))
+    return np.where(gone, 0.0, out)
 
 
 def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
@@ -133,8 +146,10 @@ def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
     if m == 0:
         # where the power is 0, its factor does not matter, though it overflow
         out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
+        out = _without_infinite_factors(x, y, n, out)
         out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
         return np.where((x < 0) & ~whole, np.nan, out)
+    out = _without_infinite_factors(x, y, n, out)
     if np.any(np.equal(x, 0)):
         out = np.where(np.equal(x, 0), _pow_derivative_at_0(y, n, m), out)
     return np.where(x < 0, np.where(whole, 0.0, np.nan), out)

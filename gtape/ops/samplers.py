@@ -87,7 +87,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     whole = a._aval.shape if b is None else np.broadcast_shapes(a._aval.shape, b._aval.shape)
     whole = shape_of_draw(shape) + whole
     anchor = a.numpy()
-    if not np.all(anchor > 0):
+    if np.any(anchor <= 0):  # NaN gives NaN
         raise InvalidArgumentError(f"{op}: alpha must be positive")
     # Normal noise carries the randomness: it has as many digits in one tail as in the other.
     y = reparametrised(a, normal_draw(rng, whole, kind))
@@ -99,9 +99,24 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
 def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:
     """Poisson distributed numbers; `shape` is that of the result."""
     rate = convert_to_tensor(lam).numpy()
-    if not np.all(rate >= 0):
+    if np.any(rate < 0):
         raise InvalidArgumentError("poisson: lam must not be negative")
-    return wrap(np.asarray(rng.poisson(rate, shape)).astype(dtypes.np_dtype(dtype)))
+    unknown = _unknown("poisson: lam", rate, dtype)
+    return wrap(_with_nan(rng.poisson(np.where(unknown, 0, rate), shape), unknown, dtype))
+
+
+def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
+    """Where a parameter of whole-numbered draws is NaN, which draws of an integer dtype cannot be."""
+    unknown = np.isnan(parameter)
+    if np.any(unknown) and dtypes.np_dtype(dtype).kind in "iu":
+        raise InvalidArgumentError(f"{what} is NaN, which no integer is: draw with a float dtype to get NaN")
+    return unknown
+
+
+def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
+    """Draws in their dtype, NaN where the parameter was."""
+    made = np.asarray(drawn).astype(dtypes.np_dtype(dtype))
+    return np.where(unknown, np.array(np.nan).astype(made.dtype), made) if np.any(unknown) else made
 
 
 def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
@@ -124,8 +139,9 @@ def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dt
 def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any, dtype: Any) -> Tensor:
     """Numbers of successes in `counts` trials."""
     n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
-    made = rng.binomial(np.asarray(n, np.int64), p, shape_of_draw(shape))
-    return wrap(np.asarray(made).astype(dtypes.np_dtype(dtype)))
+    unknown = _unknown("binomial: a parameter", n + p, dtype)
+    made = rng.binomial(np.where(np.isnan(n), 0, n).astype(np.int64), np.where(np.isnan(p), 0, p), shape_of_draw(shape))
+    return wrap(_with_nan(made, unknown, dtype))
 
 
 def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:

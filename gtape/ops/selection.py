@@ -51,43 +51,51 @@ abs = elementwise(
 
 
 def _relu(x: Any) -> Any:
-    return np.where(np.greater(x, 0), x, 0)
+    return np.maximum(x, 0)
 
 
 def _relu_float(x: float) -> float:
-    return x if x > 0.0 else 0.0
+    return x if x > 0.0 else 0.0 if x <= 0.0 else x  # NaN stays
+
+
+def _slope(mask: Any, x: Any) -> Any:
+    """A mask in the dtype of `x`, but NaN where `x` is."""
+    made, unknown = _as_mask(mask, x), np.isnan(x)
+    return np.where(unknown, x, made) if np.any(unknown) else made
 
 
 def _relu_slope(x: Any) -> Any:
-    return _as_mask(np.greater(x, 0), x)
+    return np.sign(np.maximum(x, 0))
 
 
 def _relu_slope_float(x: float) -> float:
-    return 1.0 if x > 0.0 else 0.0
+    return 1.0 if x > 0.0 else 0.0 if x <= 0.0 else x
 
 
 relu_slope = elementwise(
     "relu_slope", _relu_slope, 0, scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5, public=False,
-    summary="1 where x > 0, otherwise 0.",
+    summary="1 where x > 0, 0 where x <= 0.",
 )  # fmt: skip
 
+# The slope is the sign of the output: one pass, which keeps NaN.
 relu = elementwise(
-    "relu", _relu, lambda xp, y, x: xp.relu_slope(x), scalar=_relu_float, kinks=(0.0,), selects=True,
+    "relu", _relu, lambda xp, y, x: xp.sign(y), scalar=_relu_float, kinks=(0.0,), selects=True,
     ints=True, ulps=0.5, summary="Rectified linear unit, max(x, 0); the slope at 0 is 0.", example=((1.5,), 1.5),
     arguments=("features",),
 )  # fmt: skip
 
 
 def _relu6(x: Any) -> Any:
-    return np.where(np.greater(x, 0), np.minimum(x, 6), 0)
+    return np.minimum(np.maximum(x, 0), 6)
 
 
 def _relu6_slope(x: Any) -> Any:
-    return _as_mask(np.greater(x, 0) & np.less(x, 6), x)
+    return _slope(np.greater(x, 0) & np.less(x, 6), x)
 
 
 relu6_slope = elementwise(
-    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False, summary="1 where 0 < x < 6, otherwise 0.",
+    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False,
+    summary="1 where 0 < x < 6, 0 where x <= 0 or x >= 6.",
 )  # fmt: skip
 
 relu6 = elementwise(

@@ -1,0 +1,599 @@
+"""NaN is never swallowed: every op, at NaN, infinities and signed zeros in every argument.
+
+What is expected is the mirror's limit in the extended reals (`gtape.verify.limits`), NaN where it has none, and NaN
+wherever a NaN is depended upon; less the rows of `gtape.verify.special_values`, which stand on the conventions page.
+
+``GTAPE_LARGE=1`` takes all dtypes for all ops; otherwise each op has float64 and one other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import catalogue
+from gtape.domains import BOOLEAN
+from gtape.primitive import REGISTRY, Primitive
+from gtape.symbolic import mirrors
+from gtape.tensor import wrap
+from gtape.verify.limits import Limit, depends, elementwise_limit
+from gtape.verify.proof_cells import parameters
+from gtape.verify.special_values import KEPT, kept
+
+catalogue.load()
+mirrors.load()
+inf, nan = math.inf, math.nan
+LARGE = bool(os.environ.get("GTAPE_LARGE"))
+SPECIAL = (inf, -inf, 0.0, -0.0)
+
+# Balls take minutes for these at large numbers, or know them at finite ones only: NaN is tried, infinities are not.
+NO_LIMITS = {
+    "beta_density_derivative", "betainc", "gamma_density_derivative", "gamma_draw", "gamma_draw_slope", "igamma",
+    "igamma_order_derivative", "igammac", "polygamma", "zeta", "zeta_derivative",
+}  # fmt: skip
+ELEMENTWISE = [
+    n for n in sorted(REGISTRY)
+    if REGISTRY[n].kind == "elementwise" and not set(REGISTRY[n].domain.intervals) <= {BOOLEAN}
+]  # fmt: skip
+counted: dict[str, set[Any]] = {"cases": set(), "kept": set()}
+
+
+def _dtypes(name: str) -> list[Any]:
+    import ml_dtypes
+
+    other = [np.float32, np.float16, ml_dtypes.bfloat16]
+    return [np.float64, *(other if LARGE else [other[zlib.crc32(name.encode()) % 3]])]
+
+
+def _free(prim: Primitive) -> list[int]:
+    """The arguments that special values are put in."""
+    return [i for i, d in enumerate(prim.domain.intervals) if d is not BOOLEAN and not d.whole]
+
+
+@cache
+def _plain(prim: Primitive) -> list[tuple[Any, ...]]:
+    """A few ordinary points of the domain."""
+    numbers = (0.75, 2.5, -1.25, 0.375, 3.0, 1.5, -3.0, 5.0)
+    columns = [(True, False) if d is BOOLEAN else [v for v in numbers if v in d] for d in prim.domain.intervals]
+    where = prim.domain.where or (lambda *x: True)
+    points = [p for p in itertools.product(*columns) if where(*p)]
+    return points[:2] + points[-1:]
+
+
+def _points(prim: Primitive, specials: tuple[float, ...]) -> list[tuple[Any, ...]]:
+    """Each special value in each argument, beside ordinary ones; of public ops, in each two arguments."""
+    found: dict[str, tuple[Any, ...]] = {}
+
+    def put(base: tuple[Any, ...], places: tuple[int, ...], values: tuple[float, ...]) -> None:
+        point = tuple(values[places.index(i)] if i in places else v for i, v in enumerate(base))
+        found[repr(point)] = point
+
+    for base in _plain(prim) if prim.public or LARGE else _plain(prim)[:1]:
+        for i in _free(prim):
+            for v in specials:
+                put(base, (i,), (v,))
+    if prim.public and _plain(prim):
+        for places in itertools.combinations(_free(prim), 2):
+            for values in itertools.product(specials, repeat=2):
+                put(_plain(prim)[0], places, values)
+    return list(found.values())
+
+
+def _active(prim: Primitive) -> list[int]:
+    if not prim.differentiable:
+        return []
+    return [i for i in _free(prim) if prim.connected(i)]
+
+
+def _columns(prim: Primitive, points: list[tuple[Any, ...]], dtype: Any) -> list[Any]:
+    intervals = prim.domain.intervals
+    return [np.array([p[i] for p in points], dtype=bool if d is BOOLEAN else dtype) for i, d in enumerate(intervals)]
+
+
+def _derivatives(prim: Primitive, params: dict[str, Any], columns: list[Any]) -> dict[int | None, Any]:
+    """The value (under None), and the derivative by each argument, backward; forward gives the same."""
+    xs = [wrap(c) for c in columns]
+    active = _active(prim)
+    with tf.GradientTape(persistent=True) as tape:
+        for i in active:
+            tape.watch(xs[i])
+        y = prim(*xs, **params)
+    found: dict[int | None, Any] = {None: y.numpy()}
+    for i in active:
+        g = tape.gradient(y, xs[i])
+        if g is None:
+            continue
+        found[i] = np.asarray(g)
+        with tf.autodiff.ForwardAccumulator(xs[i], tf.ones_like(xs[i])) as forward:
+            y = prim(*xs, **params)
+        pushed = np.asarray(forward.jvp(y, unconnected_gradients="zero"))
+        np.testing.assert_array_equal(
+            np.isnan(pushed.astype(np.float64)), np.isnan(found[i].astype(np.float64)), err_msg=f"{prim.name} forward"
+        )
+    return found
+
+
+def _agrees(got: float, expected: float, dtype: Any, many: bool) -> bool:
+    if math.isnan(expected) or math.isnan(got):
+        return math.isnan(expected) and math.isnan(got)
+    import ml_dtypes
+
+    f = ml_dtypes.finfo(dtype)
+    top = float(f.max)
+    if abs(expected) >= top * 0.99:
+        return abs(got) >= top * 0.98 and (got > 0) == (expected > 0)
+    if math.isinf(got):
+        return False
+    relative = max(1e-4 if many else 1e-8, 64 * float(f.eps))
+    return abs(got - expected) <= relative * abs(expected) + 8 * float(f.smallest_subnormal)
+
+
+def _same_sign(got: float, expected: Limit) -> bool:
+    return not expected.signed or expected != 0 or got != 0 or math.copysign(1, got) == math.copysign(1, expected)
+
+
+def _outcome(prim: Primitive, point: tuple[Any, ...], by: int | None, what: str, fine: bool) -> Iterator[str]:
+    counted["cases"].add((prim.name, what))
+    if fine:
+        return
+    row = kept(prim.name, point, by)
+    if row is None:
+        yield what
+    else:
+        counted["kept"].add(row)
+
+
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in NO_LIMITS])
+def test_infinities_and_signed_zeros_give_the_limit_of_the_mirror(name: str) -> None:
+    prim = REGISTRY[name]
+    wrong: list[str] = []
+    for params in parameters(prim):
+        points = _points(prim, SPECIAL)
+        if not points:
+            continue
+        limits: dict[int | None, list[Limit]] = {
+            by: [elementwise_limit(prim, params, p, by) for p in points] for by in (None, *_active(prim))
+        }
+        for dtype in _dtypes(name):
+            for by, values in _derivatives(prim, params, _columns(prim, points, dtype)).items():
+                for point, limit, undefined, got in zip(points, limits[by], limits[None], values, strict=True):
+                    special = [v for v in point if isinstance(v, float) and (math.isinf(v) or v == 0)]
+                    g = float(got)
+                    fine = _agrees(g, limit, dtype, len(special) > 1)
+                    # Where the op itself has no value, its derivative may be NaN, too.
+                    fine = fine or (by is not None and math.isnan(undefined) and math.isnan(g))
+                    if fine and by is None and prim.public:
+                        fine = _same_sign(g, limit)
+                    what = f"{name}{params or ''}{point} {np.dtype(dtype).name} by {by}: {g}, limit {limit!r}"
+                    wrong += _outcome(prim, point, by, what, fine)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_nan_reaches_all_that_depends_on_it(name: str) -> None:
+    prim = REGISTRY[name]
+    wrong: list[str] = []
+    for params in parameters(prim):
+        points = _points(prim, (nan,))
+        if not points:
+            continue
+        by_name = name in NO_LIMITS and name.startswith("gamma_draw")
+        for dtype in _dtypes(name):
+            for by, values in _derivatives(prim, params, _columns(prim, points, dtype)).items():
+                for point, got in zip(points, values, strict=True):
+                    where = [i for i, v in enumerate(point) if isinstance(v, float) and math.isnan(v)]
+                    filled = tuple(
+                        b if i in where else v for i, (v, b) in enumerate(zip(point, _plain(prim)[0], strict=True))
+                    )
+                    expected = by_name or any(_depends(name, _key(params), filled, i, by) for i in where)
+                    if not expected or values.dtype.kind == "b":
+                        continue
+                    what = f"{name}{params or ''}{point} {np.dtype(dtype).name} by {by}: {got}"
+                    wrong += _outcome(prim, point, by, what, bool(math.isnan(float(got))))
+    assert not wrong, "\n".join(wrong)
+
+
+def _key(params: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(params.items()))
+
+
+@cache
+def _depends(name: str, params: tuple[Any, ...], point: tuple[Any, ...], on: int, by: int | None) -> bool:
+    return depends(REGISTRY[name], dict(params), point, on, by)
+
+
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in NO_LIMITS])
+def test_scalars_do_what_arrays_do(name: str) -> None:
+    """Numbers of float64 take a way of their own, through Python's floats."""
+    prim = REGISTRY[name]
+    for params in parameters(prim)[: None if LARGE else 1]:
+        points = _points(prim, (nan, *SPECIAL))
+        points = points if LARGE else points[:24]
+        if not points:
+            continue
+        whole = _derivatives(prim, params, _columns(prim, points, np.float64))
+        for k, point in enumerate(points):
+            xs = [wrap(np.asarray(v)) for v in point]
+            active = [i for i in _active(prim) if i in whole]
+            with tf.GradientTape() as tape:
+                for i in active:
+                    tape.watch(xs[i])
+                y = prim(*xs, **params)
+            found = {None: y, **dict(zip(active, tape.gradient(y, [xs[i] for i in active]), strict=True))}
+            for by, got in found.items():
+                np.testing.assert_allclose(
+                    float(got), float(whole[by][k]), rtol=1e-6, err_msg=f"{name}{params or ''}{point} by {by}"
+                )
+
+
+# ---------------------------------------------------------------------------------------------- what is not elementwise
+
+# What reports a NaN, and cannot hand one on.
+RAISES = {"check_numerics": tf.errors.InvalidArgumentError}
+OTHERS = [n for n in sorted(REGISTRY) if REGISTRY[n].kind != "elementwise" and REGISTRY[n].samples]
+_MOVES = (7.5, -7.5, 0.37)
+
+
+def _sample(prim: Primitive, values: Any, dtype: Any) -> list[Any]:
+    """Arrays for one declared sample: matrices near the identity, which every factorisation takes."""
+    rng = np.random.default_rng(zlib.crc32(prim.name.encode()))
+    arrays = []
+    for i, v in enumerate(values):
+        if isinstance(v, np.ndarray):
+            arrays.append(v.astype(dtype) if v.dtype.kind == "f" else v)
+            continue
+        interval = prim.domain.intervals[min(i, len(prim.domain.intervals) - 1)]
+        x = rng.normal(size=v) if interval.lo < 0 else 0.1 + rng.uniform(size=v)
+        if math.isfinite(interval.lo) and math.isfinite(interval.hi):
+            x = interval.lo + (interval.hi - interval.lo) * (0.05 + 0.9 * rng.uniform(size=v))
+        if prim.name in ("cholesky", "eigh", "eigh_parts"):
+            x = x @ np.swapaxes(x, -1, -2) + np.eye(v[-1])
+        arrays.append(np.asarray(x).astype(dtype))
+    return arrays
+
+
+def _floats(tensors: Any) -> list[Any]:
+    flat = list(tensors) if isinstance(tensors, (tuple, list)) else [tensors]
+    return [t for t in flat if t is not None and t.dtype.is_floating]
+
+
+def _results(f: Callable[..., Any], arrays: list[Any], differentiable: bool) -> list[Any]:
+    """Float outputs of a function, the cotangents of its float arguments, and a forward derivative by each."""
+    xs = [wrap(np.asarray(a)) for a in arrays]
+    active = [x for x in xs if x.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(active)
+        ys = _floats(tf.nest.flatten(f(*xs)))
+    found = [y.numpy() for y in ys]
+    if not (differentiable and ys):
+        return found
+    weights = [np.random.default_rng(7).normal(size=y.shape).astype(y.numpy().dtype) for y in ys]
+    backward = tape.gradient(ys, active, output_gradients=[wrap(np.asarray(w)) for w in weights])
+    found += [
+        np.zeros(x.shape) if g is None else np.asarray(tf.convert_to_tensor(g))
+        for g, x in zip(backward, active, strict=True)
+    ]
+    for x in active:
+        direction = wrap(np.asarray(np.random.default_rng(9).normal(size=x.shape).astype(x.numpy().dtype)))
+        with tf.autodiff.ForwardAccumulator(x, direction) as forward:
+            ys = _floats(tf.nest.flatten(f(*xs)))
+        pushed = forward.jvp(ys, unconnected_gradients="zero")
+        found += [np.asarray(p) for p in pushed]
+    return found
+
+
+def _swallowed(f: Callable[..., Any], arrays: list[Any], differentiable: bool = True) -> Iterator[str]:
+    """Where NaN in one element of one argument does not reach a result that moves when that element is moved."""
+    base = _results(f, arrays, differentiable)
+    for i, a in enumerate(arrays):
+        if np.asarray(a).dtype.kind not in "fV":
+            continue
+        places = list(np.ndindex(np.shape(a)))
+        for at in places if LARGE else {places[0], places[-1], places[len(places) // 2]} if places else ():
+
+            def put(v: float, i: int = i, at: Any = at) -> list[Any]:
+                changed = [np.array(b) for b in arrays]
+                changed[i][at] = v
+                return changed
+
+            moved = [_results(f, put(v), differentiable) for v in _MOVES]
+            spoiled = _results(f, put(nan), differentiable)
+            assert len(base) == len(spoiled)
+            counted["cases"].add((id(f), i, at))
+            for k, (whole, after) in enumerate(zip(base, spoiled, strict=True)):
+                start, end = whole.astype(np.float64), after.astype(np.float64)
+                reached = np.zeros(start.shape, bool)
+                for other in moved:
+                    o = other[k].astype(np.float64)
+                    reached |= np.isfinite(o) & np.isfinite(start) & ~np.isclose(o, start, rtol=0.05, atol=1e-3)
+                if (reached & ~np.isnan(end)).any():
+                    yield f"result {k} for NaN in argument {i} at {at}: {end.tolist()}, without {start.tolist()}"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_nan_reaches_all_outputs_and_cotangents_that_depend_on_it(name: str) -> None:
+    prim = REGISTRY[name]
+    wrong = []
+    for dtype in _dtypes(name):
+        for values, params in prim.samples or ():
+            arrays = _sample(prim, values, dtype)
+            call: Callable[..., Any] = lambda *xs, params=params: prim(*xs, **params)
+            if name in RAISES:
+                with pytest.raises(RAISES[name]):
+                    call(wrap(np.full_like(arrays[0], nan)))
+                continue
+            for what in _swallowed(call, arrays, prim.differentiable):
+                wrong.append(f"{name}{params} {np.dtype(dtype).name} {[a.shape for a in arrays]}: {what}")
+    assert not wrong, "\n".join(wrong[:8])
+
+
+# ---------------------------------------------------------------------------------------------- what is composed of ops
+
+_M = np.array([[4.0, 0.75, 0.5], [0.75, 3.0, -0.25], [0.5, -0.25, 2.0]])
+_V = np.array([0.75, -1.25, 2.5, 0.375])
+_P = np.array([0.2, 0.5, 0.75, 0.3])
+_X = np.array([[0.5, -1.5, 2.0, 0.25], [1.25, 0.75, -0.5, 3.0], [-2.0, 1.0, 0.125, -0.75]])
+_IMAGE = np.random.default_rng(1).normal(size=(1, 4, 4, 2))
+_SERIES = np.random.default_rng(2).normal(size=(1, 5, 2))
+_LABELS = np.array([1, 0, 3])
+_IDS = np.array([0, 0, 1, 2])
+_keras = tf.keras
+_BANDS = (np.array([[0.5, 0.25, 0.0], [3.0, 4.0, 2.5], [0.0, 0.75, 0.5]]), np.array([[1.0], [2.0], [-1.0]]))
+_DISTRIBUTION = np.array([[0.2, 0.3, 0.1, 0.4], [0.5, 0.25, 0.125, 0.125], [0.1, 0.2, 0.3, 0.4]])
+_OTHER = _DISTRIBUTION[::-1] * 0.9
+
+COMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    # reductions
+    "reduce_sum": (lambda x: tf.reduce_sum(x, 1), (_X,)),
+    "reduce_mean": (lambda x: tf.reduce_mean(x, 1), (_X,)),
+    "reduce_max": (lambda x: tf.reduce_max(x, 1), (_X,)),
+    "reduce_min": (lambda x: tf.reduce_min(x, 0), (_X,)),
+    "reduce_prod": (lambda x: tf.reduce_prod(x, 1), (_X,)),
+    "reduce_logsumexp": (lambda x: tf.reduce_logsumexp(x, 1), (_X,)),
+    "reduce_std": (lambda x: tf.math.reduce_std(x, 1), (_X,)),
+    "reduce_variance": (lambda x: tf.math.reduce_variance(x), (_X,)),
+    "reduce_euclidean_norm": (lambda x: tf.math.reduce_euclidean_norm(x, 1), (_X,)),
+    **{f"norm {o}": (lambda x, o=o: tf.norm(x, o, axis=1), (_X,)) for o in (1, 2, 3.5, inf, "euclidean")},
+    "norm fro": (lambda x: tf.norm(x, "fro", axis=(0, 1)), (_X,)),
+    "l2_normalize": (lambda x: tf.math.l2_normalize(x, 1), (_X,)),
+    "linalg.normalize": (lambda x: tf.linalg.normalize(x)[0], (_X,)),
+    "cumsum": (lambda x: tf.cumsum(x), (_V,)),
+    "cumprod": (lambda x: tf.math.cumprod(x), (_V,)),
+    "cumulative_logsumexp": (lambda x: tf.math.cumulative_logsumexp(x), (_V,)),
+    "moments": (lambda x: tf.nn.moments(x, [0]), (_X,)),
+    "add_n": (lambda x, y: tf.add_n([x, y]), (_V, _P)),
+    # sorting and segments
+    "sum of sorted": (lambda x: tf.reduce_sum(tf.sort(x)), (_V,)),
+    "top_k, its sum": (lambda x: tf.reduce_sum(tf.math.top_k(x, 4)[0]), (_V,)),
+    **{
+        f"segment_{o}": (lambda x, o=o: getattr(tf.math, f"segment_{o}")(x, _IDS), (_V,))
+        for o in ("sum", "mean", "max", "min", "prod")
+    },
+    **{
+        f"unsorted_segment_{o}": (lambda x, o=o: getattr(tf.math, f"unsorted_segment_{o}")(x, _IDS, 3), (_V,))
+        for o in ("sum", "mean", "max", "min", "prod", "sqrt_n")
+    },
+    "tensor_scatter_nd_max": (lambda x, u: tf.tensor_scatter_nd_max(x, [[1], [2]], u), (_V, np.array([3.0, -4.0]))),
+    "tensor_scatter_nd_min": (lambda x, u: tf.tensor_scatter_nd_min(x, [[1], [2]], u), (_V, np.array([3.0, -4.0]))),
+    # linear algebra
+    "matmul": (lambda a, b: tf.matmul(a, b), (_M, _X)),
+    "tensordot": (lambda a, b: tf.tensordot(a, b, 1), (_M, _X)),
+    "einsum": (lambda a, b: tf.einsum("ij,jk->ki", a, b), (_M, _X)),
+    **{
+        f"linalg.{f}": (lambda a, f=f: getattr(tf.linalg, f)(a), (_M,))
+        for f in ("det", "slogdet", "logdet", "inv", "pinv", "cholesky", "eigvalsh", "expm", "trace", "qr")
+    },
+    **{f"linalg.det {n}": (lambda a: tf.linalg.det(a), (np.eye(n) * 2 + 0.25,)) for n in (1, 2, 4, 5)},
+    "linalg.det of ones": (lambda a: tf.linalg.det(a), (np.array([[3.0, 1.0], [1.0, 1.0]]),)),
+    **{f"linalg.slogdet {n}": (lambda a: tf.linalg.slogdet(a), (np.eye(n) * 2 + 0.25,)) for n in (1, 2, 4)},
+    "linalg.svd": (lambda a: tf.linalg.svd(a, compute_uv=False), (_M + np.diag([0.0, 1.0, 3.0]),)),
+    "linalg.eigh": (lambda a: tf.linalg.eigh(a)[0], (_M,)),
+    "linalg.solve": (lambda a, b: tf.linalg.solve(a, b), (_M, _X)),
+    "linalg.lstsq": (lambda a, b: tf.linalg.lstsq(a, b), (_X.T, _X.T[:, :2] + 1)),
+    "linalg.triangular_solve": (lambda a, b: tf.linalg.triangular_solve(a, b), (np.tril(_M), _X)),
+    "linalg.cholesky_solve": (lambda a, b: tf.linalg.cholesky_solve(a, b), (np.tril(_M), _X)),
+    "linalg.tridiagonal_solve": (lambda d, b: tf.linalg.tridiagonal_solve(d, b, "compact"), _BANDS),
+    "linalg.tridiagonal_matmul": (lambda d, b: tf.linalg.tridiagonal_matmul(d, b, "compact"), _BANDS),
+    "linalg.cross": (lambda a, b: tf.linalg.cross(a, b), (_V[:3], _P[:3])),
+    "linalg.global_norm": (lambda a, b: tf.linalg.global_norm([a, b]), (_V, _P)),
+    # activations, normalisation
+    **{
+        f"nn.{f}": (lambda x, f=f: getattr(tf.nn, f)(x), (_X,))
+        for f in (
+            "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "crelu", "softplus", "softsign", "softmax",
+            "log_softmax", "tanh", "sigmoid", "l2_loss",
+        )
+    },
+    **{
+        f"keras.activations.{f}": (lambda x, f=f: getattr(_keras.activations, f)(x), (_X,))
+        for f in (
+            "relu", "relu6", "elu", "selu", "gelu", "silu", "softplus", "softsign", "softmax", "hard_sigmoid", "mish",
+            "exponential", "linear", "log_softmax",
+        )
+    },
+    "keras relu of all": (lambda x: _keras.activations.relu(x, 0.1, None, 0.5), (_X,)),
+    "ReLU": (lambda x: _keras.layers.ReLU()(x), (_X,)),
+    "LeakyReLU": (lambda x: _keras.layers.LeakyReLU()(x), (_X,)),
+    "PReLU": (lambda x: _keras.layers.PReLU()(x), (_X,)),
+    "Softmax": (lambda x: _keras.layers.Softmax()(x), (_X,)),
+    "Dense relu": (lambda x: _keras.layers.Dense(2, "relu", kernel_initializer="ones")(x), (_X,)),
+    "Dense relu6": (lambda x: _keras.layers.Dense(2, "relu6", kernel_initializer="ones")(x), (_X,)),
+    "BatchNormalization": (lambda x: _keras.layers.BatchNormalization()(x, training=True), (_X,)),
+    "LayerNormalization": (lambda x: _keras.layers.LayerNormalization()(x), (_X,)),
+    "batch_normalization": (
+        lambda x, m, v, b, s: tf.nn.batch_normalization(x, m, v, b, s, 1e-3), (_X, _V, _P, _V, _P)
+    ),
+    "local_response_normalization": (lambda x: tf.nn.local_response_normalization(x), (_IMAGE,)),
+    # pooling, convolution
+    "max_pool2d": (lambda x: tf.nn.max_pool2d(x, 2, 1, "VALID"), (_IMAGE,)),
+    "avg_pool2d": (lambda x: tf.nn.avg_pool2d(x, 2, 1, "SAME"), (_IMAGE,)),
+    "max_pool1d": (lambda x: tf.nn.max_pool1d(x, 2, 2, "SAME"), (_SERIES,)),
+    "conv2d": (lambda x, f: tf.nn.conv2d(x, f, 1, "SAME"), (_IMAGE, np.full((2, 2, 2, 1), 0.5))),
+    "conv1d": (lambda x, f: tf.nn.conv1d(x, f, 1, "VALID"), (_SERIES, np.full((2, 2, 1), 0.5))),
+    "depthwise_conv2d": (
+        lambda x, f: tf.nn.depthwise_conv2d(x, f, [1, 1, 1, 1], "VALID"), (_IMAGE, np.full((2, 2, 2, 1), 0.5))
+    ),
+    "GlobalMaxPooling2D": (lambda x: _keras.layers.GlobalMaxPooling2D()(x), (_IMAGE,)),
+    "GlobalAveragePooling2D": (lambda x: _keras.layers.GlobalAveragePooling2D()(x), (_IMAGE,)),
+    # clipping
+    "clip_by_value": (lambda x: tf.clip_by_value(x, -1.0, 1.0), (_X,)),
+    "clip_by_norm": (lambda x: tf.clip_by_norm(x, 1.0), (_X,)),
+    "clip_by_global_norm": (lambda x, y: tf.clip_by_global_norm([x, y], 0.5), (_V, _P)),
+    # losses and cross entropies
+    "softmax_cross_entropy": (
+        lambda y, x: tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=x), (_DISTRIBUTION, _X)
+    ),
+    "sparse_softmax_cross_entropy": (
+        lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=_LABELS, logits=x), (_X,)
+    ),
+    "sigmoid_cross_entropy": (
+        lambda y, x: tf.nn.sigmoid_cross_entropy_with_logits(labels=y, logits=x), (_DISTRIBUTION, _X)
+    ),
+    "weighted_cross_entropy": (
+        lambda y, x: tf.nn.weighted_cross_entropy_with_logits(labels=y, logits=x, pos_weight=2.0), (_DISTRIBUTION, _X)
+    ),
+    "log_poisson_loss": (lambda y, x: tf.nn.log_poisson_loss(y, x), (_P, _V)),
+    **{
+        f"keras.losses.{f}": (lambda y, x, f=f: getattr(_keras.losses, f)()(y, x), (_DISTRIBUTION, _OTHER))
+        for f in (
+            "MeanSquaredError", "MeanAbsoluteError", "MeanSquaredLogarithmicError", "MeanAbsolutePercentageError",
+            "Huber", "LogCosh", "BinaryCrossentropy", "CategoricalCrossentropy", "KLDivergence", "CosineSimilarity",
+            "Hinge", "SquaredHinge", "CategoricalHinge", "Poisson",
+        )
+    },
+    # random draws by NaN parameters
+    "random.normal": (
+        lambda m, s: tf.random.stateless_normal([4], [1, 2], m, s, m.dtype), (np.array(0.5), np.array(2.0))
+    ),
+    "random.gamma": (lambda a: tf.random.stateless_gamma([4], [1, 2], tf.abs(a), dtype=a.dtype), (np.array(2.5),)),
+    "atan2": (lambda y, x: tf.math.atan2(y, x), (_V, _P)),
+    "squared_difference": (lambda y, x: tf.math.squared_difference(y, x), (_V, _P)),
+}  # fmt: skip
+
+
+# Their derivatives are a choice by comparison (`special_values.CHOOSING`): only their values are tried.
+CHOSEN = {
+    "keras relu of all", "max_pool1d", "max_pool2d", "GlobalMaxPooling2D", "clip_by_value", "clip_by_global_norm",
+    "keras.losses.Hinge", "keras.losses.SquaredHinge", "keras.losses.CategoricalHinge", "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min", "random.gamma",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_nan_is_not_swallowed_by_public_functions(name: str) -> None:
+    f, arrays = COMPOSED[name]
+    wrong = []
+    for dtype in (np.float64, np.float32) if LARGE else (np.float64 if zlib.crc32(name.encode()) % 2 else np.float32,):
+        for what in _swallowed(f, [np.asarray(a, dtype) for a in arrays], name not in CHOSEN):
+            wrong.append(f"{name} {np.dtype(dtype).name}: {what}")
+    assert not wrong, "\n".join(wrong[:6])
+
+
+@pytest.mark.parametrize("f", [tf.sort, lambda x: tf.reverse(tf.math.top_k(x, 4)[0], [0])], ids=["sort", "top_k"])
+def test_nan_is_sorted_as_the_greatest(f: Callable[..., Any]) -> None:
+    np.testing.assert_array_equal(f(tf.constant([2.0, nan, 1.0, 3.0])).numpy(), [1.0, 2.0, 3.0, nan])
+
+
+def test_argmax_and_argmin_pass_nan_over() -> None:
+    x = tf.constant([nan, 1.0, 3.0, nan, 2.0])
+    assert (int(tf.argmax(x)), int(tf.argmin(x))) == (2, 1)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+@pytest.mark.parametrize("dtype", [tf.int8, tf.int32, tf.int64, tf.uint8, tf.bool], ids=str)
+@pytest.mark.parametrize("start", [tf.float16, tf.float32, tf.float64], ids=str)
+def test_casts_of_what_no_integer_holds_neither_warn_nor_raise(value: float, dtype: Any, start: Any) -> None:
+    assert int(tf.cast(tf.constant([value, 1.0], start), dtype).numpy()[1]) == 1
+
+
+DRAWS: dict[str, Callable[..., Any]] = {
+    "poisson": lambda p, d: tf.random.stateless_poisson([2], [1, 2], p, d),
+    "binomial": lambda p, d: tf.random.stateless_binomial([2], [1, 2], tf.constant([5.0, 5.0]), p, d),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_whole_draws_with_a_nan_parameter_are_nan_or_an_error(draw: Callable[..., Any]) -> None:
+    drawn = draw(tf.constant([nan, 0.5]), tf.float32).numpy()
+    assert np.isnan(drawn).tolist() == [True, False]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="float dtype"):
+        draw(tf.constant([nan, 0.5]), tf.int32)
+
+
+FACTS: list[tuple[str, Callable[..., Any], tuple[float, ...], float]] = [
+    ("hypot", tf.math.hypot, (inf, nan), inf),
+    ("hypot", tf.math.hypot, (nan, -inf), inf),
+    ("pow", tf.pow, (1.0, nan), 1.0),
+    ("pow", tf.pow, (nan, 0.0), 1.0),
+    ("pow", tf.pow, (nan, -0.0), 1.0),
+    ("pow", tf.pow, (-1.0, inf), 1.0),
+    ("pow", tf.pow, (-0.0, -3.0), -inf),
+    ("pow", tf.pow, (-inf, 3.0), -inf),
+    ("divide", tf.divide, (1.0, -0.0), -inf),
+    ("sqrt", tf.sqrt, (-0.0,), -0.0),
+    ("atan2", tf.math.atan2, (0.0, -0.0), math.pi),
+    ("atan2", tf.math.atan2, (-0.0, -0.0), -math.pi),
+    ("atan2", tf.math.atan2, (-0.0, 0.0), -0.0),
+    ("atan2", tf.math.atan2, (inf, -inf), 3 * math.pi / 4),
+    ("atan2", tf.math.atan2, (-0.0, -inf), -math.pi),
+    ("multiply_no_nan", tf.math.multiply_no_nan, (nan, 0.0), 0.0),
+    ("divide_no_nan", tf.math.divide_no_nan, (nan, 0.0), 0.0),
+    ("xlogy", tf.math.xlogy, (0.0, inf), 0.0),
+    ("relu", tf.nn.relu, (nan,), nan),
+    ("maximum", tf.maximum, (nan, inf), nan),
+    ("minimum", tf.minimum, (-inf, nan), nan),
+    ("subtract", tf.subtract, (inf, inf), nan),
+    ("multiply", tf.multiply, (0.0, inf), nan),
+]
+
+
+@pytest.mark.parametrize(("name", "f", "at", "expected"), FACTS, ids=lambda v: str(v) if not callable(v) else "")
+def test_what_the_standards_say(name: str, f: Callable[..., Any], at: tuple[float, ...], expected: float) -> None:
+    for shape in ((), (3,)):
+        got = f(*[tf.fill(shape, tf.constant(v, tf.float64)) for v in at]).numpy()
+        wanted = np.full(shape, expected)
+        np.testing.assert_array_max_ulp(got, wanted, 1)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted)) if not math.isnan(expected) else None
+    if (row := kept(name, at, None)) is not None:
+        counted["kept"].add(row)
+
+
+COMPLEX = [
+    n for n in ELEMENTWISE if REGISTRY[n].complex and not isinstance(REGISTRY[n].complex, str) and _plain(REGISTRY[n])
+]
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_nan_is_not_swallowed_and_infinities_neither_warn_nor_raise(name: str) -> None:
+    prim = REGISTRY[name]
+    for dtype in (np.complex64, np.complex128) if LARGE else (np.complex128,):
+        for params in parameters(prim):
+            base = [v if isinstance(v, bool) else dtype(v) for v in _plain(prim)[0]]
+            for i in _free(prim):
+                for part in (nan, inf, -inf, -0.0):
+                    for z in (complex(part, 0.5), complex(0.5, part)):
+                        xs = [wrap(np.array([z if i == j else v])) for j, v in enumerate(base)]
+                        xs = [x if x.dtype == tf.bool else tf.cast(x, dtype) for x in xs]
+                        with tf.GradientTape() as tape:
+                            tape.watch(xs[i])
+                            y = prim(*xs, **params)
+                        tape.gradient(y, xs[i])
+                        counted["cases"].add((name, i, repr(z)))
+                        moved = y.dtype.is_complex and _depends(name, _key(params), _plain(prim)[0], i, None)
+                        if math.isnan(part) and moved and name != "where":
+                            assert np.isnan(y.numpy()).all(), f"{name}{params} of {xs}: {y.numpy()}"
+
+
+@pytest.mark.skipif(not LARGE, reason="counts the whole run")
+def test_every_row_of_the_table_is_needed() -> None:
+    assert not [row.ops for row in KEPT if row not in counted["kept"]]
+    print(f"{len(counted['cases'])} cases, {len(ELEMENTWISE)} + {len(OTHERS)} ops, {len(COMPOSED)} functions")
