@@ -13,8 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
+import gtape
+from gtape import checks
+from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
-from gtape.keras.lookup import by_name
+from gtape.keras.lookup import by_name, made_from
 from gtape.tensor import Tensor, wrap
 
 __all__ = [
@@ -46,8 +49,12 @@ class Initializer:
 
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
         """Values for a weight of this shape; `dtype` is float32 unless set_floatx said otherwise."""
-        shape = tuple(int(d) for d in shape)
-        return wrap(np.asarray(self.values(shape)).astype(float_dtype(dtype)))
+        sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
+        try:
+            with np.errstate(all="ignore"):
+                return wrap(np.asarray(self.values(sizes)).astype(kind))
+        except (MemoryError, OverflowError):
+            raise _too_large(self, sizes) from None
 
     def values(self, shape: tuple[int, ...]) -> Any:
         """The values as an array."""
@@ -60,7 +67,12 @@ class Initializer:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The initializer with these settings."""
-        return cls(**config)
+        made: Self = made_from(cls, config)
+        return made
+
+
+def _too_large(owner: Any, sizes: tuple[int, ...]) -> ResourceExhaustedError:
+    return ResourceExhaustedError(f"{checks.owner_of(owner)}: there is no memory for a weight of shape {sizes}")
 
 
 class Zeros(Initializer):
@@ -108,10 +120,15 @@ class Constant(Initializer):
     options = ("value",)
 
     def __init__(self, value: Any = 0.0) -> None:
+        checks.numeric(self, "value", value)
         self.value = value
 
     def values(self, shape: tuple[int, ...]) -> Any:
-        return np.broadcast_to(np.asarray(self.value), shape)
+        given = checks.numeric(self, "value", self.value)
+        try:
+            return np.broadcast_to(given, shape)
+        except ValueError:
+            raise ValueError(f"Constant: a value of shape {given.shape} does not fill a weight of {shape}") from None
 
 
 class Identity(Initializer):
@@ -137,7 +154,7 @@ class Identity(Initializer):
     options = ("gain",)
 
     def __init__(self, gain: float = 1.0) -> None:
-        self.gain = gain
+        self.gain = checks.number(self, "gain", gain)
 
     def values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) != 2:
@@ -147,9 +164,9 @@ class Identity(Initializer):
 
 class _Random(Initializer):
     def __init__(self, seed: int | None = None) -> None:
-        self.seed = seed
+        self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
         # Drawn here, not at the call, so that one object gives the same values every time, as in Keras.
-        self._drawn = random.randrange(2**31) if seed is None else int(seed)
+        self._drawn = random.randrange(2**31) if self.seed is None else self.seed
 
     def generator(self) -> np.random.Generator:
         return np.random.default_rng(self._drawn)
@@ -175,7 +192,7 @@ class RandomNormal(_Random):
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
+        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
     def values(self, shape: tuple[int, ...]) -> Any:
         return self.generator().normal(self.mean, self.stddev, shape)
@@ -200,10 +217,21 @@ class RandomUniform(_Random):
 
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.minval, self.maxval = minval, maxval
+        self.minval, self.maxval = _finite(self, "minval", minval), _finite(self, "maxval", maxval)
+        if self.minval > self.maxval:
+            raise ValueError(f"RandomUniform: `minval` must be at most `maxval`, got {minval} and {maxval}")
 
     def values(self, shape: tuple[int, ...]) -> Any:
         return self.generator().uniform(self.minval, self.maxval, shape)
+
+
+def _finite(owner: Any, name: str, value: Any) -> float:
+    # Half of the range, because the distance of two of them is to be finite as well.
+    return checks.number(owner, name, value, lambda v: abs(v) < 8e307, "must be a finite number")
+
+
+def _spread(owner: Any, value: Any) -> float:
+    return checks.number(owner, "stddev", value, lambda v: v >= 0, "must be a number that is not negative")
 
 
 def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -234,7 +262,7 @@ class TruncatedNormal(_Random):
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
+        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
     def values(self, shape: tuple[int, ...]) -> Any:
         return self.mean + self.stddev * _truncated(self.generator(), shape)
@@ -280,18 +308,12 @@ class VarianceScaling(_Random):
         seed: int | None = None,
     ) -> None:
         super().__init__(seed)
-        if not scale > 0:
-            raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
-        if mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise ValueError(f"Invalid `mode` argument: {mode!r}; it is 'fan_in', 'fan_out' or 'fan_avg'")
+        self.scale = checks.number(self, "scale", scale, lambda v: 0 < v < math.inf, "must be a positive float")
+        self.mode = checks.choice(self, "mode", mode, ("fan_in", "fan_out", "fan_avg"))
         if distribution == "normal":
             distribution = "truncated_normal"
-        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
-            raise ValueError(
-                f"Invalid `distribution` argument: {distribution!r}; it is 'uniform', 'truncated_normal' or "
-                "'untruncated_normal'"
-            )
-        self.scale, self.mode, self.distribution = scale, mode, distribution
+        known = ("uniform", "truncated_normal", "untruncated_normal")
+        self.distribution = checks.choice(self, "distribution", distribution, known)
 
     def values(self, shape: tuple[int, ...]) -> Any:
         fan_in, fan_out = fans(shape)
@@ -425,7 +447,7 @@ class Orthogonal(_Random):
 
     def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.gain = gain
+        self.gain = checks.number(self, "gain", gain)
 
     def values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) < 2:
@@ -484,3 +506,27 @@ def get(identifier: Any) -> Callable[..., Any]:
     if isinstance(identifier, (np.ndarray, Tensor)):
         return Constant(identifier)
     return by_name(identifier, _KNOWN, "initializer", make=True)
+
+
+def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
+    """What a weight of `owner` starts from.
+
+    Raises
+    ------
+    ValueError
+        For a shape with open sizes, or an initializer that gives something else.
+    gtape.errors.ResourceExhaustedError
+        For a shape that is too large.
+    """
+    sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
+    kind = float_dtype(dtype)
+    if math.prod(sizes) >= 2**59:
+        raise _too_large(owner, sizes)
+    values = checks.tensor(owner, "what the initializer returned", get(initializer)(sizes, dtype=kind.name))
+    if values._aval.shape != sizes:
+        raise ValueError(
+            f"{checks.owner_of(owner)}: the initializer returned values of shape {values.shape} for a weight of shape "
+            f"{sizes}"
+        )
+    made: Tensor = gtape.cast(values, kind)
+    return made
