@@ -270,8 +270,8 @@ def tensor(owner: Any, name: str, value: Any) -> Tensor:
     return found
 
 
-def settings(owner: Any, config: Any) -> dict[str, Any]:
-    """What `from_config` was given, by names of arguments.
+def settings(owner: Any, config: Any, name: str = "config") -> dict[str, Any]:
+    """Arguments by their names, such as `from_config` takes them.
 
     Raises
     ------
@@ -279,7 +279,6 @@ def settings(owner: Any, config: Any) -> dict[str, Any]:
     """
     if not isinstance(config, Mapping) or not all(isinstance(k, str) for k in config):
         raise TypeError(
-            f"{owner_of(owner)}: `config` must be a dict of arguments by their names, as get_config() returns it. "
-            f"Received: config={shown(config)}"
+            f"{owner_of(owner)}: `{name}` must be a dict of arguments by their names. Received: {name}={shown(config)}"
         )
     return dict(config)

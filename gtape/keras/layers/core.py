@@ -409,7 +409,7 @@ class Lambda(Layer):
     ) -> None:
         super().__init__(**common)
         self.function = checks.function(self, "function", function)
-        self.arguments = {} if arguments is None else checks.settings(self, arguments)
+        self.arguments = {} if arguments is None else checks.settings(self, arguments, "arguments")
 
     def call(self, inputs: Any) -> Any:
         return self.function(inputs, **self.arguments)

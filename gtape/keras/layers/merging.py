@@ -6,7 +6,10 @@ from functools import reduce
 from typing import Any
 
 import gtape
+from gtape import checks
 from gtape.keras.layers.layer import Layer
+from gtape.tensor import Tensor
+from gtape.tensor_shape import TensorShape
 
 __all__ = [
     "Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract", "add", "average", "concatenate",
@@ -16,10 +19,14 @@ __all__ = [
 
 class _Merge(Layer):
     def call(self, inputs: Any) -> Any:
-        inputs = list(inputs)
-        if not inputs:
-            raise ValueError(f"A {type(self).__name__} layer should be called on a list of at least 1 input")
-        return self.merge(inputs)
+        stacked = isinstance(inputs, Tensor) and inputs._aval.shape and inputs._aval.shape[0] > 0  # rows of numbers
+        several = isinstance(inputs, (list, tuple)) and inputs and not isinstance(inputs, TensorShape)
+        if not stacked and not several:
+            raise ValueError(
+                f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
+                f"{checks.shown(inputs)}"
+            )
+        return self.merge([checks.tensor(self, "inputs", x) for x in inputs])
 
     def merge(self, inputs: list[Any]) -> Any:
         raise NotImplementedError
@@ -130,7 +137,7 @@ class Concatenate(_Merge):
 
     def __init__(self, axis: int = -1, **common: Any) -> None:
         super().__init__(**common)
-        self.axis = axis
+        self.axis = checks.whole(self, "axis", axis)
 
     def merge(self, inputs: list[Any]) -> Any:
         return gtape.concat(inputs, axis=self.axis)
