@@ -129,6 +129,7 @@ class CosineSimilarity(MeanMetricWrapper):
 
     def __init__(self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1) -> None:
         super().__init__(lambda a, b: -loss_functions.cosine_similarity(a, b, axis), name, dtype)
+        loss_functions.checked(self, axis=axis)
 
 
 class BinaryCrossentropy(MeanMetricWrapper):
