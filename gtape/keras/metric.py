@@ -39,7 +39,8 @@ def spread(weights: Any, shape: tuple[int, ...], owner: Any) -> Any:
         return np.broadcast_to(weights, shape)
     except ValueError:
         raise ValueError(
-            f"{checks.owner_of(owner)}: `sample_weight` of shape {weights.shape} does not go with values of shape {shape}"
+            f"{checks.owner_of(owner)}: `sample_weight` of shape {weights.shape} does not go with values of shape "
+            f"{shape}"
         ) from None
 
 

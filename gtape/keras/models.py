@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gtape import nest, train
+from gtape import checks, nest, train
 from gtape.keras.backend import unique_name
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
 from gtape.keras.training import Trainer
+from gtape.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
@@ -95,13 +96,17 @@ class Model(Trainer, Layer):
         ValueError
             If there is none.
         """
+        if index is not None:
+            index = checks.whole("get_layer", "index", index)
         if index is not None and -len(self.layers) <= index < len(self.layers):
             return self.layers[index]
         for layer in self.layers:
-            if layer.name == name:
+            if isinstance(name, str) and layer.name == name:
                 return layer
         wanted = name if index is None else index
-        raise ValueError(f"No such layer: {wanted}. There are {[x.name for x in self.layers]}")
+        raise ValueError(
+            f"No such layer: {wanted if isinstance(wanted, str) else checks.shown(wanted)}. There are {[x.name for x in self.layers]}"
+        )
 
     @property
     def inputs(self) -> list[KerasTensor]:
@@ -190,7 +195,7 @@ class Model(Trainer, Layer):
         ValueError
             If the file exists and may not be replaced.
         """
-        path = os.fspath(filepath)
+        path = _path(filepath)
         if not overwrite and os.path.exists(path):
             raise ValueError(f"{path} exists already; pass overwrite=True to replace it")
         train.write_values(path, train.values_of(self))
@@ -213,10 +218,11 @@ class Model(Trainer, Layer):
         gtape.errors.NotFoundError
             If there is no such file.
         """
-        status = train.put_values(self, train.read_values(os.fspath(filepath)))
+        path = _path(filepath)
+        status = train.put_values(self, train.read_values(path))
         if not skip_mismatch and (status._missing or (status._unused and self.built)):
             raise ValueError(
-                f"{os.fspath(filepath)} has no values for {sorted(status._missing)}, and values for "
+                f"{path} has no values for {sorted(status._missing)}, and values for "
                 f"{sorted(status._unused)}, which this model does not have"
             )
 
@@ -250,6 +256,12 @@ def _input_layer(x: KerasTensor) -> InputLayer:
     made.built = True
     made._symbolic = (x, x)
     return made
+
+
+def _path(filepath: Any) -> str:
+    if not isinstance(filepath, (str, os.PathLike)):
+        raise TypeError(f"`filepath` must be a string or a path. Received: filepath={checks.shown(filepath)}")
+    return str(os.fspath(filepath))
 
 
 def _structure_of_shapes(x: Any) -> Any:
@@ -291,7 +303,7 @@ class Sequential(Model):
         self._autocast = False
         self._sequence: list[Layer] = []
         self._called_with: Any = None
-        for layer in layers or ():
+        for layer in () if layers is None else checks.each(self, "layers", layers, "a list of layers"):
             self._append(layer)
         self._start()
 
@@ -302,6 +314,8 @@ class Sequential(Model):
 
     def pop(self, rebuild: bool = True) -> Layer:
         """Take the last layer away, and return it."""
+        if not self._sequence:
+            raise ValueError("There are no layers in the model, so none can be taken away.")
         taken = self._sequence.pop()
         self._graph = None
         self._start()
@@ -312,8 +326,8 @@ class Sequential(Model):
             layer = InputLayer(batch_shape=layer.shape, dtype=layer.dtype, name=layer.name)
         if not isinstance(layer, Layer):
             raise ValueError(
-                f"Only instances of `keras.Layer` can be added to a Sequential model, not {layer!r}; for a function "
-                "there is gtape.keras.layers.Lambda"
+                f"Only instances of `keras.Layer` can be added to a Sequential model, not {checks.shown(layer)}; for a "
+                "function there is gtape.keras.layers.Lambda"
             )
         if any(layer.name == other.name and layer is not other for other in self._sequence):
             raise ValueError(
@@ -338,7 +352,7 @@ class Sequential(Model):
             return
         first = self._sequence[0]
         dtype = getattr(first, "_input_dtype", None) or "float32"
-        start = KerasTensor(tuple(input_shape), dtype)
+        start = KerasTensor(checks.shape(self, "input_shape", input_shape), dtype)
         x: Any = start
         for layer in self._sequence:
             x = layer(x)
@@ -353,7 +367,7 @@ class Sequential(Model):
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # The layers are built as they are called, so nothing has to be run on zeros; the graph can wait.
-        shape = tuple(getattr(args[0], "shape", ())) if args else ()
+        shape = args[0]._aval.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True
 
@@ -392,6 +406,8 @@ def clone_model(model: Model) -> Any:
     def fresh(layer: Any) -> Any:
         return clone_model(layer) if isinstance(layer, Model) else type(layer).from_config(layer.get_config())
 
+    if not isinstance(model, Model):
+        raise ValueError(f"Expected `model` argument to be a `Model` instance. Received: model={checks.shown(model)}")
     if isinstance(model, Sequential):
         return Sequential([fresh(layer) for layer in model._sequence], trainable=model.trainable)
     graph = model._graph
