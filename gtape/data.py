@@ -27,11 +27,18 @@ def __dir__() -> list[str]:
 
 def _element(x: Any) -> Any:
     """Tuples and dicts are structures, everything else becomes a tensor: a list, too."""
+    try:
+        return _tensors(x)
+    except RecursionError:
+        raise ValueError("an element of a dataset holds itself, or is nested too deep") from None
+
+
+def _tensors(x: Any) -> Any:
     if isinstance(x, tuple):
-        parts = [_element(y) for y in x]
+        parts = [_tensors(y) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if isinstance(x, dict):
-        return {k: _element(v) for k, v in x.items()}
+        return {k: _tensors(v) for k, v in x.items()}
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 

@@ -120,8 +120,9 @@ def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> An
 def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
     """A single batch as `train_step` gets it."""
     every = slice(None)
-    x, y, weight = [None if v is None else taken(arrays(v), every) for v in (x, y, weight)]
+    x, y, weight = [None if v is None else arrays(v) for v in (x, y, weight)]
     check_rows(x=x, y=y, sample_weight=weight)
+    x, y, weight = [taken(v, every) for v in (x, y, weight)]
     return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
 
 

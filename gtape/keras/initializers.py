@@ -52,11 +52,11 @@ class Initializer:
         sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
         try:
             with np.errstate(all="ignore"):
-                return wrap(np.asarray(self.values(sizes)).astype(kind))
+                return wrap(np.asarray(self._values(sizes)).astype(kind))
         except (MemoryError, OverflowError):
             raise _too_large(self, sizes) from None
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         """The values as an array."""
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
@@ -85,7 +85,7 @@ class Zeros(Initializer):
     array([0., 0.], dtype=float32)
     """
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         return np.zeros(shape)
 
 
@@ -99,7 +99,7 @@ class Ones(Initializer):
     array([1., 1.], dtype=float32)
     """
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         return np.ones(shape)
 
 
@@ -123,7 +123,7 @@ class Constant(Initializer):
         checks.numeric(self, "value", value)
         self.value = value
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         given = checks.numeric(self, "value", self.value)
         try:
             return np.broadcast_to(given, shape)
@@ -156,7 +156,7 @@ class Identity(Initializer):
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = checks.number(self, "gain", gain)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) != 2:
             raise ValueError(f"Identity matrix initializer can only be used for 2D matrices. Received: shape={shape}")
         return self.gain * np.eye(*shape)
@@ -168,7 +168,7 @@ class _Random(Initializer):
         # Drawn here, not at the call, so that one object gives the same values every time, as in Keras.
         self._drawn = random.randrange(2**31) if self.seed is None else self.seed
 
-    def generator(self) -> np.random.Generator:
+    def _generator(self) -> np.random.Generator:
         return np.random.default_rng(self._drawn)
 
 
@@ -194,8 +194,8 @@ class RandomNormal(_Random):
         super().__init__(seed)
         self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.generator().normal(self.mean, self.stddev, shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self._generator().normal(self.mean, self.stddev, shape)
 
 
 class RandomUniform(_Random):
@@ -221,8 +221,8 @@ class RandomUniform(_Random):
         if self.minval > self.maxval:
             raise ValueError(f"RandomUniform: `minval` must be at most `maxval`, got {minval} and {maxval}")
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.generator().uniform(self.minval, self.maxval, shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self._generator().uniform(self.minval, self.maxval, shape)
 
 
 def _finite(owner: Any, name: str, value: Any) -> float:
@@ -264,8 +264,8 @@ class TruncatedNormal(_Random):
         super().__init__(seed)
         self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.mean + self.stddev * _truncated(self.generator(), shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self.mean + self.stddev * _truncated(self._generator(), shape)
 
 
 # The standard deviation of a standard normal variable that is cut off at 2.
@@ -315,16 +315,16 @@ class VarianceScaling(_Random):
         known = ("uniform", "truncated_normal", "untruncated_normal")
         self.distribution = checks.choice(self, "distribution", distribution, known)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         fan_in, fan_out = fans(shape)
         n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, n)
         if self.distribution == "uniform":
             limit = math.sqrt(3.0 * variance)
-            return self.generator().uniform(-limit, limit, shape)
+            return self._generator().uniform(-limit, limit, shape)
         if self.distribution == "untruncated_normal":
-            return self.generator().normal(0.0, math.sqrt(variance), shape)
-        return math.sqrt(variance) / _CUT * _truncated(self.generator(), shape)
+            return self._generator().normal(0.0, math.sqrt(variance), shape)
+        return math.sqrt(variance) / _CUT * _truncated(self._generator(), shape)
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -449,11 +449,11 @@ class Orthogonal(_Random):
         super().__init__(seed)
         self.gain = checks.number(self, "gain", gain)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) < 2:
             raise ValueError(f"The tensor to initialize must be at least two-dimensional. Received: shape={shape}")
         rows, columns = math.prod(shape[:-1]), shape[-1]
-        q, r = np.linalg.qr(self.generator().normal(size=(max(rows, columns), min(rows, columns))))
+        q, r = np.linalg.qr(self._generator().normal(size=(max(rows, columns), min(rows, columns))))
         q = q * np.sign(np.diag(r))
         return self.gain * (q if rows >= columns else q.T).reshape(shape)
 

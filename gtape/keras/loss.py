@@ -144,9 +144,9 @@ class Loss:
             y_pred = floats(y_pred, self.dtype)
             y_true = floats(y_true, y_pred.dtype)
         losses = checks.tensor(self, "what `call` returned", self.call(y_true, y_pred))
-        return reduced(losses, sample_weight, self.reduction, self.counted(y_true, losses))
+        return reduced(losses, sample_weight, self.reduction, self._counted(y_true, losses))
 
-    def counted(self, y_true: Any, losses: Tensor) -> Any:
+    def _counted(self, y_true: Any, losses: Tensor) -> Any:
         """Which samples count, as an array of bools of the shape of `losses`; None for all."""
         return None
 

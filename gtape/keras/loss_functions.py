@@ -40,7 +40,12 @@ def checked(owner: Any, **options: Any) -> dict[str, Any]:
     ------
     ValueError
         For one that is of the wrong type or out of range.
+    TypeError
+        For one that there is not.
     """
+    unknown = sorted(options.keys() - _READERS.keys())
+    if unknown:
+        raise TypeError(f"{checks.owner_of(owner)} got unexpected keyword arguments: {', '.join(unknown)}")
     return {name: _READERS[name](owner, name, value) for name, value in options.items()}
 
 

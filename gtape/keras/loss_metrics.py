@@ -66,7 +66,7 @@ class RootMeanSquaredError(MeanMetricWrapper):
 
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""
-        return wrap(np.float32(np.sqrt(self.mean())))
+        return wrap(np.float32(np.sqrt(self._mean())))
 
 
 class MeanAbsoluteError(MeanMetricWrapper):

@@ -471,7 +471,7 @@ class SparseCategoricalCrossentropy(_Function):
         super().__init__(name, reduction, dtype)
         self._set(from_logits=from_logits, ignore_class=ignore_class, axis=axis)
 
-    def counted(self, y_true: Any, losses: Tensor) -> Any:
+    def _counted(self, y_true: Any, losses: Tensor) -> Any:
         if self.ignore_class is None:
             return None
         return np.reshape(np.asarray(y_true) != self.ignore_class, losses._aval.shape)

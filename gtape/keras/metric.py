@@ -130,7 +130,7 @@ class Sums(Metric):
         self.total = self.add_weight(name="total", dtype="float64")
         self.count = self.add_weight(name="count", dtype="float64")
 
-    def take(self, values: Any, sample_weight: Any) -> None:
+    def _take(self, values: Any, sample_weight: Any) -> None:
         values = reals_of(values, self, "values")
         weights: Any = np.ones(()) if sample_weight is None else reals_of(sample_weight, self, "sample_weight")
         if weights.ndim == values.ndim + 1 and weights.shape[-1] == 1:
@@ -141,7 +141,7 @@ class Sums(Metric):
         self.total.assign_add(wrap(np.float64((values * weights).sum())))
         self.count.assign_add(wrap(np.float64(weights.sum())))
 
-    def mean(self) -> float:
+    def _mean(self) -> float:
         count = float(self.count.numpy())
         return float(self.total.numpy()) / count if count else 0.0
 
@@ -169,11 +169,11 @@ class Mean(Sums):
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         """Take values, each with a weight."""
-        self.take(values, sample_weight)
+        self._take(values, sample_weight)
 
     def result(self) -> Tensor:
         """The mean; 0 before the first value."""
-        return wrap(np.float32(self.mean()))
+        return wrap(np.float32(self._mean()))
 
 
 class Sum(Sums):
@@ -197,7 +197,7 @@ class Sum(Sums):
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         """Take values, each with a weight."""
-        self.take(values, sample_weight)
+        self._take(values, sample_weight)
 
     def result(self) -> Tensor:
         """The sum."""
@@ -235,11 +235,11 @@ class MeanMetricWrapper(Sums):
         """Take labels and predictions of a batch."""
         # As arrays: a figure for the log is no part of any tape's program.
         true, predicted = array_of(y_true, self, "y_true"), array_of(y_pred, self, "y_pred")
-        self.take(self._fn(true, predicted, **self._options), sample_weight)
+        self._take(self._fn(true, predicted, **self._options), sample_weight)
 
     def result(self) -> Tensor:
         """The mean; 0 before the first batch."""
-        return wrap(np.float32(self.mean()))
+        return wrap(np.float32(self._mean()))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

@@ -104,9 +104,8 @@ class Model(Trainer, Layer):
             if isinstance(name, str) and layer.name == name:
                 return layer
         wanted = name if index is None else index
-        raise ValueError(
-            f"No such layer: {wanted if isinstance(wanted, str) else checks.shown(wanted)}. There are {[x.name for x in self.layers]}"
-        )
+        said = wanted if isinstance(wanted, str) else checks.shown(wanted)
+        raise ValueError(f"No such layer: {said}. There are {[x.name for x in self.layers]}")
 
     @property
     def inputs(self) -> list[KerasTensor]:

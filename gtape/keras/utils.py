@@ -88,7 +88,7 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     if numbers.ndim > 1 and numbers.shape[-1] == 1:
         numbers = numbers[..., 0]
     least = int(numbers.max()) + 1 if numbers.size else 0
-    classes = least if not num_classes else checks.whole("to_categorical", "num_classes", num_classes, least=0)
+    classes = least if num_classes is None else checks.whole("to_categorical", "num_classes", num_classes, least=0)
     if numbers.size * classes > 2**40:
         raise ResourceExhaustedError(f"to_categorical: there is no memory for {numbers.size} rows of {classes} classes")
     rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)

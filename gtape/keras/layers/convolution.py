@@ -120,13 +120,13 @@ class _Conv(Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
-        y = self.convolve(floats_for(self, self._taken(inputs)))
+        y = self._convolve(floats_for(self, self._taken(inputs)))
         if self.bias is not None:
             first = self.data_format == "channels_first"
             y = y + (gtape.reshape(self.bias, [-1, *[1] * self.rank]) if first else self.bias)
         return self.activation(y)
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         """The convolution alone."""
         raise NotImplementedError
 
@@ -148,7 +148,7 @@ class Conv1D(_Conv):
 
     rank = 1
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         padding = self.padding
         if padding == "causal":
             before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
@@ -197,7 +197,7 @@ class Conv2D(_Conv):
     (TensorShape([2, 4, 4, 4]), TensorShape([3, 3, 3, 4]))
     """
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv2d(
             x, self.kernel, strides=list(self.strides), padding=self.padding.upper(), data_format=self._format,
             dilations=list(self.dilation_rate),
@@ -216,7 +216,7 @@ class Conv3D(_Conv):
 
     rank = 3
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv3d(
             x, self.kernel, strides=[1, *self.strides, 1], padding=self.padding.upper(), data_format=self._format,
             dilations=[1, *self.dilation_rate, 1],
@@ -253,7 +253,7 @@ class DepthwiseConv2D(_Conv):
         self.filters = channels * self.depth_multiplier
         return (*self.kernel_size, channels, self.depth_multiplier)
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.depthwise_conv2d(
             x, self.kernel, strides=strides, padding=self.padding.upper(), data_format=self._format,
@@ -297,7 +297,7 @@ class SeparableConv2D(_Conv):
         self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options) if self.use_bias else None
         self.built = True
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.separable_conv2d(
             x, self.depthwise_kernel, self.pointwise_kernel, strides=strides, padding=self.padding.upper(),
@@ -352,7 +352,7 @@ class Conv1DTranspose(_Transposed):
 
     rank = 1
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv1d_transpose(
             x, self.kernel, output_shape=self._output_shape(x), strides=self.strides[0], padding=self.padding.upper(),
             data_format=self._format, dilations=self.dilation_rate[0],
@@ -376,7 +376,7 @@ class Conv2DTranspose(_Transposed):
     TensorShape([2, 14, 14, 4])
     """
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv2d_transpose(
             x, self.kernel, output_shape=self._output_shape(x), strides=list(self.strides),
             padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),

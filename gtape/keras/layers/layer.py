@@ -18,7 +18,7 @@ from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
 from gtape.keras.lookup import made_from
 from gtape.module import Module
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.variable import Variable
 
 __all__ = ["Layer"]
@@ -65,7 +65,7 @@ def _signature(call: Any) -> _Signature:
 
 
 def _shape(x: Any) -> Any:
-    return tuple(x.shape) if hasattr(x, "shape") else None
+    return tuple(x.shape) if is_tensor(x) or isinstance(x, (np.ndarray, np.generic, KerasTensor)) else None
 
 
 class Layer(Module):

@@ -26,9 +26,9 @@ class _Merge(Layer):
                 f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
                 f"{checks.shown(inputs)}"
             )
-        return self.merge([checks.tensor(self, "inputs", x) for x in inputs])
+        return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         raise NotImplementedError
 
 
@@ -42,7 +42,7 @@ class Add(_Merge):
     array([3.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a + b, inputs)
 
 
@@ -56,7 +56,7 @@ class Subtract(_Merge):
     array([-1.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         if len(inputs) != 2:
             raise ValueError(f"A `Subtract` layer should be called on exactly 2 inputs, not {len(inputs)}")
         return inputs[0] - inputs[1]
@@ -72,7 +72,7 @@ class Multiply(_Merge):
     array([6.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a * b, inputs)
 
 
@@ -86,7 +86,7 @@ class Average(_Merge):
     array([2.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a + b, inputs) / len(inputs)
 
 
@@ -100,7 +100,7 @@ class Maximum(_Merge):
     array([3., 4.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.maximum, inputs)
 
 
@@ -114,7 +114,7 @@ class Minimum(_Merge):
     array([1., 2.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.minimum, inputs)
 
 
@@ -139,7 +139,7 @@ class Concatenate(_Merge):
         super().__init__(**common)
         self.axis = checks.whole(self, "axis", axis)
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return gtape.concat(inputs, axis=self.axis)
 
 

@@ -34,7 +34,7 @@ class _Noise(Layer):
             raise ValueError(f"{type(self).__name__}: `inputs` must be floats in training, not {x.dtype.name}")
         return True
 
-    def normal(self, like: Any, mean: float, stddev: float) -> Any:
+    def _normal(self, like: Any, mean: float, stddev: float) -> Any:
         return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._aval.dtype))
 
 
@@ -105,7 +105,7 @@ class GaussianNoise(_Noise):
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         x = self._taken(inputs)
-        return x + self.normal(x, 0.0, self.stddev) if self._works(x, training) and self.stddev else x
+        return x + self._normal(x, 0.0, self.stddev) if self._works(x, training) and self.stddev else x
 
 
 class GaussianDropout(_Noise):
@@ -134,4 +134,4 @@ class GaussianDropout(_Noise):
         x = self._taken(inputs)
         if not self._works(x, training) or not self.rate:
             return x
-        return x * self.normal(x, 1.0, math.sqrt(self.rate / (1.0 - self.rate)))
+        return x * self._normal(x, 1.0, math.sqrt(self.rate / (1.0 - self.rate)))

@@ -137,7 +137,7 @@ class Optimizer(Settings):
         variables = nest.flatten(var_list)
         for v in variables:
             check_variable(v)
-        if not self.built and type(self).update is Optimizer.update:
+        if not self.built and type(self)._formula is Optimizer._formula:
             self.build(variables)
         self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, whatever came before
         return self.iterations
@@ -295,7 +295,7 @@ class Optimizer(Settings):
         own = type(self).update_step is Optimizer.update_step
         for g, v in pairs:
             if own:
-                self.update(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
+                self._formula(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
             else:
                 self.update_step(g if is_sparse(g) else wrap(g), v, wrap(v.dtype.as_numpy_dtype(rate)))
 
@@ -303,7 +303,7 @@ class Optimizer(Settings):
         for v in variables:
             average, number = self._slots_of(v)["average"], v.dtype.as_numpy_dtype
             # The first value a variable has after a step is where its average starts.
-            keep = self.ema_momentum if self.age(v) > 1 else 0.0
+            keep = self.ema_momentum if self._age(v) > 1 else 0.0
             average.assign(wrap(number(keep) * average.numpy() + number(1.0 - keep) * v.numpy()))
         every = self.ema_overwrite_frequency
         if every is not None and (int(self.iterations.numpy()) + 1) % every == 0:
@@ -370,9 +370,9 @@ class Optimizer(Settings):
         check_variable(variable)
         g = _rows(gradient, variable) if is_sparse(gradient) else _array(gradient, variable)
         rate = checks.number(self, "learning_rate", learning_rate)
-        self.update(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
+        self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         """The formula, in arrays: what gtape's own optimizers write.
 
         Parameters

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from gtape.checks import each, flag, name_of, number
+from gtape.checks import each, flag, name_of, number, whole
 from gtape.keras.lookup import class_and_config, classes_by_name, described, made_from
-from gtape.tensor import Tensor, wrap
+from gtape.tensor import wrap
 
 __all__ = [
     "CosineDecay",
@@ -61,18 +61,16 @@ class LearningRateSchedule:
 
     def __call__(self, step: Any) -> Any:
         """The learning rate after `step` steps, a float32 scalar."""
-        return self._tensor(step)
-
-    def _tensor(self, step: Any) -> Tensor:
         with np.errstate(all="ignore"):
-            return wrap(np.float32(self._at(number(self, "step", step))))
+            return wrap(np.float32(self.at(step)))
 
-    def _at(self, step: float) -> float:
+    def at(self, step: Any) -> float:
+        """The learning rate after `step` steps, with all its digits."""
         # In NumPy's numbers, because a rate that is too large is to be infinite, and one that is undefined NaN.
         with np.errstate(all="ignore"):
-            return float(self.at(np.float64(step)))
+            return float(self._formula(np.float64(number(self, "step", step))))
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         """The formula."""
         raise NotImplementedError(
             f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
@@ -80,10 +78,10 @@ class LearningRateSchedule:
 
     def exact(self, step: int) -> float:
         """The learning rate with all its digits, where a schedule has more than float32 holds."""
-        known = type(self).__call__ is LearningRateSchedule.__call__
-        if known:
-            return self._at(step)
-        return number(self, "the learning rate that it returned", self(wrap(np.int64(step))))
+        if type(self).__call__ is LearningRateSchedule.__call__:
+            return self.at(step)
+        done = wrap(np.int64(whole(self, "step", step)))
+        return number(self, "the learning rate that it returned", self(done))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, as a dict that `from_config` takes."""
@@ -144,7 +142,7 @@ class ExponentialDecay(LearningRateSchedule):
         self.decay_rate = self._number("decay_rate", decay_rate)
         self.staircase = flag(self, "staircase", staircase)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         p = step / self.decay_steps
         return self.initial_learning_rate * np.float64(self.decay_rate) ** (np.floor(p) if self.staircase else p)
 
@@ -190,7 +188,7 @@ class InverseTimeDecay(LearningRateSchedule):
         self.decay_rate = self._number("decay_rate", decay_rate)
         self.staircase = flag(self, "staircase", staircase)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         p = step / self.decay_steps
         return self.initial_learning_rate / (1.0 + self.decay_rate * (np.floor(p) if self.staircase else p))
 
@@ -239,7 +237,7 @@ class PolynomialDecay(LearningRateSchedule):
         self.end_learning_rate = self._number("end_learning_rate", end_learning_rate)
         self.power, self.cycle = self._number("power", power), flag(self, "cycle", cycle)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         steps = float(self.decay_steps)
         if self.cycle:
             steps *= max(1.0, np.ceil(step / steps))
@@ -284,7 +282,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
             )
         self.boundaries, self.values = boundaries, values
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         return self.values[sum(bool(step > b) for b in self.boundaries)]
 
 
@@ -335,7 +333,7 @@ class CosineDecay(LearningRateSchedule):
         self.warmup_target = None if warmup_target is None else self._number("warmup_target", warmup_target)
         self.warmup_steps = self._number("warmup_steps", warmup_steps)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         start = self.initial_learning_rate
         if self.warmup_target is not None:
             if step < self.warmup_steps:
@@ -388,7 +386,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         self.t_mul = self._positive("t_mul", t_mul)
         self.m_mul, self.alpha = self._number("m_mul", m_mul), self._number("alpha", alpha)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         done, length, growth = step / self.first_decay_steps, np.float64(1.0), np.float64(self.t_mul)
         if growth == 1.0:
             runs = np.floor(done)

@@ -95,10 +95,8 @@ class Settings(State):
     def _number(self, name: str, value: Any) -> float:
         return float(number(self, name, value))
 
-    def _share(self, name: str, value: Any, whole_too: bool) -> float:
-        """A number from 0 to 1, with or without 1 itself."""
-        end, accepted = ("]", lambda v: 0 <= v <= 1) if whole_too else (")", lambda v: 0 <= v < 1)
-        return float(number(self, name, value, accepted, f"must be in [0, 1{end}"))
+    def _share(self, name: str, value: Any) -> float:
+        return float(number(self, name, value, lambda v: 0 <= v < 1, "must be in [0, 1)"))
 
     @property
     def learning_rate(self) -> Any:

@@ -119,7 +119,7 @@ class State:
         if entry is None:
             check_variable(v)
             name = _plain(v)
-            made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
+            made = {s: Variable(self._initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
             self._remember(v, made, int(self.iterations.numpy()))
             return made
         return entry[1]
@@ -128,12 +128,12 @@ class State:
         key, state = id(v), self._state
         state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), slots, seen)
 
-    def age(self, v: Any) -> int:
+    def _age(self, v: Any) -> int:
         """How many updates there were since variable `v` was first seen, counting the one that is being made."""
         self._slots_of(v)
         return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
 
-    def initial(self, v: Any, slot: str) -> Any:
+    def _initial(self, v: Any, slot: str) -> Any:
         """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
         check_variable(v)
         return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
