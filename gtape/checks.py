@@ -59,7 +59,8 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None) -> int
 def _real(value: Any) -> float | None:
     """A real number as a float; None for what is none."""
     if is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
-        if tuple(value.shape) or np.dtype(value.dtype.name if is_tensor(value) else value.dtype).kind not in "biufV":
+        kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else value.dtype.dtype.kind
+        if tuple(value.shape) or kind not in "biufV":
             return None
     elif isinstance(value, (str, bytes, bytearray)) or not hasattr(type(value), "__float__"):
         try:

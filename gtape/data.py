@@ -149,11 +149,12 @@ class Dataset:
 
         def make() -> Iterator[Any]:
             made = generator(*given)
-            if not isinstance(made, Iterable):
-                raise TypeError(
-                    f"from_generator: `generator` must return what can be iterated, not {checks.shown(made)}"
-                )
-            for x in made:
+            try:
+                elements = iter(made)
+            except TypeError:
+                said = checks.shown(made)
+                raise TypeError(f"from_generator: `generator` must return what can be iterated, not {said}") from None
+            for x in elements:
                 yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
 
         return Dataset(make, UNKNOWN_CARDINALITY)

@@ -495,7 +495,7 @@ class Layer(Module):
             return gtape.cast(x, self._dtype)
         if isinstance(x, (np.ndarray, np.generic)):
             return self._input(convert_to_tensor(x))
-        if isinstance(x, (list, tuple, dict)):
+        if isinstance(x, (list, tuple, dict)) and nest.is_nested(x):  # a TensorShape is a tuple, but no structure
             leaves = nest.flatten(x)
             if leaves and isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in leaves):
                 return self._input(convert_to_tensor(x))  # rows of numbers are one input, not many
