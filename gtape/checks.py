@@ -98,8 +98,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
     """
     if value.__class__ is bool:
         return value  # type: ignore[no-any-return]
-    several = hasattr(value, "shape") and math.prod(d or 0 for d in tuple(value.shape)) != 1
-    if several and not isinstance(value, type):
+    if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(tuple(value.shape)) != 1:
         raise _wrong(owner, name, "must be True or False", value)
     try:
         return bool(value)

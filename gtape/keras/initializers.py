@@ -310,10 +310,9 @@ class VarianceScaling(_Random):
         super().__init__(seed)
         self.scale = checks.number(self, "scale", scale, lambda v: 0 < v < math.inf, "must be a positive float")
         self.mode = checks.choice(self, "mode", mode, ("fan_in", "fan_out", "fan_avg"))
-        if distribution == "normal":
-            distribution = "truncated_normal"
-        known = ("uniform", "truncated_normal", "untruncated_normal")
-        self.distribution = checks.choice(self, "distribution", distribution, known)
+        known = ("uniform", "truncated_normal", "untruncated_normal", "normal")
+        asked = checks.choice(self, "distribution", distribution, known)
+        self.distribution = "truncated_normal" if asked == "normal" else asked
 
     def _values(self, shape: tuple[int, ...]) -> Any:
         fan_in, fan_out = fans(shape)

@@ -90,8 +90,17 @@ def classes_by_name(owner: str, custom_objects: Any) -> dict[str, Any]:
 
 
 def made_from(cls: Any, config: Any) -> Any:
-    """An object of a class with settings that its `get_config` gave."""
-    return cls(**settings(cls, config))
+    """An object of a class with settings that its `get_config` gave.
+
+    Raises
+    ------
+    TypeError
+        For settings that the class does not take.
+    """
+    given = settings(cls, config)
+    if given and cls.__init__ is object.__init__:
+        raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(given)}")
+    return cls(**given)
 
 
 def described(thing: Any, module: str, kind: type) -> dict[str, Any]:

@@ -409,7 +409,8 @@ def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
 def _array(g: Any, v: Any) -> Any:
     """A dense gradient as an array of the variable's shape and dtype."""
     # An array is copied, because a slot may take it as it is.
-    g = np.array(g) if isinstance(g, (np.ndarray, np.generic)) else checks.tensor("an optimizer", "gradient", g).numpy()
+    known = isinstance(g, (np.ndarray, np.generic))
+    g = np.array(g if known else checks.tensor("an optimizer", "gradient", g)._value)
     _fits(g.shape, v.shape, g.dtype.kind, v, "the gradient")
     return g.astype(v.dtype.as_numpy_dtype, copy=False)
 

@@ -62,7 +62,8 @@ class Settings(State):
     ) -> None:
         if unknown:
             hint = "; write learning_rate" if "lr" in unknown else ""
-            raise ValueError(f"Argument(s) not recognized: {unknown}. {type(self).__name__} has no such option{hint}")
+            said = shown(unknown)
+            raise ValueError(f"Argument(s) not recognized: {said}. {type(self).__name__} has no such option{hint}")
         limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
         given = [k for k, limit in limits.items() if limit is not None]
         if len(given) > 1:

@@ -23,7 +23,7 @@ _REFERRED = ("_built", "_undecayed")
 
 def check_variable(v: Any) -> None:
     """Raise TypeError unless `v` can be updated."""
-    if isinstance(v, type) or not callable(getattr(v, "assign_sub", None)):
+    if isinstance(v, type) or not (callable(getattr(v, "assign_sub", None)) and hasattr(v, "shape")):
         raise TypeError(
             f"an optimizer updates variables, not {shown(v) if isinstance(v, type) else type(v).__name__}: make it a "
             "gtape.Variable; in a pair the gradient comes first"
