@@ -98,7 +98,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
     """
     if value.__class__ is bool:
         return value  # type: ignore[no-any-return]
-    if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(tuple(value.shape)) != 1:
+    if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(d or 0 for d in tuple(value.shape)) != 1:
         raise _wrong(owner, name, "must be True or False", value)
     try:
         return bool(value)
@@ -227,7 +227,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
     """
     try:
         return dtypes.np_dtype(value)
-    except (TypeError, ValueError, AttributeError):  # NumPy reads the attribute `dtype` of whatever it is given
+    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
         raise TypeError(
             f"{owner_of(owner)}: `{name}` must be a type of elements, such as 'float32'. Received: "
             f"{name}={shown(value)}"

@@ -186,7 +186,7 @@ class Program:
     def ancestors(self, targets: Iterable[int]) -> list[int]:
         """The nodes that the targets depend on, themselves included, in order."""
         seen: set[int] = set()
-        pending = checks.each(self, "targets", targets, "a list of nodes' numbers")
+        pending = _numbers_of(targets)
         for i in pending:
             if not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.nodes):
                 raise ValueError(f"Program: there are nodes 0 to {len(self.nodes) - 1}, not {checks.shown(i)}")
@@ -222,7 +222,7 @@ class Program:
         if values is not None and not isinstance(values, dict):
             raise TypeError(f"Program.evaluate: `values` must be a dict, not {checks.shown(values)}")
         if only is not None:
-            only = checks.each(self, "only", only, "a list of nodes' numbers")
+            only = _numbers_of(only)
         env: dict[int, Any] = dict(values or {})
         for i in range(len(self.nodes)) if only is None else only:
             if i not in env:
@@ -264,6 +264,13 @@ class Program:
 
     def __str__(self) -> str:
         return "\n".join(f"{a} = {b}" for a, b in self.assignments)
+
+
+def _numbers_of(nodes: Any) -> list[Any]:
+    try:
+        return list(nodes)
+    except TypeError:
+        raise TypeError(f"Program: a list of nodes' numbers is needed, not {checks.shown(nodes)}") from None
 
 
 def _call_text(n: Node) -> str:

@@ -36,7 +36,7 @@ _MODERATE = 8  # binades up and down from 1
 def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
         made: np.dtype[Any] = np.dtype(dtype)
-    except (TypeError, ValueError, AttributeError, RecursionError):  # whatever NumPy says of what is no dtype
+    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {shown(dtype)}") from None
     if made.name not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {made.name}")

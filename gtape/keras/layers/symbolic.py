@@ -214,7 +214,7 @@ class Graph:
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
-        for x in (*nest.flatten(inputs), *nest.flatten(outputs)):
+        for x in (*nest.flatten(inputs), *(nest.flatten(outputs) or [None])):
             if not isinstance(x, KerasTensor):
                 raise ValueError(
                     f"a model's inputs and outputs come from gtape.keras.Input and layers, not {checks.shown(x)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -281,7 +281,7 @@ class State:
         ----------
         store : dict
         """
-        if not hasattr(store, "__setitem__") or not hasattr(store, "keys"):
+        if not isinstance(store, MutableMapping):
             raise TypeError(f"{type(self).__name__}: `store` must be a dict. Received: store={shown(store)}")
         for i, v in enumerate(self.variables):
             store[str(i)] = v.numpy()
@@ -299,7 +299,7 @@ class State:
             If the number of values is not that of `variables`.
         """
         places = [str(i) for i in range(len(self.variables))]
-        if not hasattr(store, "__getitem__") or not hasattr(store, "keys") or sorted(store.keys()) != sorted(places):
+        if not isinstance(store, Mapping) or sorted(map(str, store)) != sorted(places):
             raise ValueError(
                 f"{type(self).__name__}: `store` must hold {len(places)} values under '0', '1' and so on, as "
                 f"save_own_variables leaves them. Received: store={shown(store)}"
