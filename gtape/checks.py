@@ -85,7 +85,7 @@ def number(
     found = _real(value)
     if found is None or (accepted is not None and not accepted(found)):
         raise _wrong(owner, name, wanted, value)
-    return value if value.__class__ is int and abs(value) < 2**53 else found  # type: ignore[no-any-return]
+    return value if value.__class__ is int and abs(value) < 2**53 else found
 
 
 def flag(owner: Any, name: str, value: Any) -> bool:
@@ -97,7 +97,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
         For arrays and tensors of several values.
     """
     if value.__class__ is bool:
-        return value  # type: ignore[no-any-return]
+        return bool(value)
     if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(d or 0 for d in tuple(value.shape)) != 1:
         raise _wrong(owner, name, "must be True or False", value)
     try:

@@ -82,7 +82,8 @@ class Dataset:
     """
 
     def __init__(self, make: Callable[[], Iterator[Any]], size: int, open_batch: bool = False) -> None:
-        self._make = checks.function(self, "make", make)
+        checks.function(self, "make", make)
+        self._make = make
         self._size = checks.whole(self, "size", size)  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
         self._open_batch = open_batch  # whether the last batch may be shorter
 

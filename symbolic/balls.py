@@ -402,6 +402,13 @@ def digits(x: Any, n: int = 40) -> str:
     -------
     str
 
+    Raises
+    ------
+    TypeError
+        For what is neither a ball nor a number.
+    ValueError
+        For an `n` that is no positive integer.
+
     Examples
     --------
     >>> from flint import arb

@@ -182,6 +182,13 @@ def survey(
     list of Row
         One for each partial derivative.
 
+    Raises
+    ------
+    TypeError
+        For something that is no subject.
+    ValueError
+        For an order, a dtype or a number of points that there is not.
+
     Examples
     --------
     >>> from gtape.verify.census import survey

@@ -65,6 +65,11 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     Tensor of float32
         1 where they agree.
 
+    Raises
+    ------
+    ValueError
+        For what are no real numbers, or shapes that do not fit.
+
     Examples
     --------
     >>> import gtape as tf

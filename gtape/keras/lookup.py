@@ -103,7 +103,7 @@ def made_from(cls: Any, config: Any) -> Any:
     return cls(**given)
 
 
-def described(thing: Any, module: str, kind: type) -> dict[str, Any]:
+def described(thing: Any, module: str, kind: Any) -> dict[str, Any]:
     """An object's class and settings as plain data, in Keras's words.
 
     Raises

@@ -458,6 +458,7 @@ class SparseCategoricalCrossentropy(_Function):
 
     function = staticmethod(sparse_categorical_crossentropy)
     options = ("from_logits", "ignore_class", "axis")
+    ignore_class: int | None
 
     def __init__(
         self,

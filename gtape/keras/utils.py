@@ -74,6 +74,13 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     -------
     ndarray, or Tensor for a tensor; float32
 
+    Raises
+    ------
+    ValueError
+        For what are no numbers of classes.
+    gtape.errors.ResourceExhaustedError
+        For more rows and classes than memory holds.
+
     Examples
     --------
     >>> import gtape as tf
@@ -110,6 +117,11 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     -------
     array or tensor, as `x`
 
+    Raises
+    ------
+    ValueError
+        For what are no numbers, or an axis that there is not.
+
     Examples
     --------
     >>> import gtape as tf
@@ -117,7 +129,8 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     array([[0.6, 0.8]], dtype=float32)
     """
     values = np.atleast_1d(checks.numeric("normalize", "x", checks.tensor("normalize", "x", x)))
-    axis, order = checks.whole("normalize", "axis", axis), checks.number("normalize", "order", order)
+    axis = checks.whole("normalize", "axis", axis)
+    checks.number("normalize", "order", order)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
     length = np.linalg.norm(values, order, axis, keepdims=True)

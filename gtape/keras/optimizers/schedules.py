@@ -242,7 +242,7 @@ class PolynomialDecay(LearningRateSchedule):
         if self.cycle:
             steps *= max(1.0, np.ceil(step / steps))
         left = 1.0 - min(step, steps) / steps
-        return (self.initial_learning_rate - self.end_learning_rate) * left**self.power + self.end_learning_rate
+        return float((self.initial_learning_rate - self.end_learning_rate) * left**self.power + self.end_learning_rate)
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
@@ -404,7 +404,7 @@ class CosineDecayRestarts(LearningRateSchedule):
 
 def _wave(done: float, alpha: float, height: float = 1.0) -> float:
     """Half a cosine wave between 0 and `height`, raised so that it ends at `alpha`."""
-    return (1.0 - alpha) * height * 0.5 * (1.0 + np.cos(math.pi * done)) + alpha
+    return float((1.0 - alpha) * height * 0.5 * (1.0 + np.cos(math.pi * done)) + alpha)
 
 
 _KNOWN = {
