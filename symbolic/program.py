@@ -477,5 +477,7 @@ def as_input(x: Any) -> Tensor:
     try:
         array = np.asarray(x)
     except (TypeError, ValueError):  # lists of different lengths
+        array = np.empty((), object)
+    if array.dtype == object:
         raise ValueError(f"an argument must be a tensor, an array or numbers, not {checks.shown(x)}") from None
     return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

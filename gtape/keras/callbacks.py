@@ -96,8 +96,9 @@ class History(Callback):
         self.history: dict[str, list[Any]] = {}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        figures = {} if logs is None else checks.settings(self, logs, "logs")
         self.epoch.append(epoch)
-        for name, figure in (logs or {}).items():
+        for name, figure in figures.items():
             self.history.setdefault(name, []).append(figure)
 
 

@@ -98,7 +98,10 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     classes = least if num_classes is None else checks.whole("to_categorical", "num_classes", num_classes, least=0)
     if numbers.size * classes > 2**40:
         raise ResourceExhaustedError(f"to_categorical: there is no memory for {numbers.size} rows of {classes} classes")
-    rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)
+    try:
+        rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)
+    except MemoryError:
+        raise ResourceExhaustedError(f"to_categorical: there is no memory for rows of {classes} classes") from None
     return wrap(rows) if isinstance(x, Tensor) else rows
 
 
