@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from gtape import nest
+from gtape import checks, nest
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -26,11 +27,18 @@ def __dir__() -> list[str]:
 
 def _element(x: Any) -> Any:
     """Tuples and dicts are structures, everything else becomes a tensor: a list, too."""
+    try:
+        return _tensors(x)
+    except RecursionError:
+        raise ValueError("an element of a dataset holds itself, or is nested too deep") from None
+
+
+def _tensors(x: Any) -> Any:
     if isinstance(x, tuple):
-        parts = [_element(y) for y in x]
+        parts = [_tensors(y) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if isinstance(x, dict):
-        return {k: _element(v) for k, v in x.items()}
+        return {k: _tensors(v) for k, v in x.items()}
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
@@ -74,8 +82,9 @@ class Dataset:
     """
 
     def __init__(self, make: Callable[[], Iterator[Any]], size: int, open_batch: bool = False) -> None:
+        checks.function(self, "make", make)
         self._make = make
-        self._size = size  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
+        self._size = checks.whole(self, "size", size)  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
         self._open_batch = open_batch  # whether the last batch may be shorter
 
     # -------------------------------------------------------------------------------------- sources
@@ -133,10 +142,20 @@ class Dataset:
             TensorFlow has them; they change nothing.
         args : tuple, optional
         """
-        kinds = output_types if output_signature is None else _mapped(lambda s: s.dtype, output_signature)
+        checks.function("from_generator", "generator", generator)
+        given = () if args is None else checks.each("from_generator", "args", args, "a tuple")
+        kinds = None
+        if output_signature is not None or output_types is not None:
+            kinds = _mapped(_type_of, output_types if output_signature is None else output_signature)
 
         def make() -> Iterator[Any]:
-            for x in generator(*(args or ())):
+            made = generator(*given)
+            try:
+                elements = iter(made)
+            except TypeError:
+                said = checks.shown(made)
+                raise TypeError(f"from_generator: `generator` must return what can be iterated, not {said}") from None
+            for x in elements:
                 yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
 
         return Dataset(make, UNKNOWN_CARDINALITY)
@@ -144,13 +163,24 @@ class Dataset:
     @staticmethod
     def range(*args: int, output_type: Any = "int64", name: str | None = None) -> Dataset:
         """The numbers of Python's `range`, as tensors of int64 or another type."""
-        numbers = range(*args)
+        if not 1 <= len(args) <= 3:
+            raise ValueError(f"Invalid `args`: Dataset.range takes one to three integers. Received: {len(args)}")
+        bounds = [checks.whole("Dataset.range", name, v) for name, v in zip(_BOUNDS[len(args)], args, strict=True)]
+        if len(bounds) == 3 and bounds[2] == 0:
+            raise ValueError("Dataset.range: `step` must not be 0")
+        if checks.dtype("Dataset.range", output_type, "output_type").kind not in "iufV":
+            raise TypeError(f"Dataset.range: `output_type` must be a type of real numbers, not {output_type}")
+        numbers = range(*bounds)
+        if abs(numbers.stop - numbers.start) > sys.maxsize:
+            raise ValueError(f"Dataset.range: there are more numbers in {numbers} than can be counted")
         return Dataset(lambda: (convert_to_tensor(i, output_type) for i in numbers), len(numbers))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         """The elements of several datasets side by side, until one of them ends."""
         parts = datasets if datasets is not None else args[0] if len(args) == 1 else args
+        for d in nest.flatten(parts) or [None]:
+            _check_dataset("zip", d)
         sizes = [d._size for d in nest.flatten(parts)]
         ends = [n for n in sizes if n != INFINITE_CARDINALITY]
         size = UNKNOWN_CARDINALITY if UNKNOWN_CARDINALITY in sizes else min(ends, default=INFINITE_CARDINALITY)
@@ -170,11 +200,17 @@ class Dataset:
         self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None, **more: Any
     ) -> Dataset:
         """A function of each element; a tuple is passed as several arguments."""
+        checks.function("map", "map_func", map_func)
         return self._like(lambda: (_element(_called(map_func, x)) for x in self))
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """The elements for which a function is true."""
-        return self._like(lambda: (x for x in self if bool(_called(predicate, x))), UNKNOWN_CARDINALITY)
+        checks.function("filter", "predicate", predicate)
+
+        def kept(x: Any) -> bool:
+            return checks.flag("filter", "what predicate returned", _called(predicate, x))
+
+        return self._like(lambda: (x for x in self if kept(x)), UNKNOWN_CARDINALITY)
 
     def batch(
         self, batch_size: Any, drop_remainder: bool = False, num_parallel_calls: Any = None, **more: Any
@@ -186,9 +222,8 @@ class Dataset:
         ValueError
             For a size below 1, and later, for elements of different shapes.
         """
-        n = int(batch_size)
-        if n < 1:
-            raise ValueError(f"batch_size must be at least 1, got {n}")
+        n = checks.whole("batch", "batch_size", batch_size, least=1)
+        drop_remainder = checks.flag("batch", "drop_remainder", drop_remainder)
 
         def make() -> Iterator[Any]:
             elements = iter(self)
@@ -224,9 +259,9 @@ class Dataset:
         name : str, optional
             Ignored; TensorFlow has it.
         """
-        n = int(buffer_size)
-        if n < 1:
-            raise ValueError(f"buffer_size must be at least 1, got {n}")
+        n = checks.whole("shuffle", "buffer_size", buffer_size, least=1)
+        seed = None if seed is None else checks.whole("shuffle", "seed", seed)
+        reshuffle_each_iteration = checks.flag("shuffle", "reshuffle_each_iteration", reshuffle_each_iteration)
         fixed = None if reshuffle_each_iteration else drawn(seed)
 
         def make() -> Iterator[Any]:
@@ -243,7 +278,8 @@ class Dataset:
 
     def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
         """The elements several times over; without a number, without end."""
-        n = None if count is None or int(count) < 0 else int(count)
+        times = -1 if count is None else checks.whole("repeat", "count", count)
+        n = None if times < 0 else times
 
         def make() -> Iterator[Any]:
             for _ in itertools.count() if n is None else range(n):
@@ -259,7 +295,7 @@ class Dataset:
 
     def take(self, count: Any, name: str | None = None) -> Dataset:
         """The first elements; all of them for -1."""
-        n = int(count)
+        n = checks.whole("take", "count", count)
         if n < 0:
             return self
         size = n if self._size == INFINITE_CARDINALITY else self._size if self._size < 0 else min(n, self._size)
@@ -267,7 +303,7 @@ class Dataset:
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
         """What comes after the first elements; nothing for -1."""
-        n = int(count)
+        n = checks.whole("skip", "count", count)
         if n < 0:
             return self.take(0)
         size = self._size if self._size < 0 else max(self._size - n, 0)
@@ -275,16 +311,19 @@ class Dataset:
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """The elements of this dataset, then those of another."""
+        _check_dataset("concatenate", dataset)
         sizes = (self._size, dataset._size)
         size = INFINITE_CARDINALITY if INFINITE_CARDINALITY in sizes else sum(sizes) if min(sizes) >= 0 else -2
         return Dataset(lambda: itertools.chain(self, dataset), size, self._open_batch or dataset._open_batch)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
         """Each element after its number, an int64."""
-        return Dataset(lambda: ((wrap(np.int64(i)), x) for i, x in enumerate(self, start)), self._size)
+        first = checks.whole("enumerate", "start", start)
+        return Dataset(lambda: ((convert_to_tensor(i, "int64"), x) for i, x in enumerate(self, first)), self._size)
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
         """The same elements, kept in memory once all have been seen."""
+        checks.text("cache", "filename", filename)
         kept: list[list[Any]] = []
 
         def make() -> Iterator[Any]:
@@ -318,6 +357,7 @@ class Dataset:
 
     def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
         """One value of all elements: ``state = reduce_func(state, element)`` for each."""
+        checks.function("reduce", "reduce_func", reduce_func)
         state = _element(initial_state)
         for x in self:
             state = _element(reduce_func(state, x))
@@ -356,6 +396,20 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<gtape.data.Dataset of {self._size if self._size >= 0 else 'an unknown number of'} elements>"
+
+
+# The names of what `range` takes, by how many there are.
+_BOUNDS = {1: ("stop",), 2: ("start", "stop"), 3: ("start", "stop", "step")}
+
+
+def _check_dataset(owner: str, x: Any) -> None:
+    if not isinstance(x, Dataset):
+        raise TypeError(f"{owner} takes datasets of gtape.data.Dataset, not {checks.shown(x)}")
+
+
+def _type_of(spec: Any) -> np.dtype[Any]:
+    """The dtype that an element is to have, from a TensorSpec or a dtype."""
+    return checks.dtype("from_generator", spec.dtype if isinstance(spec, TensorSpec) else spec, "output_signature")
 
 
 def drawn(seed: Any) -> int:

@@ -71,7 +71,7 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
 
 def _first(value: Any) -> Any:
     """The first leaf of nested lists; of what is an array by itself, the array."""
-    while isinstance(value, (list, tuple)) and value:
+    while isinstance(value, (list, tuple)) and len(value):  # the truth of a TensorShape is not about its length
         value = value[0]
     return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
 
+from gtape import checks
 from gtape.blocks import block
 from gtape.locks import Lock
 
@@ -191,8 +192,8 @@ def precision(bits: int) -> Iterator[None]:
     >>> digits(third, 50)
     '0.33333333333333333333333333333333333333333333333333'
     """
-    if bits < 2:
-        raise ValueError(f"precision needs at least 2 bits, got {bits}")
+    if checks.whole("precision", "bits", bits) < 2 or bits > _MOST_BITS:
+        raise ValueError(f"precision needs at least 2 bits, and at most {_MOST_BITS}, got {bits}")
     with _one_thread:
         before = ctx.prec
         ctx.prec = bits
@@ -200,6 +201,10 @@ def precision(bits: int) -> Iterator[None]:
             yield
         finally:
             ctx.prec = before
+
+
+# More would take more memory for one number than there is.
+_MOST_BITS = 2**31
 
 
 _to_arb = np.frompyfunc(arb, 1, 1)
@@ -302,9 +307,9 @@ def _floats(f: Any, x: np.ndarray) -> np.ndarray:
     flat = x.ravel().tolist()
     try:
         return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
-    except TypeError:  # complex balls have no float
+    except (TypeError, ValueError, OverflowError):  # complex balls have no float
         if not has_complex(x):
-            raise
+            raise TypeError(f"arrays of balls or numbers are needed, not {checks.shown(x)}") from None
     out = np.empty(x.size, np.complex128)
     out.real = list(map(f, [e.real if isinstance(e, acb) else e for e in flat]))
     out.imag = list(map(f, [e.imag if isinstance(e, acb) else 0 for e in flat]))
@@ -411,6 +416,13 @@ def digits(x: Any, n: int = 40) -> str:
     -------
     str
 
+    Raises
+    ------
+    TypeError
+        For what is neither a ball nor a number.
+    ValueError
+        For an `n` that is no positive integer.
+
     Examples
     --------
     >>> from flint import arb
@@ -419,7 +431,11 @@ def digits(x: Any, n: int = 40) -> str:
     """
     if isinstance(x, acb):
         return f"({digits(x.real, n)}, {digits(x.imag, n)}j)"
-    mid = (x if isinstance(x, arb) else arb(x)).mid()
+    n = checks.whole("digits", "n", n, least=1)
+    try:
+        mid = (x if isinstance(x, arb) else arb(x)).mid()
+    except (TypeError, ValueError):
+        raise TypeError(f"digits takes a ball or a number, not {checks.shown(x)}") from None
     if not mid.is_finite():
         f = float(mid)
         return repr(f)

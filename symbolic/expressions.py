@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.checks import shown
 from gtape.symbolic.balls import Undecided, objects, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import outermost, plain
@@ -77,10 +78,12 @@ class SymPyWorld(ObjectWorld):
     """
 
     def __init__(self, samples: Mapping[sp.Symbol, Any] | None = None) -> None:
+        if samples is not None and not isinstance(samples, Mapping):
+            raise TypeError(f"SymPyWorld: `samples` must be a dict of numbers by symbols, not {shown(samples)}")
         self.samples = {s: self.exact(v) for s, v in (samples or {}).items()}
         for s, v in self.samples.items():
-            if not v.is_Rational:
-                raise ValueError(f"the sample of {s} must be a rational number, got {v}")
+            if not getattr(v, "is_Rational", False):
+                raise ValueError(f"the sample of {shown(s)} must be a rational number, got {shown(v)}")
         self.decisions: list[Decision] = []
         self._signs: dict[Any, int] = {}
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gtape import checks
 from gtape.escaping import plain
-from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE
+from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
 from gtape.tensor import Tensor
 
 __all__ = ["GradMark", "Node", "Program", "build", "trace"]
@@ -169,6 +170,8 @@ class Program:
         """
         if session is None:
             return {}
+        if not isinstance(session, Session):
+            raise TypeError(f"Program.blocked takes the session of a tape, not {checks.shown(session)}")
         found = self._blocked.get(session)
         if found is None:
             found = self._blocked[session] = {}
@@ -184,7 +187,10 @@ class Program:
     def ancestors(self, targets: Iterable[int]) -> list[int]:
         """The nodes that the targets depend on, themselves included, in order."""
         seen: set[int] = set()
-        pending = list(targets)
+        pending = _numbers_of(targets)
+        for i in pending:
+            if not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.nodes):
+                raise ValueError(f"Program: there are nodes 0 to {len(self.nodes) - 1}, not {checks.shown(i)}")
         while pending:
             i = pending.pop()
             if i not in seen:
@@ -212,6 +218,12 @@ class Program:
         dict
             Node index -> value.
         """
+        if not hasattr(world, "lift"):
+            raise TypeError(f"Program.evaluate: `world` must be one of gtape.symbolic, not {checks.shown(world)}")
+        if values is not None and not isinstance(values, dict):
+            raise TypeError(f"Program.evaluate: `values` must be a dict, not {checks.shown(values)}")
+        if only is not None:
+            only = _numbers_of(only)
         env: dict[int, Any] = dict(values or {})
         for i in range(len(self.nodes)) if only is None else only:
             if i not in env:
@@ -220,6 +232,8 @@ class Program:
 
     def step(self, world: Any, node: Node, env: dict[int, Any]) -> Any:
         """The value of one node, from those of its inputs."""
+        if not isinstance(node, Node):
+            raise TypeError(f"Program.step takes a node of the program, not {checks.shown(node)}")
         if node.kind in ("leaf", "const"):
             return world.lift(node.output)
         if node.kind == "item":
@@ -251,6 +265,13 @@ class Program:
 
     def __str__(self) -> str:
         return "\n".join(f"{a} = {b}" for a, b in self.assignments)
+
+
+def _numbers_of(nodes: Any) -> list[Any]:
+    try:
+        return list(nodes)
+    except TypeError:
+        raise TypeError(f"Program: a list of nodes' numbers is needed, not {checks.shown(nodes)}") from None
 
 
 def _call_text(n: Node) -> str:
@@ -433,6 +454,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     from gtape import nest
     from gtape.tape import GradientTape
 
+    checks.function("trace", "f", f)
     tensors = [as_input(a) for a in args]
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch([t for t in tensors if t._aval.inexact])
@@ -453,5 +475,10 @@ def as_input(x: Any) -> Tensor:
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
     if isinstance(x, (np.ndarray, np.generic)):
         return wrap(np.array(x))
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError):  # lists of different lengths
+        array = np.empty((), object)
+    if array.dtype == object:
+        raise ValueError(f"an argument must be a tensor, an array or numbers, not {checks.shown(x)}") from None
     return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

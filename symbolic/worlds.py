@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.checks import whole
 from gtape.symbolic import balls
 from gtape.symbolic.balls import lift_balls, lift_complex, matmul_balls, matmul_components, objects
 from gtape.symbolic.expressions import SymPyWorld
@@ -21,6 +22,9 @@ _CERTAIN = {
     "<": balls.less, "<=": balls.less_equal, ">": balls.greater, ">=": balls.greater_equal,
     "==": balls.equal, "!=": balls.not_equal,
 }  # fmt: skip
+
+
+_MOST_DIRECTIONS = 20
 
 
 class BallWorld(ObjectWorld):
@@ -101,7 +105,9 @@ class JetWorld(BallWorld):
     """
 
     def __init__(self, k: int) -> None:
-        self.k = k
+        self.k = k = whole(self, "k", k, least=1)
+        if k > _MOST_DIRECTIONS:
+            raise ValueError(f"JetWorld: a jet in {k} directions has 2**{k} components; {_MOST_DIRECTIONS} is the most")
         self.make = jet_class(k)
         self._constant_tail = (ZERO,) * ((1 << k) - 1)
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape.checks import dtype as dtype_of
+from gtape.checks import each, shown, whole
 from gtape.verify.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
 from gtape.verify.interrupts import Interrupts
 from gtape.verify.partials import (
@@ -181,6 +183,13 @@ def survey(
     list of Row
         One for each partial derivative.
 
+    Raises
+    ------
+    TypeError
+        For something that is no subject.
+    ValueError
+        For an order, a dtype or a number of points that there is not.
+
     Examples
     --------
     >>> from gtape.verify.census import survey
@@ -188,7 +197,13 @@ def survey(
     >>> [row.verdict for row in survey(subjects(["square"])[0], points=100)]
     ['correct', 'correct']
     """
-    dtype = np.dtype(dtype)
+    if not isinstance(subject, Subject):
+        raise TypeError(f"survey: `subject` must be one of gtape.verify.subjects.subjects(), not {shown(subject)}")
+    dtype, points = dtype_of("survey", dtype), whole("survey", "points", points, least=1)
+    orders = [whole("survey", "orders", order, least=1) for order in each("survey", "orders", orders)]
+    if dtype.name not in ("float64", "float32") or max(orders, default=3) > 2:
+        raise ValueError(f"survey takes float64 and float32 and the orders 1 and 2, not {dtype} and {orders}")
+    seed = whole("survey", "seed", seed, least=0)
     rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
     keys = {order: keys_of(subject, order) for order in orders}
     tallies = {k: _Tally() for ks in keys.values() for k in ks}
@@ -338,14 +353,15 @@ def _plan(
     """The tasks and what they are called."""
     if isinstance(names, str):
         raise ValueError(f"names is a sequence of names; write [{names!r}]")
-    if points < 100:
+    if whole("census", "points", points) < 100:
         raise ValueError(f"points must be at least 100 to search anything, got {points}")
-    if not orders or not set(orders) <= {1, 2}:
-        raise ValueError(f"orders holds 1 and 2, got {orders!r}")
-    wrong = [d for d in dtypes if d not in _DTYPES]
+    asked = each("census", "orders", orders, "a list of the orders 1 and 2")
+    if not asked or not all(isinstance(order, int) and order in (1, 2) for order in asked):
+        raise ValueError(f"orders holds 1 and 2, got {shown(orders)}")
+    wrong = [d for d in each("census", "dtypes", dtypes) if not isinstance(d, str) or d not in _DTYPES]
     if wrong:
-        raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {wrong[0]!r}")
-    if seed < 0:
+        raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {shown(wrong[0])}")
+    if whole("census", "seed", seed) < 0:
         raise ValueError(f"seed is a whole number from 0 on, got {seed}")
     chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
     tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]
@@ -353,6 +369,8 @@ def _plan(
 
 
 def _spread(executor: Executor, tasks: list[Any]) -> Iterable[tuple[int, list[Row]]]:
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"census: `executor` must be a concurrent.futures.Executor, not {shown(executor)}")
     futures = {executor.submit(_task, *t): i for i, t in enumerate(tasks)}
     for f in as_completed(futures):
         yield futures[f], f.result()

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gtape import catalogue
+from gtape.checks import each, settings, shown, whole
 from gtape.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
 from gtape.verify.points import NEIGHBOURS, landmarks, steps, unsteps
@@ -35,17 +36,18 @@ _MODERATE = 8  # binades up and down from 1
 def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
         made: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
-        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}") from None
+    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {shown(dtype)}") from None
     if made.name not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {made.name}")
     return made
 
 
 def _numbers(what: str, values: Sequence[float]) -> list[float]:
+    values = each("floats_for", what, values, "a list of numbers")
     for v in values:
         if not isinstance(v, (int, float)) or isinstance(v, bool) or not math.isfinite(v):
-            raise ValueError(f"{what} holds finite numbers, not {v!r}")
+            raise ValueError(f"{what} holds finite numbers, not {shown(v)}")
     return [float(v) for v in values]
 
 
@@ -104,7 +106,7 @@ def floats_for(
     True
     """
     if not isinstance(interval, Interval):
-        raise ValueError(f"interval must be a gtape.domains.Interval, not {interval!r}")
+        raise ValueError(f"interval must be a gtape.domains.Interval, not {shown(interval)}")
     dtype = _dtype(dtype)
     f = np.finfo(dtype)
     if interval.whole:
@@ -114,9 +116,12 @@ def floats_for(
     points = _numbers("special", special) + _numbers("kinks", kinks)
     points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]
     marks = sorted({float(dtype.type(p)) for p in points}, key=lambda p: (abs(p), p < 0))
-    lo, hi = (0.0, math.inf) if magnitude is None else magnitude
+    pair = (0.0, math.inf) if magnitude is None else magnitude
+    lo, hi = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (None, None)
     if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and 0 <= lo < hi):
-        raise ValueError(f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {magnitude!r}")
+        raise ValueError(
+            f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {shown(magnitude)}"
+        )
 
     # The mantissa places a number in its binade [2**e, 2**(e+1)).
     def in_binade(sign: int, e: int, mantissa: int) -> float:
@@ -182,6 +187,7 @@ def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[i
     ...     assert shape in [(), (1,), (2,), (3,)]
     >>> test()
     """
+    max_dims, max_side = whole("shapes", "max_dims", max_dims), whole("shapes", "max_side", max_side)
     if max_dims < 0 or max_side < 1:
         raise ValueError(f"max_dims is at least 0 and max_side at least 1, not {max_dims} and {max_side}")
     return st.lists(st.integers(1, max_side), max_size=max_dims).map(tuple)
@@ -257,7 +263,10 @@ class Call:
     __slots__ = ("arrays", "params", "prim")
 
     def __init__(self, prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
-        self.prim, self.arrays, self.params = prim, tuple(arrays), params
+        if not isinstance(prim, Primitive):
+            raise ValueError(f"prim is a Primitive, not {shown(prim)}")
+        self.prim, self.arrays = prim, tuple(each(self, "arrays", arrays, "a list of arrays"))
+        self.params = settings(self, params, "params")
 
     def __repr__(self) -> str:
         inside = [f"np.array({a.tolist()!r}, {a.dtype.name!r})" for a in self.arrays]
@@ -368,7 +377,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
             raise ValueError(f"there is no primitive named {prim!r}")
         prim = REGISTRY[prim]
     if not isinstance(prim, Primitive):
-        raise ValueError(f"prim is a Primitive or the name of one, not {prim!r}")
+        raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
     if not prim.differentiable:
         raise ValueError(f"{prim.name} is not differentiable; there is nothing to test it for here")
     dtype = _dtype(dtype)
@@ -415,7 +424,11 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     catalogue.load()
     if isinstance(names, str):
         raise ValueError(f"names is a sequence of names; write [{names!r}]")
-    chosen = [p.name for p in REGISTRY.values() if p.differentiable] if names is None else list(names)
+    chosen = (
+        [p.name for p in REGISTRY.values() if p.differentiable]
+        if names is None
+        else each("op_calls", "names", names, "a list of names")
+    )
     if not chosen:
         raise ValueError("names is empty: there is nothing to draw")
     for name in chosen:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import catalogue
+from gtape.checks import each, shown
 from gtape.domains import BOOLEAN
 from gtape.forward import ForwardAccumulator
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
@@ -245,13 +246,14 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     if names is None:
         return list(made)
     known = {s.prim.name for s in made}
+    names = each("subjects", "names", names, "a list of names of primitives")
     for name in names:
-        if name not in known:
-            if name in REGISTRY:
+        if not isinstance(name, str) or name not in known:
+            if isinstance(name, str) and name in REGISTRY:
                 raise ValueError(
                     f"{name!r} is a primitive, but not a differentiable elementwise one: it has no row in the census; "
                     f"`gtape verify {name}` checks what is differentiable"
                 )
-            raise ValueError(f"there is no primitive named {name!r}; `gtape census` without names lists all")
+            raise ValueError(f"there is no primitive named {shown(name)}; `gtape census` without names lists all")
     chosen = set(names)
     return [s for s in made if s.prim.name in chosen]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gtape.checks import each, flag, number, settings, shown, whole
 from gtape.errors import VerificationError
 from gtape.escaping import json_data, place_text, plain, plain_lines
 
@@ -111,6 +112,8 @@ class Finding:
         witness: str | None = None,
         ok: bool | None = None,
     ) -> None:
+        if verdict.__class__ is not str or verdict not in GRAVITY:
+            raise ValueError(f"Finding: `verdict` must be one of {', '.join(GRAVITY)}, not {shown(verdict)}")
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
         self.reason, self.witness = reason, witness
@@ -166,6 +169,14 @@ def _said(finding: Finding) -> Any:
     return finding.verdict, finding.op, finding.line, finding.order
 
 
+def _findings(given: Any) -> list[Finding]:
+    found = each("Report", "findings", given, "a list of findings")
+    for f in found:
+        if not isinstance(f, Finding):
+            raise TypeError(f"Report: `findings` must be a list of findings, not {shown(f)}")
+    return found
+
+
 class Report:
     """All that one check found.
 
@@ -197,10 +208,10 @@ class Report:
         max_ulp: float = 0.0,
         coverage: dict[str, Any] | None = None,
     ) -> None:
-        self.findings = list(findings or [])
-        self.checked = checked
-        self.max_ulp = max_ulp
-        self.coverage = dict(coverage or {})
+        self.findings = _findings([] if findings is None else findings)
+        self.checked = whole(self, "checked", checked, least=0)
+        self.max_ulp = number(self, "max_ulp", max_ulp)
+        self.coverage = {} if coverage is None else settings(self, coverage, "coverage")
         self.used: dict[tuple[str, int], int] = {}
 
     @property
@@ -215,6 +226,8 @@ class Report:
 
     def extend(self, other: Report) -> None:
         """Take in another report."""
+        if not isinstance(other, Report):
+            raise TypeError(f"Report.extend takes a Report, not {shown(other)}")
         known = {_said(f) for f in self.findings}
         self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
         for rule, n in other.used.items():
@@ -227,6 +240,7 @@ class Report:
 
     def name_sources(self, sources: list[Any]) -> None:
         """Tell the findings the names of the variables that their elements are of."""
+        sources = each(self, "sources", sources, "a list of variables")
         for f in self.findings:
             of = f.element[0] if isinstance(f.element, tuple) else None
             name = getattr(sources[of], "name", None) if isinstance(of, int) and of < len(sources) else None
@@ -251,20 +265,21 @@ class Report:
         strict : bool
             Whether `undecided` raises, too.
         """
+        strict = flag(self, "strict", strict)
         bad = [f for f in self.findings if not f.ok and (strict or f.verdict != "undecided")]
         if bad:
             raise VerificationError(self.summary(bad), report=self)
 
     def summary(self, findings: list[Finding] | None = None) -> str:
         """The findings in words, the gravest first."""
-        shown = sorted(self.findings if findings is None else findings, key=lambda f: f.gravity)
-        if not shown and not self.checked:
+        told = sorted(self.findings if findings is None else _findings(findings), key=lambda f: f.gravity)
+        if not told and not self.checked:
             return "correct: there was nothing to compare, since every gradient is None or empty"
-        if not shown:
+        if not told:
             numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
             return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
-        text = "\n".join(str(f) for f in shown[:5])
-        return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
+        text = "\n".join(str(f) for f in told[:5])
+        return text + (f"\n... and {len(told) - 5} more" if len(told) > 5 else "")
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"

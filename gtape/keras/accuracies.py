@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape.keras.loss_functions import same_rank
+from gtape import checks
+from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensor import Tensor, wrap
 
 __all__ = [
     "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "SparseCategoricalAccuracy",
@@ -17,10 +18,37 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _labels(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+def _scores(owner: str, name: str, x: Any) -> Any:
+    """An array of scores, which lie along its last axis."""
+    found = array_of(x, owner, name)
+    if not found.ndim or not found.shape[-1] or found.dtype.kind == "c":
+        raise ValueError(
+            f"{owner}: `{name}` must be real numbers for several classes along the last axis. Received: "
+            f"{name}={checks.shown(x)}"
+        )
+    return found
+
+
+def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Class numbers without an axis of size 1 at the end, and scores."""
-    y_true, y_pred = array_of(y_true), array_of(y_pred)
-    return (y_true[..., 0] if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1 else y_true), y_pred
+    labels, scores = array_of(y_true, owner, "y_true"), _scores(owner, "y_pred", y_pred)
+    if labels.ndim == scores.ndim and labels.shape[-1] == 1:
+        labels = labels[..., 0]
+    if labels.shape != scores.shape[:-1] or labels.dtype.kind == "c":
+        raise ValueError(
+            f"{owner}: `y_true` must hold a class number for each row of `y_pred`. Received: y_true of shape "
+            f"{labels.shape}, y_pred of shape {scores.shape}"
+        )
+    return labels, scores
+
+
+def _agree(owner: str, a: Any, b: Any) -> Tensor:
+    """Where two arrays are equal."""
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise ValueError(f"{owner}: `y_true` and `y_pred` do not fit: {a.shape} and {b.shape}") from None
+    return wrap((a == b).astype(np.float32))
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
@@ -37,14 +65,23 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     Tensor of float32
         1 where they agree.
 
+    Raises
+    ------
+    ValueError
+        For what are no real numbers, or shapes that do not fit.
+
     Examples
     --------
     >>> import gtape as tf
     >>> tf.keras.metrics.binary_accuracy([[1.0, 0.0]], [[0.9, 0.8]]).numpy()
     array([[1., 0.]], dtype=float32)
     """
-    true, predicted = same_rank(convert_to_tensor(y_true), convert_to_tensor(y_pred))
-    return wrap((array_of(true) == (array_of(predicted) > threshold)).astype(np.float32))
+    owner = "binary_accuracy"
+    threshold = checked(owner, threshold=threshold)["threshold"]
+    true, predicted = same_rank(checks.tensor(owner, "y_true", y_true), checks.tensor(owner, "y_pred", y_pred))
+    if predicted._aval.complex:
+        raise ValueError(f"{owner}: `y_pred` must be real numbers, not {predicted.dtype.name}")
+    return _agree(owner, array_of(true, owner, "y_true"), array_of(predicted, owner, "y_pred") > threshold)
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
@@ -67,7 +104,9 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.metrics.categorical_accuracy([[0, 1], [1, 0]], [[0.2, 0.8], [0.3, 0.7]]).numpy()
     array([1., 0.], dtype=float32)
     """
-    return wrap((array_of(y_true).argmax(axis=-1) == array_of(y_pred).argmax(axis=-1)).astype(np.float32))
+    owner = "categorical_accuracy"
+    true, predicted = _scores(owner, "y_true", y_true), _scores(owner, "y_pred", y_pred)
+    return _agree(owner, true.argmax(axis=-1), predicted.argmax(axis=-1))
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
@@ -90,8 +129,9 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
     array([1., 0.], dtype=float32)
     """
-    y_true, y_pred = _labels(y_true, y_pred)
-    return wrap((y_true == y_pred.argmax(axis=-1)).astype(np.float32))
+    owner = "sparse_categorical_accuracy"
+    labels, scores = _labels(owner, y_true, y_pred)
+    return _agree(owner, labels, scores.argmax(axis=-1))
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
@@ -116,7 +156,8 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
     >>> tf.keras.metrics.top_k_categorical_accuracy([[0, 1, 0], [0, 0, 1]], scores, k=2).numpy()
     array([1., 0.], dtype=float32)
     """
-    return sparse_top_k_categorical_accuracy(array_of(y_true).argmax(axis=-1), y_pred, k)
+    true = _scores("top_k_categorical_accuracy", "y_true", y_true)
+    return sparse_top_k_categorical_accuracy(true.argmax(axis=-1), y_pred, k)
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
@@ -141,9 +182,12 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
     >>> tf.keras.metrics.sparse_top_k_categorical_accuracy([1, 2], scores, k=2).numpy()
     array([1., 0.], dtype=float32)
     """
-    y_true, y_pred = _labels(y_true, y_pred)
-    own = np.take_along_axis(y_pred, y_true[..., None].astype(np.int64), axis=-1)
-    return wrap(((y_pred > own).sum(axis=-1) < k).astype(np.float32))
+    owner = "sparse_top_k_categorical_accuracy"
+    k = checked(owner, k=k)["k"]
+    labels, scores = _labels(owner, y_true, y_pred)
+    known = (labels >= 0) & (labels < scores.shape[-1])  # other labels are among no scores
+    own = np.take_along_axis(scores, np.where(known, labels, 0)[..., None].astype(np.int64), axis=-1)
+    return wrap((((scores > own).sum(axis=-1) < k) & known).astype(np.float32))
 
 
 class Accuracy(MeanMetricWrapper):
@@ -163,7 +207,7 @@ class Accuracy(MeanMetricWrapper):
     """
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
-        super().__init__(lambda a, b: (a == b).astype(np.float32), name, dtype)
+        super().__init__(lambda a, b: _agree("Accuracy", a, b), name, dtype)
 
 
 class BinaryAccuracy(MeanMetricWrapper):

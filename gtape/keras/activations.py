@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
+from gtape import checks
 from gtape.keras.lookup import by_name
-from gtape.primitive import REGISTRY
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor
 
 __all__ = [
     "elu", "exponential", "gelu", "get", "hard_sigmoid", "hard_silu", "hard_swish", "leaky_relu", "linear",
@@ -44,7 +44,10 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
     >>> tf.keras.activations.relu(tf.constant([-2.0, 2.0]), negative_slope=0.5).numpy()
     array([-1.,  2.], dtype=float32)
     """
-    x = convert_to_tensor(x)
+    x = checks.tensor("relu", "x", x)
+    negative_slope = checks.number("relu", "negative_slope", negative_slope)
+    threshold = checks.number("relu", "threshold", threshold)
+    max_value = None if max_value is None else checks.number("relu", "max_value", max_value)
     if threshold != 0:
         y = gtape.where(x > threshold, x, negative_slope * (x - threshold))
         return y if max_value is None else gtape.minimum(y, max_value)
@@ -73,8 +76,9 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     >>> tf.keras.activations.elu(tf.constant([-1000.0, 2.0]), alpha=0.5).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
+    x, alpha = checks.tensor("elu", "x", x), checks.number("elu", "alpha", alpha)
     y = gtape.nn.elu(x)
-    return y if alpha == 1.0 else gtape.where(convert_to_tensor(x) > 0, y, alpha * y)
+    return y if alpha == 1.0 else gtape.where(x > 0, y, alpha * y)
 
 
 def gelu(x: Any, approximate: bool = False) -> Tensor:
@@ -95,8 +99,8 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
     >>> tf.keras.activations.gelu(tf.constant([0.0, 40.0])).numpy()
     array([ 0., 40.], dtype=float32)
     """
-    exact = gtape.nn.gelu
-    return REGISTRY["gelu_tanh"](convert_to_tensor(x)) if approximate else exact(x)
+    x = checks.tensor("gelu", "x", x)
+    return gtape.nn.gelu(x, checks.flag("gelu", "approximate", approximate))
 
 
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
@@ -117,7 +121,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     >>> tf.keras.activations.leaky_relu(tf.constant([-2.0, 2.0]), 0.25).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
-    return gtape.nn.leaky_relu(x, negative_slope)
+    return gtape.nn.leaky_relu(x, checks.number("leaky_relu", "negative_slope", negative_slope))
 
 
 def softmax(x: Any, axis: int = -1) -> Tensor:
@@ -139,7 +143,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     >>> tf.keras.activations.softmax(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
     """
-    return gtape.nn.softmax(x, axis=axis)
+    return gtape.nn.softmax(x, axis=checks.whole("softmax", "axis", axis))
 
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
@@ -161,7 +165,7 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     >>> tf.keras.activations.log_softmax([[5.0]]).numpy()
     array([[0.]], dtype=float32)
     """
-    return gtape.nn.log_softmax(x, axis=axis)
+    return gtape.nn.log_softmax(x, axis=checks.whole("log_softmax", "axis", axis))
 
 
 def linear(x: Any) -> Any:
@@ -242,7 +246,7 @@ def hard_silu(x: Any) -> Tensor:
     >>> tf.keras.activations.hard_silu(tf.constant([0.0, 5.0])).numpy()
     array([0., 5.], dtype=float32)
     """
-    x = convert_to_tensor(x)
+    x = checks.tensor("hard_silu", "x", x)
     return x * hard_sigmoid(x)  # type: ignore[no-any-return]
 
 

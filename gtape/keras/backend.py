@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape import dtypes
+from gtape import checks
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 
@@ -59,8 +59,10 @@ def set_floatx(value: str) -> None:
     'float64'
     >>> tf.keras.backend.set_floatx("float32")
     """
-    if value not in ("float16", "float32", "float64"):
-        raise ValueError(f"Unknown `floatx` value: {value!r}. Expected one of 'float16', 'float32', 'float64'")
+    if not isinstance(value, str) or value not in ("float16", "float32", "float64"):
+        raise ValueError(
+            f"Unknown `floatx` value: {checks.shown(value)}. Expected one of 'float16', 'float32', 'float64'"
+        )
     _SETTINGS["floatx"] = value
 
 
@@ -99,7 +101,7 @@ def set_epsilon(value: float) -> None:
     1e-05
     >>> tf.keras.backend.set_epsilon(1e-7)
     """
-    _SETTINGS["epsilon"] = float(value)
+    _SETTINGS["epsilon"] = float(checks.number("set_epsilon", "value", value))
 
 
 def clear_session(free_memory: bool = True) -> None:
@@ -133,4 +135,4 @@ def unique_name(prefix: str) -> str:
 
 def float_dtype(dtype: Any = None) -> np.dtype[Any]:
     """A dtype as NumPy has it; by default that of `floatx`."""
-    return dtypes.np_dtype(floatx() if dtype is None else dtype)
+    return checks.dtype("gtape.keras", floatx() if dtype is None else dtype)

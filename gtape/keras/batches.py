@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape import nest
+from gtape import checks, nest
 from gtape.data import Dataset, drawn, is_dataset
 from gtape.escaping import plain
 from gtape.keras.utils import pack_x_y_sample_weight
@@ -20,16 +20,24 @@ __all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", 
 
 def rows_of(x: Any) -> int:
     """How many samples there are."""
-    return int(nest.flatten(x)[0].shape[0])
+    sizes = [checks.tensor("a model", "x", leaf)._aval.shape for leaf in nest.flatten(x)[:1]]
+    if not sizes or not sizes[0]:
+        raise ValueError(f"a model's data must have an axis of samples, unlike {checks.shown(x)}")
+    return sizes[0][0]
 
 
 def check_rows(**given: Any) -> None:
     """Raise ValueError unless all arrays have the same number of samples."""
+    if given["x"] is None:
+        raise ValueError("the inputs `x` of the model are None; pass arrays, tensors or a Dataset")
     found = {
         name: [np.shape(v)[0] if np.ndim(v) else None for v in nest.flatten(data)]
         for name, data in given.items()
         if data is not None
     }
+    for name, sizes in found.items():
+        if None in sizes or not sizes:
+            raise ValueError(f"`{name}` must have an axis of samples. Received: {name}={checks.shown(given[name])}")
     if len({n for sizes in found.values() for n in sizes}) > 1:
         said = ", ".join(f"'{plain(name)}' sizes: {', '.join(map(str, sizes))}" for name, sizes in found.items())
         raise ValueError(f"Make sure all arrays contain the same number of samples. {said}")
@@ -39,10 +47,17 @@ def arrays(x: Any) -> Any:
     """Arrays and tensors, and lists of numbers as arrays; structures stay."""
 
     def one(v: Any) -> Any:
-        return v if isinstance(v, (Tensor, Variable, np.ndarray)) else np.asarray(v)
+        if isinstance(v, (Tensor, Variable, np.ndarray)):
+            return v
+        try:
+            return np.asarray(v)
+        except (TypeError, ValueError):  # lists of different lengths
+            raise ValueError(
+                f"a model's data must be arrays, tensors or structures of these. Received: {checks.shown(v)}"
+            ) from None
 
     if isinstance(x, list) and not any(hasattr(v, "shape") for v in x):
-        return np.asarray(x)
+        return one(x)
     return nest.map_structure(one, x) if isinstance(x, (list, tuple, dict)) else one(x)
 
 
@@ -59,6 +74,9 @@ def joined(parts: list[Any]) -> Any:
     """The outputs of all batches, one behind the other."""
 
     def one(*arrays: Any) -> Any:
+        if len({a.shape[1:] for a in arrays}) > 1 or not all(a.ndim for a in arrays):
+            said = ", ".join(str(a.shape) for a in arrays)
+            raise ValueError(f"the model's outputs must have an axis of samples, unlike outputs of the shapes {said}")
         return np.concatenate(arrays)
 
     return nest.map_structure(one, *parts) if nest.is_nested(parts[0]) else one(*parts)
@@ -84,9 +102,17 @@ class Endless:
 
 def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
     """The weights of samples, multiplied by those of their classes."""
-    if not class_weight:
+    if class_weight is None:
         return given
-    labels = np.asarray(y)
+    if not isinstance(class_weight, dict):
+        raise TypeError(f"`class_weight` must be a dict. Received: class_weight={checks.shown(class_weight)}")
+    class_weight = {
+        checks.whole("fit", "class_weight", c): float(checks.number("fit", "class_weight", w))
+        for c, w in class_weight.items()
+    }
+    labels = checks.numeric("fit", "y", y)
+    if not labels.ndim or labels.dtype.kind == "c":
+        raise ValueError(f"`class_weight` needs labels `y` that are classes. Received: y={checks.shown(y)}")
     classes = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.reshape(len(labels))
     own = np.array([class_weight.get(int(c), 1.0) for c in classes], np.float32)
     return convert_to_tensor(own if given is None else own * np.asarray(given))
@@ -95,8 +121,9 @@ def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> An
 def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
     """A single batch as `train_step` gets it."""
     every = slice(None)
-    x, y, weight = [None if v is None else taken(arrays(v), every) for v in (x, y, weight)]
+    x, y, weight = [None if v is None else arrays(v) for v in (x, y, weight)]
     check_rows(x=x, y=y, sample_weight=weight)
+    x, y, weight = [taken(v, every) for v in (x, y, weight)]
     return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
 
 

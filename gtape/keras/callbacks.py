@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gtape import checks
+
 __all__ = ["Callback", "History", "LambdaCallback"]
 
 
@@ -94,8 +96,9 @@ class History(Callback):
         self.history: dict[str, list[Any]] = {}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        figures = {} if logs is None else checks.settings(self, logs, "logs")
         self.epoch.append(epoch)
-        for name, figure in (logs or {}).items():
+        for name, figure in figures.items():
             self.history.setdefault(name, []).append(figure)
 
 
@@ -133,17 +136,32 @@ class LambdaCallback(Callback):
     ) -> None:
         given = {k: f for k, f in locals().items() if k.startswith("on_") and f is not None}
         for name, f in given.items():
-            setattr(self, name, f)
+            setattr(self, name, checks.function(self, name, f))
 
 
 class Callbacks:
     """Several callbacks that are told the same."""
 
     def __init__(self, callbacks: Iterable[Any] | None, model: Any, **params: Any) -> None:
-        self.each = list(callbacks or ())
+        several = () if callbacks is None else (callbacks,) if isinstance(callbacks, Callback) else callbacks
+        self.each = checks.each("fit", "callbacks", several, "a list of callbacks")
+        self.params = params
+        self.model = model
+        for c in self.each:
+            if isinstance(c, type) or not (hasattr(c, "set_params") and hasattr(c, "set_model")):
+                raise TypeError(
+                    "`callbacks` must be objects of gtape.keras.callbacks.Callback, or of a subclass. Received: "
+                    f"{checks.shown(c)}"
+                )
         for c in self.each:
             c.set_params(params)
             c.set_model(model)
+
+    def add(self, callback: Callback) -> None:
+        """Tell one more, after the others."""
+        callback.set_params(self.params)
+        callback.set_model(self.model)
+        self.each.append(callback)
 
     def tell(self, event: str, *args: Any) -> None:
         """Call the method of this name on each."""

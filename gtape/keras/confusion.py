@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.keras.metric import Metric, array_of
+from gtape import checks
+from gtape.keras.metric import Metric, reals_of, spread
 from gtape.tensor import Tensor, wrap
 
 __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives", "TruePositives"]
@@ -23,22 +24,39 @@ class _Counts(Metric):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(dtype, name)
-        given = np.atleast_1d(0.5 if thresholds is None else thresholds).astype(np.float64)
-        if ((given < 0) | (given > 1)).any():
-            raise ValueError(f"Threshold values must be in [0, 1]. Received: {thresholds}")
-        self.thresholds, self.top_k, self.class_id = given, top_k, class_id
-        self._several = thresholds is not None and np.ndim(thresholds) > 0
+        found = np.asarray(0.5) if thresholds is None else checks.numeric(self, "thresholds", thresholds)
+        inside = found.dtype.kind in "biuf" and bool(((found >= 0) & (found <= 1)).all())
+        if not inside or found.ndim > 1 or not found.size:
+            raise ValueError(
+                f"{type(self).__name__}: Threshold values must be in [0, 1], one or a list. Received: thresholds="
+                f"{checks.shown(thresholds)}"
+            )
+        given = np.atleast_1d(found).astype(np.float64)
+        self.thresholds = given
+        self.top_k = None if top_k is None else checks.whole(self, "top_k", top_k, least=1)
+        self.class_id = None if class_id is None else checks.whole(self, "class_id", class_id, least=0)
+        self._several = found.ndim > 0
         self._counts = [self.add_weight(shape=given.shape, dtype="float64") for _ in self.kinds]
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Take labels 0 and 1 and predictions of a batch, each sample with a weight."""
-        labels, scores = array_of(y_true).astype(np.float64), array_of(y_pred).astype(np.float64)
-        if labels.shape != scores.shape:
-            labels = labels.reshape(scores.shape)
-        weights = np.ones(()) if sample_weight is None else array_of(sample_weight).astype(np.float64)
+        labels, scores = reals_of(y_true, self, "y_true"), reals_of(y_pred, self, "y_pred")
+        if labels.size != scores.size:
+            raise ValueError(
+                f"{type(self).__name__}: `y_true` and `y_pred` must be of one shape. Received: {labels.shape} and "
+                f"{scores.shape}"
+            )
+        classes = scores.shape[-1] if scores.ndim else 0
+        if (self.top_k is not None and not scores.ndim) or (self.class_id is not None and self.class_id >= classes):
+            raise ValueError(
+                f"{type(self).__name__}: `top_k` and `class_id` are about the last axis of `y_pred`, whose shape is "
+                f"{scores.shape}. Received: top_k={self.top_k}, class_id={self.class_id}"
+            )
+        labels = labels.reshape(scores.shape)
+        weights = np.ones(()) if sample_weight is None else reals_of(sample_weight, self, "sample_weight")
         if 0 < weights.ndim < scores.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (scores.ndim - weights.ndim))
-        weights = np.broadcast_to(weights, scores.shape)
+        weights = spread(weights, scores.shape, self)
         if self.top_k is not None:
             best = np.argsort(-scores, axis=-1, kind="stable")[..., : self.top_k]
             kept = np.zeros(scores.shape, bool)
@@ -51,7 +69,7 @@ class _Counts(Metric):
             said = np.isfinite(scores)[None] & (said if self._several else True)
         for count, (label, answer) in zip(self._counts, self.kinds, strict=True):
             here = ((labels > 0) == label)[None] & (said == answer)
-            added = (here * weights[None]).reshape(len(self.thresholds), -1).sum(axis=1)
+            added = (here * weights[None]).sum(axis=tuple(range(1, here.ndim)))
             count.assign_add(wrap(added))
 
     def _shown(self, figures: Any) -> Tensor:
@@ -84,7 +102,7 @@ class TruePositives(_Counts):
     kinds = ((True, True),)
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name=name or "true_positives", dtype=dtype)
+        super().__init__(thresholds, name="true_positives" if name is None else name, dtype=dtype)
 
 
 class FalsePositives(_Counts):
@@ -108,7 +126,7 @@ class FalsePositives(_Counts):
     kinds = ((False, True),)
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name=name or "false_positives", dtype=dtype)
+        super().__init__(thresholds, name="false_positives" if name is None else name, dtype=dtype)
 
 
 class TrueNegatives(_Counts):
@@ -132,7 +150,7 @@ class TrueNegatives(_Counts):
     kinds = ((False, False),)
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name=name or "true_negatives", dtype=dtype)
+        super().__init__(thresholds, name="true_negatives" if name is None else name, dtype=dtype)
 
 
 class FalseNegatives(_Counts):
@@ -156,7 +174,7 @@ class FalseNegatives(_Counts):
     kinds = ((True, False),)
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name=name or "false_negatives", dtype=dtype)
+        super().__init__(thresholds, name="false_negatives" if name is None else name, dtype=dtype)
 
 
 class Precision(_Counts):
@@ -187,7 +205,7 @@ class Precision(_Counts):
         self, thresholds: Any = None, top_k: int | None = None, class_id: int | None = None, name: str | None = None,
         dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(thresholds, top_k, class_id, name or type(self).__name__.lower(), dtype)
+        super().__init__(thresholds, top_k, class_id, type(self).__name__.lower() if name is None else name, dtype)
 
     def result(self) -> Tensor:
         """The share so far; 0 where there is nothing to divide by."""

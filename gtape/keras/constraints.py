@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
+from gtape import checks
 from gtape.keras.backend import epsilon
 from gtape.keras.lookup import by_name
 from gtape.tensor import Tensor
@@ -48,6 +49,17 @@ def _length(w: Any, axis: Any) -> Any:
     return gtape.linalg.norm(w, axis=axis, keepdims=True)
 
 
+def _axes(owner: Any, axis: Any) -> Any:
+    several = isinstance(axis, (list, tuple))
+    return (
+        axis
+        if axis is None
+        else [checks.whole(owner, "axis", a) for a in axis]
+        if several
+        else checks.whole(owner, "axis", axis)
+    )
+
+
 class MaxNorm(Constraint):
     """Scale columns down to a greatest length.
 
@@ -67,9 +79,10 @@ class MaxNorm(Constraint):
     options = ("max_value", "axis")
 
     def __init__(self, max_value: float = 2.0, axis: Any = 0) -> None:
-        self.max_value, self.axis = max_value, axis
+        self.max_value, self.axis = checks.number(self, "max_value", max_value), _axes(self, axis)
 
     def __call__(self, w: Any) -> Tensor:
+        w = checks.tensor(self, "w", w)
         norms = _length(w, self.axis)
         return w * (gtape.clip_by_value(norms, 0.0, self.max_value) / (norms + epsilon()))  # type: ignore[no-any-return]
 
@@ -106,9 +119,10 @@ class UnitNorm(Constraint):
     options = ("axis",)
 
     def __init__(self, axis: Any = 0) -> None:
-        self.axis = axis
+        self.axis = _axes(self, axis)
 
     def __call__(self, w: Any) -> Tensor:
+        w = checks.tensor(self, "w", w)
         return w / (_length(w, self.axis) + epsilon())  # type: ignore[no-any-return]
 
 

@@ -13,8 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
+import gtape
+from gtape import checks
+from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
-from gtape.keras.lookup import by_name
+from gtape.keras.lookup import by_name, made_from
 from gtape.tensor import Tensor, wrap
 
 __all__ = [
@@ -46,10 +49,14 @@ class Initializer:
 
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
         """Values for a weight of this shape; `dtype` is float32 unless set_floatx said otherwise."""
-        shape = tuple(int(d) for d in shape)
-        return wrap(np.asarray(self.values(shape)).astype(float_dtype(dtype)))
+        sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
+        try:
+            with np.errstate(all="ignore"):
+                return wrap(np.asarray(self._values(sizes)).astype(kind))
+        except (MemoryError, OverflowError):
+            raise _too_large(self, sizes) from None
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         """The values as an array."""
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
@@ -60,7 +67,12 @@ class Initializer:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The initializer with these settings."""
-        return cls(**config)
+        made: Self = made_from(cls, config)
+        return made
+
+
+def _too_large(owner: Any, sizes: tuple[int, ...]) -> ResourceExhaustedError:
+    return ResourceExhaustedError(f"{checks.owner_of(owner)}: there is no memory for a weight of shape {sizes}")
 
 
 class Zeros(Initializer):
@@ -73,7 +85,7 @@ class Zeros(Initializer):
     array([0., 0.], dtype=float32)
     """
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         return np.zeros(shape)
 
 
@@ -87,7 +99,7 @@ class Ones(Initializer):
     array([1., 1.], dtype=float32)
     """
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         return np.ones(shape)
 
 
@@ -108,10 +120,15 @@ class Constant(Initializer):
     options = ("value",)
 
     def __init__(self, value: Any = 0.0) -> None:
+        checks.numeric(self, "value", value)
         self.value = value
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return np.broadcast_to(np.asarray(self.value), shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        given = checks.numeric(self, "value", self.value)
+        try:
+            return np.broadcast_to(given, shape)
+        except ValueError:
+            raise ValueError(f"Constant: a value of shape {given.shape} does not fill a weight of {shape}") from None
 
 
 class Identity(Initializer):
@@ -137,9 +154,9 @@ class Identity(Initializer):
     options = ("gain",)
 
     def __init__(self, gain: float = 1.0) -> None:
-        self.gain = gain
+        self.gain = checks.number(self, "gain", gain)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) != 2:
             raise ValueError(f"Identity matrix initializer can only be used for 2D matrices. Received: shape={shape}")
         return self.gain * np.eye(*shape)
@@ -147,11 +164,11 @@ class Identity(Initializer):
 
 class _Random(Initializer):
     def __init__(self, seed: int | None = None) -> None:
-        self.seed = seed
+        self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
         # Drawn here, not at the call, so that one object gives the same values every time, as in Keras.
-        self._drawn = random.randrange(2**31) if seed is None else int(seed)
+        self._drawn = random.randrange(2**31) if self.seed is None else self.seed
 
-    def generator(self) -> np.random.Generator:
+    def _generator(self) -> np.random.Generator:
         return np.random.default_rng(self._drawn)
 
 
@@ -175,10 +192,10 @@ class RandomNormal(_Random):
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
+        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.generator().normal(self.mean, self.stddev, shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self._generator().normal(self.mean, self.stddev, shape)
 
 
 class RandomUniform(_Random):
@@ -200,10 +217,21 @@ class RandomUniform(_Random):
 
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.minval, self.maxval = minval, maxval
+        self.minval, self.maxval = _finite(self, "minval", minval), _finite(self, "maxval", maxval)
+        if self.minval > self.maxval:
+            raise ValueError(f"RandomUniform: `minval` must be at most `maxval`, got {minval} and {maxval}")
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.generator().uniform(self.minval, self.maxval, shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self._generator().uniform(self.minval, self.maxval, shape)
+
+
+def _finite(owner: Any, name: str, value: Any) -> float:
+    # Half of the range, because the distance of two of them is to be finite as well.
+    return checks.number(owner, name, value, lambda v: abs(v) < 8e307, "must be a finite number")
+
+
+def _spread(owner: Any, value: Any) -> float:
+    return checks.number(owner, "stddev", value, lambda v: v >= 0, "must be a number that is not negative")
 
 
 def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -234,10 +262,10 @@ class TruncatedNormal(_Random):
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.mean, self.stddev = mean, stddev
+        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
-        return self.mean + self.stddev * _truncated(self.generator(), shape)
+    def _values(self, shape: tuple[int, ...]) -> Any:
+        return self.mean + self.stddev * _truncated(self._generator(), shape)
 
 
 # The standard deviation of a standard normal variable that is cut off at 2.
@@ -280,29 +308,22 @@ class VarianceScaling(_Random):
         seed: int | None = None,
     ) -> None:
         super().__init__(seed)
-        if not scale > 0:
-            raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
-        if mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise ValueError(f"Invalid `mode` argument: {mode!r}; it is 'fan_in', 'fan_out' or 'fan_avg'")
-        if distribution == "normal":
-            distribution = "truncated_normal"
-        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
-            raise ValueError(
-                f"Invalid `distribution` argument: {distribution!r}; it is 'uniform', 'truncated_normal' or "
-                "'untruncated_normal'"
-            )
-        self.scale, self.mode, self.distribution = scale, mode, distribution
+        self.scale = checks.number(self, "scale", scale, lambda v: 0 < v < math.inf, "must be a positive float")
+        self.mode = checks.choice(self, "mode", mode, ("fan_in", "fan_out", "fan_avg"))
+        known = ("uniform", "truncated_normal", "untruncated_normal", "normal")
+        asked = checks.choice(self, "distribution", distribution, known)
+        self.distribution = "truncated_normal" if asked == "normal" else asked
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         fan_in, fan_out = fans(shape)
         n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, n)
         if self.distribution == "uniform":
             limit = math.sqrt(3.0 * variance)
-            return self.generator().uniform(-limit, limit, shape)
+            return self._generator().uniform(-limit, limit, shape)
         if self.distribution == "untruncated_normal":
-            return self.generator().normal(0.0, math.sqrt(variance), shape)
-        return math.sqrt(variance) / _CUT * _truncated(self.generator(), shape)
+            return self._generator().normal(0.0, math.sqrt(variance), shape)
+        return math.sqrt(variance) / _CUT * _truncated(self._generator(), shape)
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -425,13 +446,13 @@ class Orthogonal(_Random):
 
     def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
         super().__init__(seed)
-        self.gain = gain
+        self.gain = checks.number(self, "gain", gain)
 
-    def values(self, shape: tuple[int, ...]) -> Any:
+    def _values(self, shape: tuple[int, ...]) -> Any:
         if len(shape) < 2:
             raise ValueError(f"The tensor to initialize must be at least two-dimensional. Received: shape={shape}")
         rows, columns = math.prod(shape[:-1]), shape[-1]
-        q, r = np.linalg.qr(self.generator().normal(size=(max(rows, columns), min(rows, columns))))
+        q, r = np.linalg.qr(self._generator().normal(size=(max(rows, columns), min(rows, columns))))
         q = q * np.sign(np.diag(r))
         return self.gain * (q if rows >= columns else q.T).reshape(shape)
 
@@ -484,3 +505,27 @@ def get(identifier: Any) -> Callable[..., Any]:
     if isinstance(identifier, (np.ndarray, Tensor)):
         return Constant(identifier)
     return by_name(identifier, _KNOWN, "initializer", make=True)
+
+
+def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
+    """What a weight of `owner` starts from.
+
+    Raises
+    ------
+    ValueError
+        For a shape with open sizes, or an initializer that gives something else.
+    gtape.errors.ResourceExhaustedError
+        For a shape that is too large.
+    """
+    sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
+    kind = float_dtype(dtype)
+    if math.prod(sizes) >= 2**59:
+        raise _too_large(owner, sizes)
+    values = checks.tensor(owner, "what the initializer returned", get(initializer)(sizes, dtype=kind.name))
+    if values._aval.shape != sizes:
+        raise ValueError(
+            f"{checks.owner_of(owner)}: the initializer returned values of shape {values.shape} for a weight of shape "
+            f"{sizes}"
+        )
+    made: Tensor = gtape.cast(values, kind)
+    return made

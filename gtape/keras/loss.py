@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import nest
+from gtape import checks, nest
+from gtape.keras.lookup import made_from
 from gtape.keras.loss_functions import floats
 from gtape.tensor import Tensor
 
@@ -114,14 +115,14 @@ class Loss:
         self, name: str | None = None, reduction: str | None = "sum_over_batch_size", dtype: Any = None
     ) -> None:
         reduction = "none" if reduction is None else reduction
-        if reduction not in _REDUCTIONS:
+        if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
             raise ValueError(
                 f"Invalid value for argument `reduction`. Expected one of {set(_REDUCTIONS)}. Received: "
-                f"reduction={reduction}"
+                f"reduction={checks.shown(reduction)}"
             )
-        self.name = name or type(self).__name__
+        self.name = checks.name_of(self, name, type(self).__name__)
         self.reduction = reduction
-        self.dtype = dtype
+        self.dtype = None if dtype is None else checks.dtype(self, dtype)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The loss, reduced.
@@ -142,10 +143,10 @@ class Loss:
         else:
             y_pred = floats(y_pred, self.dtype)
             y_true = floats(y_true, y_pred.dtype)
-        losses = gtape.convert_to_tensor(self.call(y_true, y_pred))
-        return reduced(losses, sample_weight, self.reduction, self.counted(y_true, losses))
+        losses = checks.tensor(self, "what `call` returned", self.call(y_true, y_pred))
+        return reduced(losses, sample_weight, self.reduction, self._counted(y_true, losses))
 
-    def counted(self, y_true: Any, losses: Tensor) -> Any:
+    def _counted(self, y_true: Any, losses: Tensor) -> Any:
         """Which samples count, as an array of bools of the shape of `losses`; None for all."""
         return None
 
@@ -160,4 +161,4 @@ class Loss:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """The loss with these settings."""
-        return cls(**config)
+        return made_from(cls, config)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import gtape
+from gtape import checks
 from gtape.keras.backend import epsilon, float_dtype
+from gtape.ops.axes import one_axis
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = [
@@ -29,9 +32,36 @@ def floats(x: Any, dtype: Any = None) -> Tensor:
     if dtype is not None and isinstance(x, (float, int, list, tuple)) and not isinstance(x, bool):
         with contextlib.suppress(TypeError, ValueError):  # what holds tensors or booleans is cast
             return convert_to_tensor(x, float_dtype(dtype))
-    t: Tensor = convert_to_tensor(x)
+    t = checks.tensor("a loss", "y", x)
     wanted = float_dtype(dtype) if dtype is not None or t._aval.dtype.kind not in "fV" else t._aval.dtype
     return t if t._aval.dtype == wanted else gtape.cast(t, wanted)
+
+
+def checked(owner: Any, **options: Any) -> dict[str, Any]:
+    """The settings of a loss or a metric.
+
+    Raises
+    ------
+    ValueError
+        For one that is of the wrong type or out of range.
+    TypeError
+        For one that there is not.
+    """
+    unknown = sorted(options.keys() - _READERS.keys())
+    if unknown:
+        raise TypeError(f"{checks.owner_of(owner)} got unexpected keyword arguments: {', '.join(unknown)}")
+    return {name: _READERS[name](owner, name, value) for name, value in options.items()}
+
+
+def _share(owner: Any, name: str, value: Any) -> float:
+    return checks.number(owner, name, value, lambda v: 0 <= v <= 1, "must be a float in [0, 1]")
+
+
+_READERS: dict[str, Callable[..., Any]] = {
+    "axis": checks.whole, "delta": checks.number, "from_logits": checks.flag, "label_smoothing": _share,
+    "ignore_class": lambda owner, name, value: None if value is None else checks.whole(owner, name, value),
+    "k": lambda owner, name, value: checks.whole(owner, name, value, least=1), "threshold": checks.number,
+}  # fmt: skip
 
 
 def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
@@ -157,6 +187,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     array([1.3125], dtype=float32)
     """
     y_true, y_pred = _both(y_true, y_pred)
+    delta = checked("huber", delta=delta)["delta"]
     error = y_pred - y_true
     size = gtape.abs(error)
     return _mean(gtape.where(size <= delta, 0.5 * gtape.square(error), delta * size - 0.5 * delta * delta))
@@ -360,6 +391,9 @@ def binary_crossentropy(
     array([500.], dtype=float32)
     """
     y_true, y_pred = _both(y_true, y_pred)
+    from_logits, label_smoothing = checked(
+        "binary_crossentropy", from_logits=from_logits, label_smoothing=label_smoothing
+    ).values()
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     if from_logits:
@@ -404,13 +438,17 @@ def categorical_crossentropy(
     """
     y_pred = floats(y_pred)
     y_true = floats(y_true, y_pred.dtype)
+    from_logits, label_smoothing = checked(
+        "categorical_crossentropy", from_logits=from_logits, label_smoothing=label_smoothing
+    ).values()
     if y_true._aval.shape != y_pred._aval.shape:
         raise ValueError(
             f"Arguments `target` and `output` must have the same shape. Received: target.shape={y_true.shape}, "
             f"output.shape={y_pred.shape}; for class numbers there is sparse_categorical_crossentropy"
         )
+    axis = one_axis(axis, len(y_pred._aval.shape))
     if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / y_pred._aval.shape[axis]
+        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / max(y_pred._aval.shape[axis], 1)
     if from_logits:
         return gtape.nn.softmax_cross_entropy_with_logits(labels=y_true, logits=y_pred, axis=axis)
     p = _inside(y_pred / gtape.reduce_sum(y_pred, axis=axis, keepdims=True))
@@ -452,14 +490,18 @@ def sparse_categorical_crossentropy(
     array([0.], dtype=float32)
     """
     logits = floats(y_pred)
-    labels = gtape.cast(y_true, gtape.int64)
+    labels = gtape.cast(checks.tensor("sparse_categorical_crossentropy", "y_true", y_true), gtape.int64)
     n = len(logits._aval.shape)
+    axis = one_axis(axis, n)
+    from_logits, ignore_class = checked(
+        "sparse_categorical_crossentropy", from_logits=from_logits, ignore_class=ignore_class
+    ).values()
     if len(labels._aval.shape) == n and labels._aval.shape[axis] == 1:
         labels = gtape.squeeze(labels, axis)
     if not from_logits:
         logits = gtape.math.log(_inside(logits))
-    if axis not in (-1, n - 1):
-        logits = gtape.transpose(logits, [i for i in range(n) if i != axis % n] + [axis % n])
+    if axis != n - 1:
+        logits = gtape.transpose(logits, [i for i in range(n) if i != axis] + [axis])
     if ignore_class is None:
         return gtape.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     valid = gtape.not_equal(labels, ignore_class)

@@ -66,7 +66,7 @@ class RootMeanSquaredError(MeanMetricWrapper):
 
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""
-        return wrap(np.float32(np.sqrt(self.mean())))
+        return wrap(np.float32(np.sqrt(self._mean())))
 
 
 class MeanAbsoluteError(MeanMetricWrapper):
@@ -129,6 +129,7 @@ class CosineSimilarity(MeanMetricWrapper):
 
     def __init__(self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1) -> None:
         super().__init__(lambda a, b: -loss_functions.cosine_similarity(a, b, axis), name, dtype)
+        loss_functions.checked(self, axis=axis)
 
 
 class BinaryCrossentropy(MeanMetricWrapper):

@@ -17,6 +17,7 @@ from gtape.keras.loss_functions import (
     binary_crossentropy,
     categorical_crossentropy,
     categorical_hinge,
+    checked,
     cosine_similarity,
     hinge,
     huber,
@@ -61,6 +62,10 @@ class _Function(Loss):
     """A loss that is a function with settings."""
 
     function: Callable[..., Tensor]
+
+    def _set(self, **options: Any) -> None:
+        for name, value in checked(self, **options).items():
+            setattr(self, name, value)
 
     def call(self, y_true: Any, y_pred: Any) -> Tensor:
         return type(self).function(y_true, y_pred, **{k: getattr(self, k) for k in self.options})
@@ -326,7 +331,7 @@ class Huber(_Function):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, reduction, dtype)
-        self.delta = delta
+        self._set(delta=delta)
 
 
 class CosineSimilarity(_Function):
@@ -357,7 +362,7 @@ class CosineSimilarity(_Function):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, reduction, dtype)
-        self.axis = axis
+        self._set(axis=axis)
 
 
 class BinaryCrossentropy(_Function):
@@ -394,7 +399,7 @@ class BinaryCrossentropy(_Function):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, reduction, dtype)
-        self.from_logits, self.label_smoothing, self.axis = from_logits, label_smoothing, axis
+        self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
 
 
 class CategoricalCrossentropy(_Function):
@@ -431,7 +436,7 @@ class CategoricalCrossentropy(_Function):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, reduction, dtype)
-        self.from_logits, self.label_smoothing, self.axis = from_logits, label_smoothing, axis
+        self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
 
 
 class SparseCategoricalCrossentropy(_Function):
@@ -453,6 +458,7 @@ class SparseCategoricalCrossentropy(_Function):
 
     function = staticmethod(sparse_categorical_crossentropy)
     options = ("from_logits", "ignore_class", "axis")
+    ignore_class: int | None
 
     def __init__(
         self,
@@ -464,9 +470,9 @@ class SparseCategoricalCrossentropy(_Function):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, reduction, dtype)
-        self.from_logits, self.ignore_class, self.axis = from_logits, ignore_class, axis
+        self._set(from_logits=from_logits, ignore_class=ignore_class, axis=axis)
 
-    def counted(self, y_true: Any, losses: Tensor) -> Any:
+    def _counted(self, y_true: Any, losses: Tensor) -> Any:
         if self.ignore_class is None:
             return None
         return np.reshape(np.asarray(y_true) != self.ignore_class, losses._aval.shape)

@@ -7,16 +7,42 @@ from typing import Any, Self
 
 import numpy as np
 
+from gtape import checks
 from gtape.escaping import plain
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.keras import loss_functions
+from gtape.keras.lookup import made_from
+from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
 __all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum", "Sums", "array_of"]
 
 
-def array_of(x: Any) -> Any:
-    """The values of a tensor, array or list."""
-    return np.asarray(convert_to_tensor(x)._value)
+def array_of(x: Any, owner: Any = "a metric", name: str = "values") -> Any:
+    """The values of a tensor, array or list of numbers."""
+    found = np.asarray(checks.tensor(owner, name, x)._value)
+    if found.dtype.kind not in "biufcV":
+        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be numbers. Received: {name}={checks.shown(x)}")
+    return found
+
+
+def reals_of(x: Any, owner: Any, name: str) -> Any:
+    """The values of a tensor, array or list of real numbers, in float64."""
+    found = array_of(x, owner, name)
+    if found.dtype.kind == "c":
+        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be real numbers. Received: {name}={checks.shown(x)}")
+    with np.errstate(all="ignore"):
+        return found.astype(np.float64)
+
+
+def spread(weights: Any, shape: tuple[int, ...], owner: Any) -> Any:
+    """The weights of samples, one for each value."""
+    try:
+        return np.broadcast_to(weights, shape)
+    except ValueError:
+        raise ValueError(
+            f"{checks.owner_of(owner)}: `sample_weight` of shape {weights.shape} does not go with values of shape "
+            f"{shape}"
+        ) from None
 
 
 class Metric:
@@ -46,8 +72,8 @@ class Metric:
     """
 
     def __init__(self, dtype: Any = None, name: str | None = None) -> None:
-        self.name = name or type(self).__name__
-        self.dtype = dtype
+        self.name = checks.name_of(self, name, type(self).__name__)
+        self.dtype = None if dtype is None else checks.dtype(self, dtype)
         self._variables: list[tuple[Variable, Any]] = []
 
     def add_weight(
@@ -58,8 +84,8 @@ class Metric:
 
         if isinstance(shape, str):
             shape, name = (), shape
-        start = initializers.get(initializer)(shape, dtype=dtype)
-        v = Variable(start, trainable=False, name=name)
+        start = initializers.initial(self, initializer, shape, dtype)
+        v = Variable(start, trainable=False, name=None if name is None else checks.text(self, "name", name))
         self._variables.append((v, start))
         return v
 
@@ -105,18 +131,18 @@ class Sums(Metric):
         self.total = self.add_weight(name="total", dtype="float64")
         self.count = self.add_weight(name="count", dtype="float64")
 
-    def take(self, values: Any, sample_weight: Any) -> None:
-        values = array_of(values).astype(np.float64)
-        weights: Any = np.ones(()) if sample_weight is None else array_of(sample_weight).astype(np.float64)
+    def _take(self, values: Any, sample_weight: Any) -> None:
+        values = reals_of(values, self, "values")
+        weights: Any = np.ones(()) if sample_weight is None else reals_of(sample_weight, self, "sample_weight")
         if weights.ndim == values.ndim + 1 and weights.shape[-1] == 1:
             weights = weights[..., 0]
         if weights.ndim < values.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
-        weights = np.broadcast_to(weights, values.shape)
+        weights = spread(weights, values.shape, self)
         self.total.assign_add(wrap(np.float64((values * weights).sum())))
         self.count.assign_add(wrap(np.float64(weights.sum())))
 
-    def mean(self) -> float:
+    def _mean(self) -> float:
         count = float(self.count.numpy())
         return float(self.total.numpy()) / count if count else 0.0
 
@@ -144,11 +170,11 @@ class Mean(Sums):
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         """Take values, each with a weight."""
-        self.take(values, sample_weight)
+        self._take(values, sample_weight)
 
     def result(self) -> Tensor:
         """The mean; 0 before the first value."""
-        return wrap(np.float32(self.mean()))
+        return wrap(np.float32(self._mean()))
 
 
 class Sum(Sums):
@@ -172,7 +198,7 @@ class Sum(Sums):
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         """Take values, each with a weight."""
-        self.take(values, sample_weight)
+        self._take(values, sample_weight)
 
     def result(self) -> Tensor:
         """The sum."""
@@ -200,19 +226,24 @@ class MeanMetricWrapper(Sums):
     """
 
     def __init__(self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
-        super().__init__(name or getattr(fn, "__name__", None), dtype)
+        checks.function(self, "fn", fn)
+        super().__init__(getattr(fn, "__name__", None) if name is None else name, dtype)
         self._fn, self._options = fn, kwargs
+        if getattr(fn, "__module__", "").startswith("gtape."):
+            self._options = loss_functions.checked(self, **kwargs)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Take labels and predictions of a batch."""
         # As arrays: a figure for the log is no part of any tape's program.
-        self.take(self._fn(array_of(y_true), array_of(y_pred), **self._options), sample_weight)
+        true, predicted = array_of(y_true, self, "y_true"), array_of(y_pred, self, "y_pred")
+        self._take(self._fn(true, predicted, **self._options), sample_weight)
 
     def result(self) -> Tensor:
         """The mean; 0 before the first batch."""
-        return wrap(np.float32(self.mean()))
+        return wrap(np.float32(self._mean()))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The metric with these settings."""
-        return cls(**config)
+        made: Self = made_from(cls, config)
+        return made

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gtape import nest, train
+from gtape import checks, nest, train
 from gtape.archives import path_text, write_archive
 from gtape.escaping import plain
 from gtape.keras.backend import unique_name
@@ -15,6 +15,7 @@ from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
 from gtape.keras.training import Trainer
+from gtape.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
@@ -97,13 +98,16 @@ class Model(Trainer, Layer):
         ValueError
             If there is none.
         """
+        if index is not None:
+            index = checks.whole("get_layer", "index", index)
         if index is not None and -len(self.layers) <= index < len(self.layers):
             return self.layers[index]
         for layer in self.layers:
-            if layer.name == name:
+            if isinstance(name, str) and layer.name == name:
                 return layer
         wanted = name if index is None else index
-        raise ValueError(f"No such layer: {plain(wanted)}. There are {[x.name for x in self.layers]}")
+        said = wanted if isinstance(wanted, str) else checks.shown(wanted)
+        raise ValueError(f"No such layer: {plain(said)}. There are {[x.name for x in self.layers]}")
 
     @property
     def inputs(self) -> list[KerasTensor]:
@@ -296,7 +300,7 @@ class Sequential(Model):
         self._autocast = False
         self._sequence: list[Layer] = []
         self._called_with: Any = None
-        for layer in layers or ():
+        for layer in () if layers is None else checks.each(self, "layers", layers, "a list of layers"):
             self._append(layer)
         self._start()
 
@@ -307,6 +311,8 @@ class Sequential(Model):
 
     def pop(self, rebuild: bool = True) -> Layer:
         """Take the last layer away, and return it."""
+        if not self._sequence:
+            raise ValueError("There are no layers in the model, so none can be taken away.")
         taken = self._sequence.pop()
         self._graph = None
         self._start()
@@ -317,8 +323,8 @@ class Sequential(Model):
             layer = InputLayer(batch_shape=layer.shape, dtype=layer.dtype, name=layer.name)
         if not isinstance(layer, Layer):
             raise ValueError(
-                f"Only instances of `keras.Layer` can be added to a Sequential model, not {layer!r}; for a function "
-                "there is gtape.keras.layers.Lambda"
+                f"Only instances of `keras.Layer` can be added to a Sequential model, not {checks.shown(layer)}; for a "
+                "function there is gtape.keras.layers.Lambda"
             )
         if any(layer.name == other.name and layer is not other for other in self._sequence):
             raise ValueError(
@@ -343,7 +349,7 @@ class Sequential(Model):
             return
         first = self._sequence[0]
         dtype = getattr(first, "_input_dtype", None) or "float32"
-        start = KerasTensor(tuple(input_shape), dtype)
+        start = KerasTensor(checks.shape(self, "input_shape", input_shape), dtype)
         x: Any = start
         for layer in self._sequence:
             x = layer(x)
@@ -358,7 +364,7 @@ class Sequential(Model):
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # The layers are built as they are called, so nothing has to be run on zeros; the graph can wait.
-        shape = tuple(getattr(args[0], "shape", ())) if args else ()
+        shape = args[0]._aval.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True
 
@@ -397,6 +403,8 @@ def clone_model(model: Model) -> Any:
     def fresh(layer: Any) -> Any:
         return clone_model(layer) if isinstance(layer, Model) else type(layer).from_config(layer.get_config())
 
+    if not isinstance(model, Model):
+        raise ValueError(f"Expected `model` argument to be a `Model` instance. Received: model={checks.shown(model)}")
     if isinstance(model, Sequential):
         return Sequential([fresh(layer) for layer in model._sequence], trainable=model.trainable)
     graph = model._graph

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import gtape
+from gtape import checks
 from gtape.keras.lookup import by_name
 from gtape.tensor import Tensor
 
@@ -42,6 +44,12 @@ class Regularizer:
         return {k: getattr(self, k) for k in self.options}
 
 
+def _strength(owner: Any, name: str, value: Any) -> float:
+    if value is None:
+        return 0.0
+    return float(checks.number(owner, name, value, math.isfinite, "must be a finite number"))
+
+
 class L1L2(Regularizer):
     """``l1 * sum(|x|) + l2 * sum(x ** 2)``.
 
@@ -59,10 +67,11 @@ class L1L2(Regularizer):
     options: tuple[str, ...] = ("l1", "l2")
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
-        self.l1, self.l2 = float(l1 or 0.0), float(l2 or 0.0)
+        self.l1, self.l2 = _strength(self, "l1", l1), _strength(self, "l2", l2)
 
     def __call__(self, x: Any) -> Tensor:
         """The penalty of one weight, a scalar."""
+        x = checks.tensor(self, "x", x)
         parts = []
         if self.l1:
             parts.append(self.l1 * gtape.reduce_sum(gtape.abs(x)))

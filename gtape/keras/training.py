@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape import nest
+from gtape import checks, nest
 from gtape.data import Dataset, is_dataset
 from gtape.escaping import plain
 from gtape.keras import losses, metrics, optimizers
@@ -17,7 +17,6 @@ from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
 from gtape.keras.utils import unpack_x_y_sample_weight
 from gtape.tape import GradientTape
-from gtape.tensor import convert_to_tensor
 
 __all__ = ["Trainer"]
 
@@ -75,6 +74,9 @@ class Trainer:
             For a name that is not known.
         """
         self.optimizer = optimizers.get(optimizer)
+        parts = [] if loss_weights is None else nest.flatten(loss_weights)
+        for weight in parts:
+            checks.number("compile", "loss_weights", weight)
         known = loss is None or isinstance(loss, Loss) or (callable(loss) and not isinstance(loss, str))
         if isinstance(loss, (list, tuple, dict)):
             self._loss = nest.map_structure(losses.get, loss)
@@ -87,12 +89,16 @@ class Trainer:
         for given, weighted in ((metrics, False), (weighted_metrics, True)):
             if names and isinstance(given, (list, tuple, dict)):
                 parts = [given.get(name) for name in names] if isinstance(given, dict) else list(given)
+                if len(parts) != len(names):
+                    raise ValueError(
+                        f"compile: there are {len(parts)} metrics for the outputs {names}; pass one for each"
+                    )
                 for i, (name, part) in enumerate(zip(names, parts, strict=True)):
                     for m in map(_metric, nest.flatten(part or [])):
                         m.name = f"{name}_{m.name}"
                         self._choose(i, m, weighted)
             else:
-                for asked in nest.flatten(given or []):
+                for asked in [] if given is None else nest.flatten(given):
                     self._choose(None, _metric(asked), weighted)
         self._tracker = Mean(name="loss")
 
@@ -148,8 +154,15 @@ class Trainer:
         if self._loss is not None and y is not None:
             if isinstance(self._loss, (list, tuple, dict)):
                 nest.assert_same_structure(self._loss, y_pred, check_types=False)
-                weights = nest.flatten(self._loss_weights) if self._loss_weights else [1.0] * len(self._loss)
-                each = zip(nest.flatten(self._loss), nest.flatten(y), nest.flatten(y_pred), strict=True)
+                n = len(nest.flatten(self._loss))
+                weights = [1.0] * n if self._loss_weights is None else nest.flatten(self._loss_weights)
+                labels, made = nest.flatten(y), nest.flatten(y_pred)
+                if not n == len(weights) == len(labels) == len(made):
+                    raise ValueError(
+                        f"there are {n} losses, {len(weights)} weights of losses, {len(labels)} labels and {len(made)} "
+                        "outputs: pass one for each output"
+                    )
+                each = zip(nest.flatten(self._loss), labels, made, strict=True)
                 parts = [_loss_of(f, t, p, sample_weight) for f, t, p in each]
                 for mean, part in zip(self._means, parts, strict=True):
                     mean.update_state(part, sample_weight=rows_of(y_pred))
@@ -164,7 +177,7 @@ class Trainer:
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Update the metrics of `compile` with a batch, and give all figures by name."""
         for i, m, weighted in self._chosen if y is not None else ():
-            truth, made = (y, y_pred) if i is None else (nest.flatten(y)[i], nest.flatten(y_pred)[i])
+            truth, made = (y, y_pred) if i is None else (_part(y, i), _part(y_pred, i))
             if weighted:
                 m.update_state(truth, made, sample_weight=sample_weight)
             else:
@@ -186,6 +199,7 @@ class Trainer:
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One step on a batch; returns figures by name."""
+        self._need_compiled()
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         with GradientTape() as tape:
             y_pred = self(x, training=True)  # type: ignore[operator]
@@ -263,15 +277,27 @@ class Trainer:
             Before `compile`.
         """
         self._need_compiled()
+        batch_size, steps_per_epoch = _count("batch_size", batch_size), _count("steps_per_epoch", steps_per_epoch)
+        validation_steps = _count("validation_steps", validation_steps)
+        validation_batch_size = _count("validation_batch_size", validation_batch_size)
+        epochs = checks.whole("fit", "epochs", epochs, least=0)
+        initial_epoch = checks.whole("fit", "initial_epoch", initial_epoch, least=0)
+        validation_freq = checks.whole("fit", "validation_freq", validation_freq, least=1)
+        verbose, shuffle = _verbose(verbose), checks.flag("fit", "shuffle", shuffle)
+        validation_split = checks.number(
+            "fit", "validation_split", validation_split, lambda v: 0 <= v < 1, "must be a float in [0, 1)"
+        )
+        validating = _for_validation(validation_data)
         if not is_dataset(x):
             x, y, sample_weight = arrays(x), *[None if v is None else arrays(v) for v in (y, sample_weight)]
             check_rows(x=x, y=y, sample_weight=sample_weight)
             if validation_split:
                 cut = int(rows_of(x) * (1.0 - validation_split))
-                validation_data = tuple(taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
+                validating = tuple(taken(v, slice(cut, None)) for v in (x, y, sample_weight) if v is not None)
                 x, y, sample_weight = [taken(v, slice(0, cut)) for v in (x, y, sample_weight)]
         history = History()
-        told = Callbacks([*(callbacks or ()), history], self, epochs=epochs, steps=steps_per_epoch, verbose=verbose)
+        told = Callbacks(callbacks, self, epochs=epochs, steps=steps_per_epoch, verbose=verbose)
+        told.add(history)
         self.stop_training = False
         told.tell("on_train_begin", {})
         if isinstance(x, Dataset) and steps_per_epoch is not None:
@@ -286,9 +312,8 @@ class Trainer:
                 told.tell("on_train_batch_begin", step, {})
                 logs = _numbers(self.train_step(data))
                 told.tell("on_train_batch_end", step, logs)
-            if validation_data is not None and (epoch + 1) % validation_freq == 0:
-                parts = (validation_data,) if is_dataset(validation_data) else tuple(validation_data)
-                seen = self._evaluated(parts, validation_batch_size or batch_size, validation_steps, told)
+            if validating is not None and (epoch + 1) % validation_freq == 0:
+                seen = self._evaluated(validating, validation_batch_size or batch_size, validation_steps, told)
                 logs = {**logs, **{f"val_{k}": v for k, v in seen.items()}}
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{plain(k)}: {v:.4f}" for k, v in logs.items()))
@@ -342,6 +367,9 @@ class Trainer:
         float, list of float, or dict
         """
         self._need_compiled()
+        batch_size, steps, verbose = _count("batch_size", batch_size), _count("steps", steps), _verbose(verbose)
+        if x is None:
+            raise ValueError("evaluate: the inputs `x` of the model are None; pass arrays, tensors or a Dataset")
         parts = tuple(v for v in (x, y, sample_weight) if v is not None)
         logs = self._evaluated(parts, batch_size, steps, Callbacks(callbacks, self, steps=steps, verbose=verbose))
         if verbose:
@@ -366,11 +394,12 @@ class Trainer:
         -------
         ndarray or structure of ndarrays
         """
+        batch_size, steps = _count("batch_size", batch_size), _count("steps", steps)
         x = x if is_dataset(x) else arrays(x)
         parts = []
         for data in batches_of(x, None, None, batch_size, False, steps, None):
             y = self(unpack_x_y_sample_weight(data)[0], training=False)  # type: ignore[operator]
-            parts.append(nest.map_structure(lambda t: t.numpy(), y) if nest.is_nested(y) else y.numpy())
+            parts.append(nest.map_structure(lambda t: checks.tensor(self, "an output", t).numpy(), y))
         if not parts:
             raise ValueError("predict() got no rows")
         return joined(parts)
@@ -394,10 +423,44 @@ class Trainer:
         return self.predict(x, batch_size=rows_of(arrays(x)))
 
 
+def _count(name: str, value: Any) -> int | None:
+    return None if value is None else checks.whole("a model", name, value, least=1)
+
+
+def _verbose(value: Any) -> Any:
+    if isinstance(value, (int, np.integer, np.bool_)) and 0 <= value <= 2:
+        return value
+    if isinstance(value, str) and value == "auto":
+        return value
+    raise ValueError(f"`verbose` must be 'auto', 0, 1 or 2. Received: verbose={checks.shown(value)}")
+
+
+def _for_validation(given: Any) -> tuple[Any, ...] | None:
+    """The data to evaluate on after each epoch: a dataset alone, or inputs, labels and weights."""
+    if given is None:
+        return None
+    if is_dataset(given):
+        return (given,)
+    if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
+        raise ValueError(
+            "`validation_data` must be (x, y), (x, y, weights) or a Dataset. Received: "
+            f"validation_data={checks.shown(given)}"
+        )
+    return tuple(given)
+
+
+def _part(structure: Any, i: int) -> Any:
+    """The labels, or what was made, of one output."""
+    leaves = nest.flatten(structure)
+    if i >= len(leaves):
+        raise ValueError(f"there is no output {i} among {len(leaves)}: {checks.shown(structure)}")
+    return leaves[i]
+
+
 def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
     if isinstance(f, Loss):
         return f(y, y_pred, weight)
-    return reduced(convert_to_tensor(f(y, y_pred)), weight, "sum_over_batch_size")
+    return reduced(checks.tensor("compile", "what the loss returned", f(y, y_pred)), weight, "sum_over_batch_size")
 
 
 class _Accuracy(MeanMetricWrapper):
@@ -412,7 +475,7 @@ class _Accuracy(MeanMetricWrapper):
         if kind is None:
             alike = tuple(y.shape) == tuple(y_pred.shape)
             several = metrics.categorical_accuracy if alike else metrics.sparse_categorical_accuracy
-            kind = self._kind = metrics.binary_accuracy if y_pred.shape[-1] == 1 else several
+            kind = self._kind = metrics.binary_accuracy if y_pred.shape[-1:] in ((), (1,)) else several
         return kind(y, y_pred)
 
 
@@ -420,7 +483,7 @@ def _metric(asked: Any) -> Metric:
     """A metric from what `compile` was given."""
     if isinstance(asked, Metric):
         return asked
-    if asked in ("accuracy", "acc"):
+    if isinstance(asked, str) and asked in ("accuracy", "acc"):
         return _Accuracy(asked)
     if not isinstance(asked, str):
         return MeanMetricWrapper(asked)
@@ -439,7 +502,9 @@ def _metric(asked: Any) -> Metric:
 
 
 def _numbers(logs: dict[str, Any]) -> dict[str, Any]:
-    return {k: float(np.mean(np.asarray(v))) for k, v in logs.items()}
+    if not isinstance(logs, dict):
+        raise TypeError(f"a step of a model must return a dict of figures by name, not {checks.shown(logs)}")
+    return {k: float(np.mean(checks.numeric("a model", k, v))) for k, v in logs.items()}
 
 
 def _listed(logs: dict[str, Any], as_dict: bool) -> Any:

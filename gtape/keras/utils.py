@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape import checks
+from gtape.errors import ResourceExhaustedError
+from gtape.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
@@ -47,8 +49,12 @@ def set_random_seed(seed: int) -> None:
     """
     from gtape import random as draws
 
-    if not isinstance(seed, int):
-        raise ValueError(f"Expected `seed` argument to be an integer. Received: seed={seed!r} (of type {type(seed)})")
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise ValueError(
+            f"Expected `seed` argument to be an integer from 0 up to 2**32. Received: seed={checks.shown(seed)} (of "
+            f"type {type(seed)})"
+        )
+    seed = int(seed)
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - what scripts that use NumPy's old functions need
     draws.set_seed(seed)
@@ -68,6 +74,13 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     -------
     ndarray, or Tensor for a tensor; float32
 
+    Raises
+    ------
+    ValueError
+        For what are no numbers of classes.
+    gtape.errors.ResourceExhaustedError
+        For more rows and classes than memory holds.
+
     Examples
     --------
     >>> import gtape as tf
@@ -75,11 +88,20 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    numbers = np.asarray(x).astype(np.int64)
+    numbers = checks.numeric("to_categorical", "x", x)
+    if numbers.dtype.kind == "c" or (numbers.size and not (np.abs(numbers.astype(np.float64)) < 2**31).all()):
+        raise ValueError(f"to_categorical: `x` must be numbers of classes. Received: x={checks.shown(x)}")
+    numbers = numbers.astype(np.int64)
     if numbers.ndim > 1 and numbers.shape[-1] == 1:
         numbers = numbers[..., 0]
-    classes = int(num_classes or (numbers.max() + 1 if numbers.size else 0))
-    rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)
+    least = int(numbers.max()) + 1 if numbers.size else 0
+    classes = least if num_classes is None else checks.whole("to_categorical", "num_classes", num_classes, least=0)
+    if numbers.size * classes > 2**40:
+        raise ResourceExhaustedError(f"to_categorical: there is no memory for {numbers.size} rows of {classes} classes")
+    try:
+        rows = (numbers[..., None] == np.arange(classes)).astype(np.float32)
+    except MemoryError:
+        raise ResourceExhaustedError(f"to_categorical: there is no memory for rows of {classes} classes") from None
     return wrap(rows) if isinstance(x, Tensor) else rows
 
 
@@ -98,13 +120,22 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     -------
     array or tensor, as `x`
 
+    Raises
+    ------
+    ValueError
+        For what are no numbers, or an axis that there is not.
+
     Examples
     --------
     >>> import gtape as tf
     >>> tf.keras.utils.normalize(tf.constant([[3.0, 4.0]]).numpy())
     array([[0.6, 0.8]], dtype=float32)
     """
-    values = np.atleast_1d(np.asarray(convert_to_tensor(x)._value))
+    values = np.atleast_1d(checks.numeric("normalize", "x", checks.tensor("normalize", "x", x)))
+    axis = checks.whole("normalize", "axis", axis)
+    checks.number("normalize", "order", order)
+    if not -values.ndim <= axis < values.ndim:
+        raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
     length = np.linalg.norm(values, order, axis, keepdims=True)
     length = np.where(length == 0, np.ones_like(length), length)
     return wrap(values / length) if isinstance(x, Tensor) else values / length
@@ -162,6 +193,8 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
     if not isinstance(data, tuple):
         return data, None, None
     if not 1 <= len(data) <= 3:
-        raise ValueError(f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {data}")
+        raise ValueError(
+            f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {checks.shown(data)}"
+        )
     x, y, sample_weight = (*data, None, None)[:3]
     return x, y, sample_weight

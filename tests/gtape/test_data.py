@@ -97,8 +97,8 @@ def test_gradients_flow_from_losses_of_batches() -> None:
     [
         (lambda: Dataset.from_tensor_slices(([1, 2], [1, 2, 3])), "same number of rows"),
         (lambda: Dataset.from_tensor_slices(1.0), "same number of rows"),
-        (lambda: Dataset.range(3).batch(0), "at least 1"),
-        (lambda: Dataset.range(3).shuffle(0), "at least 1"),
+        (lambda: Dataset.range(3).batch(0), "`batch_size` must be a positive integer"),
+        (lambda: Dataset.range(3).shuffle(0), "`buffer_size` must be a positive integer"),
         (lambda: list(Dataset.from_generator(lambda: iter([[1], [1, 2]])).batch(2)), "cannot be stacked"),
         (lambda: Dataset.range(2).get_single_element(), "more than one"),
         (lambda: Dataset.range(0).element_spec, "empty"),

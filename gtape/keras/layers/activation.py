@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import gtape
+from gtape import checks
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
 
@@ -29,12 +28,18 @@ class Activation(Layer):
     array([0., 2.], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, activation: Any, **common: Any) -> None:
         super().__init__(**common)
         self.activation = activations.get(activation)
 
     def call(self, inputs: Any) -> Any:
-        return self.activation(inputs)
+        return self.activation(self._taken(inputs))
+
+
+def _not_negative(owner: Layer, name: str, value: Any) -> float:
+    return checks.number(owner, name, value, lambda v: v >= 0, "must be a float >= 0")
 
 
 class ReLU(Layer):
@@ -54,14 +59,18 @@ class ReLU(Layer):
     array([0., 1.], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(
         self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0, **common: Any
     ) -> None:
         super().__init__(**common)
-        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
+        self.max_value = None if max_value is None else _not_negative(self, "max_value", max_value)
+        self.negative_slope = _not_negative(self, "negative_slope", negative_slope)
+        self.threshold = _not_negative(self, "threshold", threshold)
 
     def call(self, inputs: Any) -> Any:
-        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
+        return activations.relu(self._taken(inputs), self.negative_slope, self.max_value, self.threshold)
 
 
 class LeakyReLU(Layer):
@@ -80,13 +89,15 @@ class LeakyReLU(Layer):
     array([-0.5,  2. ], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, negative_slope: float = 0.3, **common: Any) -> None:
         negative_slope = common.pop("alpha", negative_slope)
         super().__init__(**common)
-        self.negative_slope = negative_slope
+        self.negative_slope = checks.number(self, "negative_slope", negative_slope)
 
     def call(self, inputs: Any) -> Any:
-        return activations.leaky_relu(inputs, self.negative_slope)
+        return activations.leaky_relu(self._taken(inputs), self.negative_slope)
 
 
 class ELU(Layer):
@@ -105,12 +116,14 @@ class ELU(Layer):
     array([0., 2.], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, alpha: float = 1.0, **common: Any) -> None:
         super().__init__(**common)
-        self.alpha = alpha
+        self.alpha = checks.number(self, "alpha", alpha)
 
     def call(self, inputs: Any) -> Any:
-        return activations.elu(inputs, self.alpha)
+        return activations.elu(self._taken(inputs), self.alpha)
 
 
 class PReLU(Layer):
@@ -131,6 +144,9 @@ class PReLU(Layer):
     array([[-2.,  3.]], dtype=float32)
     """
 
+    _takes_a_tensor = _needs_variables = True
+    _least_ndim = 1
+
     def __init__(
         self,
         alpha_initializer: Any = "zeros",
@@ -142,10 +158,14 @@ class PReLU(Layer):
         super().__init__(**common)
         self.alpha_initializer, self.alpha_regularizer = alpha_initializer, alpha_regularizer
         self.alpha_constraint = alpha_constraint
-        self.shared_axes = () if shared_axes is None else tuple(np.atleast_1d(shared_axes).tolist())
+        several = isinstance(shared_axes, (list, tuple))
+        axes = () if shared_axes is None else shared_axes if several else (shared_axes,)
+        self.shared_axes = checks.shape(self, "shared_axes", axes, whole=True, least=1)
 
     def build(self, input_shape: Any) -> None:
-        shape = [1 if i in self.shared_axes else d for i, d in enumerate(input_shape)][1:]
+        rank = len(checks.shape(self, "input_shape", input_shape))
+        given = self._to_build_for(input_shape, *[i for i in range(1, rank) if i not in self.shared_axes])
+        shape = [1 if i in self.shared_axes else d for i, d in enumerate(given)][1:]
         self.alpha = self.add_weight(
             shape=shape, initializer=self.alpha_initializer, regularizer=self.alpha_regularizer,
             constraint=self.alpha_constraint, name="alpha",
@@ -153,7 +173,8 @@ class PReLU(Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
-        return gtape.nn.relu(inputs) - self.alpha * gtape.nn.relu(-inputs)
+        x = self._taken(inputs)
+        return gtape.nn.relu(x) - self.alpha * gtape.nn.relu(-x)
 
 
 class Softmax(Layer):
@@ -172,9 +193,11 @@ class Softmax(Layer):
     array([[0.5, 0.5]], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, axis: int = -1, **common: Any) -> None:
         super().__init__(**common)
-        self.axis = axis
+        self.axis = checks.whole(self, "axis", axis)
 
     def call(self, inputs: Any) -> Any:
-        return gtape.nn.softmax(inputs, axis=self.axis)
+        return gtape.nn.softmax(self._taken(inputs), axis=self.axis)

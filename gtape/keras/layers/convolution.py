@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import gtape
-from gtape.escaping import plain
+from gtape import checks
 from gtape.keras import activations
-from gtape.keras.layers.core import floats_for
+from gtape.keras.layers.core import floats_for, format_of
 from gtape.keras.layers.layer import Layer
 
 __all__ = [
@@ -23,16 +21,6 @@ _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 def layout_of(data_format: str, rank: int) -> str:
     """The order of the axes, in the words of the ops."""
     return (_FIRST if data_format == "channels_first" else _LAST)[rank]
-
-
-def sizes(value: Any, rank: int, what: str) -> tuple[int, ...]:
-    """A number for each axis, from one number or several."""
-    found = tuple(int(v) for v in (value if isinstance(value, (tuple, list)) else [value] * rank))
-    if len(found) != rank or any(v < 1 for v in found):
-        raise ValueError(
-            f"The `{what}` argument must be an integer > 0 or a tuple of {rank} of them. Received: {value}"
-        )
-    return found
 
 
 class _Conv(Layer):
@@ -61,6 +49,7 @@ class _Conv(Layer):
 
     rank = 2
     kernel_name = "kernel"
+    _takes_a_tensor = _needs_variables = True
 
     def __init__(
         self,
@@ -83,24 +72,22 @@ class _Conv(Layer):
         **common: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **common)
-        if not isinstance(filters, (int, np.integer)) or filters < 1:
-            raise ValueError(f"Invalid value for argument `filters`. Expected a positive integer, got {filters}")
-        if not isinstance(groups, (int, np.integer)) or groups < 1 or filters % groups:
+        self._ndim = self.rank + 2
+        self.filters = checks.whole(self, "filters", filters, least=1)
+        self.groups = checks.whole(self, "groups", groups, least=1)
+        if self.filters % self.groups:
             raise ValueError(
                 f"The number of filters must be evenly divisible by the number of groups. Received: groups={groups}, "
                 f"filters={filters}"
             )
-        self.groups = int(groups)
-        self.filters = int(filters)
-        self.kernel_size = sizes(kernel_size, self.rank, "kernel_size")
-        self.strides = sizes(strides, self.rank, "strides")
-        self.dilation_rate = sizes(dilation_rate, self.rank, "dilation_rate")
-        self.padding = padding.lower()
-        if self.padding not in ("valid", "same", *(("causal",) if self.rank == 1 else ())):
-            raise ValueError(f"The `padding` argument must be one of 'valid' and 'same'. Received: {padding!r}")
-        self.data_format = data_format or "channels_last"
+        self.kernel_size = checks.sizes(self, "kernel_size", kernel_size, self.rank)
+        self.strides = checks.sizes(self, "strides", strides, self.rank)
+        self.dilation_rate = checks.sizes(self, "dilation_rate", dilation_rate, self.rank)
+        known = ("valid", "same", "causal") if self.rank == 1 else ("valid", "same")
+        self.padding = checks.choice(self, "padding", padding, known)
+        self.data_format = format_of(self, data_format)
         self.activation = activations.get(activation)
-        self.use_bias = bool(use_bias)
+        self.use_bias = checks.flag(self, "use_bias", use_bias)
         self._kernel_options = {
             "initializer": kernel_initializer, "regularizer": kernel_regularizer, "constraint": kernel_constraint,
         }  # fmt: skip
@@ -113,7 +100,8 @@ class _Conv(Layer):
         return layout_of(self.data_format, self.rank)
 
     def _channels(self, input_shape: Any) -> int:
-        return int(input_shape[1 if self.data_format == "channels_first" else -1])
+        axis = 1 if self.data_format == "channels_first" else -1
+        return int(self._to_build_for(input_shape, axis)[axis])
 
     def _kernel_shape(self, channels: int) -> tuple[int, ...]:
         if channels % self.groups:
@@ -124,11 +112,6 @@ class _Conv(Layer):
         return (*self.kernel_size, channels // self.groups, self.filters)
 
     def build(self, input_shape: Any) -> None:
-        if len(input_shape) != self.rank + 2:
-            raise ValueError(
-                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: expected ndim={self.rank + 2}, '
-                f"found ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}"
-            )
         shape = self._kernel_shape(self._channels(input_shape))
         self.kernel = self.add_weight(shape=shape, name="kernel", **self._kernel_options)
         self.bias = None
@@ -137,13 +120,13 @@ class _Conv(Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
-        y = self.convolve(floats_for(self, inputs))
+        y = self._convolve(floats_for(self, self._taken(inputs)))
         if self.bias is not None:
             first = self.data_format == "channels_first"
             y = y + (gtape.reshape(self.bias, [-1, *[1] * self.rank]) if first else self.bias)
         return self.activation(y)
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         """The convolution alone."""
         raise NotImplementedError
 
@@ -165,7 +148,7 @@ class Conv1D(_Conv):
 
     rank = 1
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         padding = self.padding
         if padding == "causal":
             before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
@@ -214,7 +197,7 @@ class Conv2D(_Conv):
     (TensorShape([2, 4, 4, 4]), TensorShape([3, 3, 3, 4]))
     """
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv2d(
             x, self.kernel, strides=list(self.strides), padding=self.padding.upper(), data_format=self._format,
             dilations=list(self.dilation_rate),
@@ -233,7 +216,7 @@ class Conv3D(_Conv):
 
     rank = 3
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv3d(
             x, self.kernel, strides=[1, *self.strides, 1], padding=self.padding.upper(), data_format=self._format,
             dilations=[1, *self.dilation_rate, 1],
@@ -260,7 +243,7 @@ class DepthwiseConv2D(_Conv):
     def __init__(
         self, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1, **options: Any
     ) -> None:
-        self.depth_multiplier = int(depth_multiplier)
+        self.depth_multiplier = checks.whole(self, "depth_multiplier", depth_multiplier, least=1)
         for what in ("initializer", "regularizer", "constraint"):
             if f"depthwise_{what}" in options:
                 options[f"kernel_{what}"] = options.pop(f"depthwise_{what}")
@@ -270,7 +253,7 @@ class DepthwiseConv2D(_Conv):
         self.filters = channels * self.depth_multiplier
         return (*self.kernel_size, channels, self.depth_multiplier)
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.depthwise_conv2d(
             x, self.kernel, strides=strides, padding=self.padding.upper(), data_format=self._format,
@@ -299,7 +282,7 @@ class SeparableConv2D(_Conv):
         self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1,
         **options: Any,
     ) -> None:  # fmt: skip
-        self.depth_multiplier = int(depth_multiplier)
+        self.depth_multiplier = checks.whole(self, "depth_multiplier", depth_multiplier, least=1)
         super().__init__(filters, kernel_size, strides, padding, **options)
 
     def build(self, input_shape: Any) -> None:
@@ -314,7 +297,7 @@ class SeparableConv2D(_Conv):
         self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options) if self.use_bias else None
         self.built = True
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.separable_conv2d(
             x, self.depthwise_kernel, self.pointwise_kernel, strides=strides, padding=self.padding.upper(),
@@ -330,10 +313,14 @@ class _Transposed(_Conv):
         data_format: str | None = None, dilation_rate: Any = 1, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, **options)
-        self.output_padding = output_padding
+        self.output_padding: Any = output_padding
         if output_padding is not None:
-            given = output_padding if isinstance(output_padding, (tuple, list)) else [output_padding] * self.rank
-            self.output_padding = tuple(int(p) for p in given)
+            self.output_padding = checks.sizes(self, "output_padding", output_padding, self.rank, least=0)
+            if any(p >= s for p, s in zip(self.output_padding, self.strides, strict=True)):
+                raise ValueError(
+                    f"{type(self).__name__}: `output_padding` must be less than `strides`. Received: output_padding="
+                    f"{output_padding}, strides={strides}"
+                )
 
     def _kernel_shape(self, channels: int) -> tuple[int, ...]:
         return (*self.kernel_size, self.filters, channels)
@@ -365,7 +352,7 @@ class Conv1DTranspose(_Transposed):
 
     rank = 1
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv1d_transpose(
             x, self.kernel, output_shape=self._output_shape(x), strides=self.strides[0], padding=self.padding.upper(),
             data_format=self._format, dilations=self.dilation_rate[0],
@@ -389,7 +376,7 @@ class Conv2DTranspose(_Transposed):
     TensorShape([2, 14, 14, 4])
     """
 
-    def convolve(self, x: Any) -> Any:
+    def _convolve(self, x: Any) -> Any:
         return gtape.nn.conv2d_transpose(
             x, self.kernel, output_shape=self._output_shape(x), strides=list(self.strides),
             padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),

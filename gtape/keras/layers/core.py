@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import gtape
-from gtape.escaping import plain
+from gtape import checks
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
 from gtape.tensor import Tensor, convert_to_tensor
@@ -50,10 +49,12 @@ class InputLayer(Layer):
         input_shape: Any = None,
     ) -> None:
         super().__init__(name=name)
-        shape = input_shape if shape is None else shape
-        self.batch_shape = tuple(batch_shape) if batch_shape is not None else (batch_size, *shape)
-        self._first_shape = self.batch_shape
-        self._input_dtype = dtype
+        if batch_shape is None:
+            shape = input_shape if shape is None else shape
+            size = None if batch_size is None else checks.whole(self, "batch_size", batch_size, least=0)
+            batch_shape = (size, *checks.shape(self, "shape", (shape,) if isinstance(shape, int) else shape))
+        self.batch_shape = self._first_shape = checks.shape(self, "batch_shape", batch_shape)
+        self._input_dtype = None if dtype is None else checks.dtype(self, dtype).name
         self._autocast = dtype is None
 
     def call(self, x: Any) -> Any:
@@ -88,6 +89,9 @@ class Dense(Layer):
     array([[3., 3.]], dtype=float32)
     """
 
+    _takes_a_tensor = _needs_variables = True
+    _least_ndim = 1
+
     def __init__(
         self,
         units: int,
@@ -103,17 +107,17 @@ class Dense(Layer):
         **common: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **common)
-        if not isinstance(units, (int, np.integer)) or units <= 0:
-            raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: {units}")
-        self.units, self.use_bias = int(units), bool(use_bias)
+        self.units = checks.whole(self, "units", units, least=1)
+        self.use_bias = checks.flag(self, "use_bias", use_bias)
         self.activation = activations.get(activation)
         self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
         self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
         self.kernel_constraint, self.bias_constraint = kernel_constraint, bias_constraint
 
     def build(self, input_shape: Any) -> None:
+        size = self._to_build_for(input_shape, -1)[-1]
         self.kernel = self.add_weight(
-            shape=(input_shape[-1], self.units), initializer=self.kernel_initializer,
+            shape=(size, self.units), initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel",
         )  # fmt: skip
         self.bias = None
@@ -125,15 +129,16 @@ class Dense(Layer):
         self.built = True
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        x = floats_for(self, inputs)
-        size = self.kernel._aval.shape[0]
-        if not x._aval.shape or x._aval.shape[-1] != size:
-            raise ValueError(
-                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: expected axis -1 of input '
-                f"shape to have value {size}, but received input with shape {x.shape}"
-            )
+        x = floats_for(self, self._taken(inputs))
         y = gtape.matmul(x, self.kernel) if x.ndim == 2 else gtape.tensordot(x, self.kernel, [[x.ndim - 1], [0]])
         return self.activation(y if self.bias is None else y + self.bias)
+
+
+def format_of(layer: Layer, data_format: Any) -> str:
+    """Where the channels are: "channels_last" unless it was said otherwise."""
+    if data_format is None:
+        return "channels_last"
+    return checks.choice(layer, "data_format", data_format, ("channels_last", "channels_first"))
 
 
 def floats_for(layer: Layer, x: Any) -> Tensor:
@@ -169,6 +174,8 @@ class Embedding(Layer):
     TensorShape([2, 2, 3])
     """
 
+    _takes_a_tensor = _needs_variables = True
+
     def __init__(
         self,
         input_dim: int,
@@ -181,13 +188,16 @@ class Embedding(Layer):
     ) -> None:
         common.pop("input_length", None)
         super().__init__(**common)
-        if mask_zero:
+        if checks.flag(self, "mask_zero", mask_zero):
             raise ValueError("Embedding: masks are not propagated, so `mask_zero` must be False; mask the loss instead")
-        self.input_dim, self.output_dim = int(input_dim), int(output_dim)
+        self.input_dim = checks.whole(self, "input_dim", input_dim, least=1)
+        self.output_dim = checks.whole(self, "output_dim", output_dim, least=1)
         self.embeddings_initializer = embeddings_initializer
         self.embeddings_regularizer, self.embeddings_constraint = embeddings_regularizer, embeddings_constraint
 
     def build(self, input_shape: Any = None) -> None:
+        if input_shape is not None or self.built:
+            self._to_build_for(() if input_shape is None else input_shape)
         self.embeddings = self.add_weight(
             shape=(self.input_dim, self.output_dim), initializer=self.embeddings_initializer,
             regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint, name="embeddings",
@@ -195,7 +205,7 @@ class Embedding(Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
-        ids = convert_to_tensor(inputs)
+        ids = self._taken(inputs)
         return gtape.nn.embedding_lookup(self.embeddings, gtape.cast(ids, "int32") if ids.dtype.is_floating else ids)
 
 
@@ -216,15 +226,17 @@ class Flatten(Layer):
     TensorShape([5, 6])
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, data_format: str | None = None, **common: Any) -> None:
         super().__init__(**common)
-        self.data_format = data_format or "channels_last"
+        self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
-        x = convert_to_tensor(inputs)
+        x = self._taken(inputs)
         if self.data_format == "channels_first" and x.ndim > 2:
             x = gtape.transpose(x, [0, *range(2, x.ndim), 1])
-        return gtape.reshape(x, [x.shape[0] if x.ndim else 1, int(np.prod(x.shape.as_list()[1:]))])
+        return gtape.reshape(x, [x.shape[0] if x.ndim else 1, math.prod(x._aval.shape[1:])])
 
 
 class Reshape(Layer):
@@ -244,19 +256,28 @@ class Reshape(Layer):
     TensorShape([5, 3, 2])
     """
 
+    _takes_a_tensor = True
+    _least_ndim = 1
+
     def __init__(self, target_shape: Any, **common: Any) -> None:
         super().__init__(**common)
-        self.target_shape = tuple(int(d) for d in target_shape)
-
-    def call(self, inputs: Any) -> Any:
-        known = int(np.prod([d for d in self.target_shape if d != -1]))
-        have = int(np.prod(inputs.shape[1:]))
-        if (known == 0 or have % known) if -1 in self.target_shape else known != have:
+        self.target_shape = checks.shape(self, "target_shape", target_shape, whole=True, least=-1)
+        if self.target_shape.count(-1) > 1:
             raise ValueError(
-                f"The total size of the tensor must be unchanged. Received: input_shape={tuple(inputs.shape[1:])}, "
+                f"Reshape: There must be at most one unknown dimension (-1) in target_shape. Received: "
                 f"target_shape={self.target_shape}"
             )
-        return gtape.reshape(inputs, [inputs.shape[0], *self.target_shape])
+
+    def call(self, inputs: Any) -> Any:
+        x = self._taken(inputs)
+        known, have = math.prod(d for d in self.target_shape if d != -1), math.prod(x._aval.shape[1:])
+        if (known == 0 or have % known) if -1 in self.target_shape else known != have:
+            raise ValueError(
+                f"The total size of the tensor must be unchanged. Received: input_shape={x._aval.shape[1:]}, "
+                f"target_shape={self.target_shape}"
+            )
+        sizes = [have // known if d == -1 else d for d in self.target_shape]
+        return gtape.reshape(x, [x._aval.shape[0], *sizes])
 
 
 class Permute(Layer):
@@ -276,14 +297,17 @@ class Permute(Layer):
     TensorShape([5, 3, 2])
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, dims: Any, **common: Any) -> None:
         super().__init__(**common)
-        self.dims = tuple(dims)
+        self.dims = checks.shape(self, "dims", dims, whole=True)
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
             raise ValueError(f"Invalid permutation argument `dims` for Permute Layer: {dims}; axes count from 1")
+        self._ndim = len(self.dims) + 1
 
     def call(self, inputs: Any) -> Any:
-        return gtape.transpose(inputs, [0, *self.dims])
+        return gtape.transpose(self._taken(inputs), [0, *self.dims])
 
 
 class RepeatVector(Layer):
@@ -302,12 +326,15 @@ class RepeatVector(Layer):
     TensorShape([5, 4, 2])
     """
 
+    _takes_a_tensor = True
+    _ndim = 2
+
     def __init__(self, n: int, **common: Any) -> None:
         super().__init__(**common)
-        self.n = int(n)
+        self.n = checks.whole(self, "n", n, least=0)
 
     def call(self, inputs: Any) -> Any:
-        return gtape.repeat(gtape.expand_dims(inputs, 1), self.n, axis=1)
+        return gtape.repeat(gtape.expand_dims(self._taken(inputs), 1), self.n, axis=1)
 
 
 class Rescaling(Layer):
@@ -326,12 +353,16 @@ class Rescaling(Layer):
     array([0., 1.], dtype=float32)
     """
 
+    _takes_a_tensor = True
+
     def __init__(self, scale: Any, offset: Any = 0.0, **common: Any) -> None:
         super().__init__(**common)
+        for name, value in (("scale", scale), ("offset", offset)):
+            checks.numeric(self, name, value)
         self.scale, self.offset = scale, offset
 
     def call(self, inputs: Any) -> Any:
-        return floats_for(self, inputs) * self.scale + self.offset
+        return floats_for(self, self._taken(inputs)) * self.scale + self.offset
 
 
 class Identity(Layer):
@@ -377,7 +408,8 @@ class Lambda(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.function, self.arguments = function, dict(arguments or {})
+        self.function = checks.function(self, "function", function)
+        self.arguments = {} if arguments is None else checks.settings(self, arguments, "arguments")
 
     def call(self, inputs: Any) -> Any:
         return self.function(inputs, **self.arguments)

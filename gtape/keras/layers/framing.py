@@ -5,10 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape.keras.layers.convolution import sizes
+from gtape import checks
+from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import Layer
 
 __all__ = ["Cropping2D", "UpSampling2D", "ZeroPadding2D"]
+
+
+def _borders(owner: Layer, name: str, value: Any) -> tuple[tuple[int, int], ...]:
+    """How much there is at each end of rows and columns, from one number, two, or two pairs."""
+    pairs = value if isinstance(value, (tuple, list)) else (value, value)
+    try:
+        if len(pairs) == 2:
+            whole = [checks.sizes(owner, name, p, 2, least=0) for p in pairs]
+            return tuple([(a, b) for a, b in whole])
+    except ValueError:
+        pass
+    raise ValueError(
+        f"{type(owner).__name__}: The `{name}` argument must be an integer >= 0, a tuple of two of them, or two tuples "
+        f"of two. Received: {name}={checks.shown(value)}"
+    )
 
 
 class UpSampling2D(Layer):
@@ -35,18 +51,23 @@ class UpSampling2D(Layer):
     TensorShape([1, 4, 6, 1])
     """
 
+    _takes_a_tensor = True
+    _ndim = 4
+
     def __init__(
         self, size: Any = (2, 2), data_format: str | None = None, interpolation: str = "nearest", **common: Any
     ) -> None:
         super().__init__(**common)
-        if interpolation != "nearest":
-            raise ValueError(f"UpSampling2D repeats rows and columns: interpolation={interpolation!r} is not there")
-        self.size = sizes(size, 2, "size")
-        self.data_format = data_format or "channels_last"
+        if not isinstance(interpolation, str) or interpolation != "nearest":
+            raise ValueError(
+                f"UpSampling2D repeats rows and columns: interpolation={checks.shown(interpolation)} is not there"
+            )
+        self.size = checks.sizes(self, "size", size, 2)
+        self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
         first = 2 if self.data_format == "channels_first" else 1
-        y = gtape.repeat(inputs, self.size[0], axis=first)
+        y = gtape.repeat(self._taken(inputs), self.size[0], axis=first)
         return gtape.repeat(y, self.size[1], axis=first + 1)
 
 
@@ -67,16 +88,18 @@ class ZeroPadding2D(Layer):
     TensorShape([1, 4, 4, 1])
     """
 
+    _takes_a_tensor = True
+    _ndim = 4
+
     def __init__(self, padding: Any = (1, 1), data_format: str | None = None, **common: Any) -> None:
         super().__init__(**common)
-        pairs = padding if isinstance(padding, (tuple, list)) else (padding, padding)
-        self.padding = tuple(tuple(p) if isinstance(p, (tuple, list)) else (p, p) for p in pairs)
-        self.data_format = data_format or "channels_last"
+        self.padding = _borders(self, "padding", padding)
+        self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
         pads = [list(p) for p in self.padding]
         first = self.data_format == "channels_first"
-        return gtape.pad(inputs, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])
+        return gtape.pad(self._taken(inputs), [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])
 
 
 class Cropping2D(Layer):
@@ -96,13 +119,22 @@ class Cropping2D(Layer):
     TensorShape([1, 3, 3, 1])
     """
 
+    _takes_a_tensor = True
+    _ndim = 4
+
     def __init__(self, cropping: Any = ((0, 0), (0, 0)), data_format: str | None = None, **common: Any) -> None:
         super().__init__(**common)
-        pairs = cropping if isinstance(cropping, (tuple, list)) else (cropping, cropping)
-        self.cropping = tuple(tuple(p) if isinstance(p, (tuple, list)) else (p, p) for p in pairs)
-        self.data_format = data_format or "channels_last"
+        self.cropping = _borders(self, "cropping", cropping)
+        self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
         first = 2 if self.data_format == "channels_first" else 1
-        inside = [slice(a, n - b) for (a, b), n in zip(self.cropping, inputs.shape[first:], strict=False)]
-        return inputs[(slice(None),) * first + tuple(inside)]
+        x = self._taken(inputs)
+        space = x._aval.shape[first : first + 2]
+        if any(a + b >= n for (a, b), n in zip(self.cropping, space, strict=True)):
+            raise ValueError(
+                f"Values in `cropping` argument should be smaller than the corresponding spatial dimension of the "
+                f"input. Received: input_shape={x.shape}, cropping={self.cropping}"
+            )
+        inside = [slice(a, n - b) for (a, b), n in zip(self.cropping, space, strict=True)]
+        return x[(slice(None),) * first + tuple(inside)]

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import gtape
-from gtape import nest
+from gtape import checks, nest
 from gtape.escaping import plain
 from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
+from gtape.keras.lookup import made_from
 from gtape.module import Module
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.variable import Variable
 
 __all__ = ["Layer"]
@@ -38,6 +39,7 @@ class _Signature(NamedTuple):
     names: tuple[str, ...]
     takes_training: bool
     training: Any
+    own: bool  # whether gtape wrote it
 
 
 _SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDictionary()
@@ -58,12 +60,13 @@ def _signature(call: Any) -> _Signature:
         parameters = dict(list(inspect.signature(call).parameters.items())[1:])
         flag = parameters.get("training")
         default = None if flag is None or flag.default is inspect.Parameter.empty else flag.default
-        found = _SIGNATURES[call] = _Signature(tuple(parameters), flag is not None, default)
+        own = str(getattr(call, "__module__", "")).startswith("gtape.")
+        found = _SIGNATURES[call] = _Signature(tuple(parameters), flag is not None, default, own)
     return found
 
 
 def _shape(x: Any) -> Any:
-    return tuple(x.shape) if hasattr(x, "shape") else None
+    return tuple(x.shape) if is_tensor(x) or isinstance(x, (np.ndarray, np.generic, KerasTensor)) else None
 
 
 class Layer(Module):
@@ -115,11 +118,11 @@ class Layer(Module):
         **shapes: Any,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
-            raise ValueError(f"Argument `name` must be a string without `/`. Received: name={name!r}")
+            raise ValueError(f"Argument `name` must be a string without `/`. Received: name={checks.shown(name)}")
         self._name = name or unique_name(_snake(type(self).__name__))
-        self._trainable = bool(trainable)
-        self._dtype = float_dtype(dtype)
-        self._autocast = bool(autocast)
+        self._trainable = checks.flag(self, "trainable", trainable)
+        self._dtype = float_dtype() if dtype is None else checks.dtype(self, dtype)
+        self._autocast = checks.flag(self, "autocast", autocast)
         self.built = False
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self._made: list[Variable] = []
@@ -128,12 +131,13 @@ class Layer(Module):
         self._added: list[Any] = []
         self._first_shape: Any = None
         self._symbolic: Any = None  # what it was called on in a graph of layers, and what came out
-        if "batch_input_shape" in shapes or "batch_shape" in shapes:
-            self._first_shape = tuple(shapes.pop("batch_input_shape", None) or shapes.pop("batch_shape"))
-        elif "input_shape" in shapes:
-            self._first_shape = (None, *shapes.pop("input_shape"))
-        elif "input_dim" in shapes:
-            self._first_shape = (None, shapes.pop("input_dim"))
+        self._sizes: dict[int, int] = {}  # of axes, which the variables were made for
+        for option in ("batch_input_shape", "batch_shape", "input_shape", "input_dim"):
+            given = shapes.pop(option, None)
+            if given is not None and self._first_shape is None:
+                parts = (given,) if option == "input_dim" else given
+                batch = () if option.startswith("batch") else (None,)
+                self._first_shape = batch + checks.shape(self, option, parts)
         if shapes:
             raise TypeError(f"Unrecognized keyword arguments passed to {type(self).__name__}: {sorted(shapes)}")
 
@@ -255,7 +259,8 @@ class Layer(Module):
         ValueError
             If their number or a shape differs.
         """
-        variables, values = self.variables, [np.asarray(w) for w in weights]
+        given = checks.each(self, "weights", weights, "a list of arrays")
+        variables, values = self.variables, [checks.numeric(self, "weights", w) for w in given]
         if len(variables) != len(values):
             raise ValueError(
                 f"You called `set_weights(weights)` on layer '{plain(self.name)}' with a weight list of length "
@@ -266,8 +271,9 @@ class Layer(Module):
                 raise ValueError(
                     f"Layer {plain(self.name)} weight shape {v.shape} is not compatible with {value.shape}"
                 )
-        for v, value in zip(variables, values, strict=True):
-            v.assign(value.astype(v.dtype.as_numpy_dtype))
+        with np.errstate(all="ignore"):
+            for v, value in zip(variables, values, strict=True):
+                v.assign(value.astype(v.dtype.as_numpy_dtype))
 
     def count_params(self) -> int:
         """How many numbers all variables have together."""
@@ -318,18 +324,16 @@ class Layer(Module):
         >>> layer.add_weight(shape=[2], initializer="zeros", name="bias").name
         'mine/bias:0'
         """
-        wanted = self._dtype if dtype is None else gtape.as_dtype(dtype).dtype
+        wanted = self._dtype if dtype is None else checks.dtype(self, dtype)
         if initializer is None:
             initializer = "glorot_uniform" if wanted.kind in "fV" else "zeros"
-        values = initializers.get(initializer)(tuple(int(d) for d in shape or ()), dtype=wanted.name)
+        penalty, limit = regularizers.get(regularizer), constraints.get(constraint)
         v = Variable(
-            gtape.cast(values, wanted), trainable=trainable, name=f"{self._name}/{name or 'variable'}",
-            constraint=constraints.get(constraint),
+            initializers.initial(self, initializer, shape, wanted), trainable=checks.flag(self, "trainable", trainable),
+            name=f"{self._name}/{checks.name_of(self, name, 'variable')}", constraint=limit,
         )  # fmt: skip
         self._made.append(v)
-        if regularizer is not None:
-            penalty = regularizers.get(regularizer)
-            assert penalty is not None
+        if penalty is not None:
             self._penalties.append((v, penalty))
         return v
 
@@ -357,6 +361,75 @@ class Layer(Module):
             self.build()  # type: ignore[call-arg]
         self.built = True
 
+    # What the inputs of gtape's own layers are: whether one tensor, of how many axes, and whether there are variables
+    # to make before they are taken.
+    _takes_a_tensor = False
+    _ndim: int | None = None
+    _least_ndim = 0
+    _needs_variables = False
+
+    def _fits(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The shape, if the layer takes inputs of it.
+
+        Raises
+        ------
+        ValueError
+        """
+        n, expected = len(shape), ""
+        if self._ndim is not None and n != self._ndim:
+            expected = f"expected ndim={self._ndim}, found ndim={n}"
+        elif n < self._least_ndim:
+            expected = f"expected min_ndim={self._least_ndim}, found ndim={n}"
+        for axis, size in self._sizes.items() if not expected else ():
+            if not -n <= axis < n or shape[axis] not in (size, None):
+                expected = f"expected axis {axis} of input shape to have value {size}"
+        if expected:
+            raise ValueError(
+                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: {expected}, '
+                f"but received input with shape {shape}. Full shape received: {shape}"
+            )
+        return shape
+
+    def _to_build_for(self, input_shape: Any, *axes: int) -> tuple[Any, ...]:
+        """The shape that `build` was given; sizes of the axes are known, and stay as they are.
+
+        Raises
+        ------
+        ValueError
+            For something else, and where the variables were made already.
+        """
+        shape = self._fits(checks.shape(self, "input_shape", input_shape))
+        if self.built:
+            raise ValueError(
+                f"{type(self).__name__}: the layer '{plain(self.name)}' is built already, for inputs of "
+                "the shape that it was first given; make another layer for other inputs"
+            )
+        for axis in axes:
+            if not -len(shape) <= axis < len(shape) or shape[axis] is None:
+                raise ValueError(
+                    f"{type(self).__name__}: axis {axis} of the inputs should have a known size. Received: "
+                    f"input_shape={shape}"
+                )
+        self._sizes = {axis: shape[axis] for axis in axes}
+        return shape
+
+    def _taken(self, inputs: Any) -> Tensor:
+        """The input of `call`, a tensor of a shape that the layer takes.
+
+        Raises
+        ------
+        ValueError
+            For something else, and where the variables are not made yet.
+        """
+        x = checks.tensor(self, "inputs", inputs)
+        if self._needs_variables and not self.built:
+            raise ValueError(
+                f"{type(self).__name__}: the layer '{plain(self.name)}' is not built, so it has no variables "
+                "yet. Call the layer itself, or `build(input_shape)` before `call`"
+            )
+        self._fits(x._aval.shape)
+        return x
+
     # -------------------------------------------------------------------------------------- calling
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -380,8 +453,10 @@ class Layer(Module):
             )
         if is_symbolic((args, kwargs)):
             return symbolic_call(self, args, kwargs)
-        names, takes_training, default = _signature(type(self).call)
+        names, takes_training, default, own = _signature(type(self).call)
         args = tuple([self._input(x) for x in args])
+        if own and self._takes_a_tensor and args and args[0].__class__ is not Tensor:
+            args = (self._input(checks.tensor(self, "inputs", args[0])), *args[1:])
         kwargs = {k: self._input(x) for k, x in kwargs.items()}
         around = _CALL.get()
         position = names.index("training") if takes_training and "training" in names else len(args)
@@ -408,8 +483,9 @@ class Layer(Module):
             _CALL.set(_Call(training, self._added if around is None else around.added))
             y = self.call(*args, **kwargs)
             if self.activity_regularizer is not None:
-                rows = max(int(nest.flatten(y)[0].shape[0] or 1), 1)
-                self.add_loss(sum(self.activity_regularizer(part) for part in nest.flatten(y)) / rows)
+                parts = [checks.tensor(self, "what `call` returned", part) for part in nest.flatten(y)]
+                rows = max([*parts[0]._aval.shape[:1], 1]) if parts else 1
+                self.add_loss(sum(self.activity_regularizer(part) for part in parts) / rows)
         finally:
             _CALL.set(around)
         return y
@@ -422,7 +498,7 @@ class Layer(Module):
             return gtape.cast(x, self._dtype)
         if isinstance(x, (np.ndarray, np.generic)):
             return self._input(convert_to_tensor(x))
-        if isinstance(x, (list, tuple, dict)):
+        if isinstance(x, (list, tuple, dict)) and nest.is_nested(x):  # a TensorShape is a tuple, but no structure
             leaves = nest.flatten(x)
             if leaves and isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in leaves):
                 return self._input(convert_to_tensor(x))  # rows of numbers are one input, not many
@@ -452,14 +528,15 @@ class Layer(Module):
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """The shape of the output for an input of this shape, None standing for an open size."""
-        shape: tuple[int | None, ...] = self(KerasTensor(tuple(input_shape), floatx())).shape
+        found = self(KerasTensor(checks.shape(self, "input_shape", input_shape), floatx()))
+        shape: tuple[int | None, ...] = _shapes(found)
         return shape
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls.__module__.startswith("gtape."):
-            for name, value in kwargs.items():  # a name that does not exist is no use waiting for
+            for name, value in _named(cls, args, kwargs):  # a name that does not exist is no use waiting for
                 finder = _FINDERS.get(name.rpartition("_")[2])
-                if finder is not None and isinstance(value, str):
+                if finder is not None and value is not None:
                     finder(value)
         made = super().__new__(cls)
         made.__dict__["_settings"] = (args, kwargs)
@@ -484,10 +561,17 @@ class Layer(Module):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """A layer with these settings and variables of its own."""
-        return cls(**config)
+        made: Self = made_from(cls, config)
+        return made
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={plain(self.name)}, built={self.__dict__.get('built', False)}>"
+
+
+def _named(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What a constructor was given, by the names of its arguments."""
+    names = list(inspect.signature(cls.__init__).parameters)[1:] if args else []  # type: ignore[misc]
+    return [*zip(names, args, strict=False), *kwargs.items()]
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -6,7 +6,10 @@ from functools import reduce
 from typing import Any
 
 import gtape
+from gtape import checks
 from gtape.keras.layers.layer import Layer
+from gtape.tensor import Tensor
+from gtape.tensor_shape import TensorShape
 
 __all__ = [
     "Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract", "add", "average", "concatenate",
@@ -16,12 +19,16 @@ __all__ = [
 
 class _Merge(Layer):
     def call(self, inputs: Any) -> Any:
-        inputs = list(inputs)
-        if not inputs:
-            raise ValueError(f"A {type(self).__name__} layer should be called on a list of at least 1 input")
-        return self.merge(inputs)
+        stacked = isinstance(inputs, Tensor) and inputs._aval.shape and inputs._aval.shape[0] > 0  # rows of numbers
+        several = isinstance(inputs, (list, tuple)) and inputs and not isinstance(inputs, TensorShape)
+        if not stacked and not several:
+            raise ValueError(
+                f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
+                f"{checks.shown(inputs)}"
+            )
+        return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         raise NotImplementedError
 
 
@@ -35,7 +42,7 @@ class Add(_Merge):
     array([3.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a + b, inputs)
 
 
@@ -49,7 +56,7 @@ class Subtract(_Merge):
     array([-1.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         if len(inputs) != 2:
             raise ValueError(f"A `Subtract` layer should be called on exactly 2 inputs, not {len(inputs)}")
         return inputs[0] - inputs[1]
@@ -65,7 +72,7 @@ class Multiply(_Merge):
     array([6.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a * b, inputs)
 
 
@@ -79,7 +86,7 @@ class Average(_Merge):
     array([2.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(lambda a, b: a + b, inputs) / len(inputs)
 
 
@@ -93,7 +100,7 @@ class Maximum(_Merge):
     array([3., 4.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.maximum, inputs)
 
 
@@ -107,7 +114,7 @@ class Minimum(_Merge):
     array([1., 2.], dtype=float32)
     """
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return reduce(gtape.minimum, inputs)
 
 
@@ -130,9 +137,9 @@ class Concatenate(_Merge):
 
     def __init__(self, axis: int = -1, **common: Any) -> None:
         super().__init__(**common)
-        self.axis = axis
+        self.axis = checks.whole(self, "axis", axis)
 
-    def merge(self, inputs: list[Any]) -> Any:
+    def _merge(self, inputs: list[Any]) -> Any:
         return gtape.concat(inputs, axis=self.axis)
 
 

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import gtape
+from gtape import checks
 from gtape.keras.layers.layer import Layer
-from gtape.tensor import convert_to_tensor, wrap
+from gtape.tensor import wrap
 
 __all__ = ["BatchNormalization", "LayerNormalization"]
 
 
-def _axes(axis: Any, rank: int) -> list[int]:
-    found = [int(a) % rank if -rank <= int(a) < rank else -1 for a in np.atleast_1d(axis)]
-    if -1 in found:
+def _axes(axis: list[int], rank: int) -> list[int]:
+    found = sorted({a % rank for a in axis if -rank <= a < rank})
+    if len(found) != len(axis) or not found:
         raise ValueError(f"Invalid value for `axis` argument: {axis}; the input has {rank} axes")
-    return sorted(found)
+    return found
+
+
+def _asked(owner: Layer, axis: Any) -> list[int]:
+    """An axis or several, as they were given."""
+    several = isinstance(axis, (list, tuple))
+    return [checks.whole(owner, "axis", a) for a in (axis if several else [axis])]
+
+
+def _epsilon(owner: Layer, value: Any) -> float:
+    return float(checks.number(owner, "epsilon", value))
 
 
 def _normalized(x: Any, mean: Any, variance: Any, beta: Any, gamma: Any, epsilon: float) -> Any:
@@ -56,6 +65,9 @@ class BatchNormalization(Layer):
     array([2.], dtype=float32)
     """
 
+    _takes_a_tensor = _needs_variables = True
+    _least_ndim = 1
+
     def __init__(
         self,
         axis: int = -1,
@@ -74,14 +86,17 @@ class BatchNormalization(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.axis, self.momentum, self.epsilon = int(axis), float(momentum), float(epsilon)
-        self.center, self.scale = bool(center), bool(scale)
+        self.axis, self.epsilon = checks.whole(self, "axis", axis), _epsilon(self, epsilon)
+        self.momentum = float(checks.number(self, "momentum", momentum))
+        self.center, self.scale = checks.flag(self, "center", center), checks.flag(self, "scale", scale)
         self._starts = (gamma_initializer, beta_initializer, moving_mean_initializer, moving_variance_initializer)
         self._gamma_options = {"regularizer": gamma_regularizer, "constraint": gamma_constraint}
         self._beta_options = {"regularizer": beta_regularizer, "constraint": beta_constraint}
 
     def build(self, input_shape: Any) -> None:
-        shape = (input_shape[_axes(self.axis, len(input_shape))[0]],)
+        rank = len(checks.shape(self, "input_shape", input_shape))
+        channels = _axes([self.axis], rank)[0] if rank else 0
+        shape = (self._to_build_for(input_shape, channels)[channels],)
         gamma, beta, mean, variance = self._starts
         self.gamma = self.beta = None
         if self.scale:
@@ -95,8 +110,9 @@ class BatchNormalization(Layer):
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        x = convert_to_tensor(inputs)
-        channels = _axes(self.axis, x.ndim)[0]
+        x = self._taken(inputs)
+        training = checks.flag(self, "training", training)
+        channels = _axes([self.axis], x.ndim)[0]
         mean: Any = self.moving_mean
         variance: Any = self.moving_variance
         if training and self.trainable:
@@ -138,6 +154,9 @@ class LayerNormalization(Layer):
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
 
+    _takes_a_tensor = _needs_variables = True
+    _least_ndim = 1
+
     def __init__(
         self,
         axis: Any = -1,
@@ -153,13 +172,18 @@ class LayerNormalization(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.axis, self.epsilon, self.center, self.scale = axis, float(epsilon), bool(center), bool(scale)
+        self.axis, self.epsilon = axis, _epsilon(self, epsilon)
+        self._asked = _asked(self, axis)
+        self.center, self.scale = checks.flag(self, "center", center), checks.flag(self, "scale", scale)
         self._starts = (gamma_initializer, beta_initializer)
         self._gamma_options = {"regularizer": gamma_regularizer, "constraint": gamma_constraint}
         self._beta_options = {"regularizer": beta_regularizer, "constraint": beta_constraint}
 
     def build(self, input_shape: Any) -> None:
-        shape = [input_shape[a] for a in _axes(self.axis, len(input_shape))]
+        rank = len(checks.shape(self, "input_shape", input_shape))
+        axes = _axes(self._asked, rank) if rank else [0]
+        whole = self._to_build_for(input_shape, *axes)
+        shape = [whole[a] for a in axes]
         self.gamma = self.beta = None
         if self.scale:
             self.gamma = self.add_weight(shape=shape, initializer=self._starts[0], name="gamma", **self._gamma_options)
@@ -168,8 +192,8 @@ class LayerNormalization(Layer):
         self.built = True
 
     def call(self, inputs: Any) -> Any:
-        x = convert_to_tensor(inputs)
-        axes = _axes(self.axis, x.ndim)
+        x = self._taken(inputs)
+        axes = _axes(self._asked, x.ndim)
         mean, variance = gtape.nn.moments(x, axes=axes, keepdims=True)
         shape = [x.shape[i] if i in axes else 1 for i in range(x.ndim)]
         last = axes == [x.ndim - 1]

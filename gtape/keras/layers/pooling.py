@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape.keras.layers.convolution import layout_of, sizes
+from gtape import checks
+from gtape.keras.layers.convolution import layout_of
+from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import Layer
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
 
 
 class _Pooling(Layer):
+    _takes_a_tensor = True
     rank = 2
     op = "max"
 
@@ -27,17 +30,18 @@ class _Pooling(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.pool_size = sizes(pool_size, self.rank, "pool_size")
-        self.strides = self.pool_size if strides is None else sizes(strides, self.rank, "strides")
-        self.padding = padding.lower()
-        if self.padding not in ("valid", "same"):
-            raise ValueError(f"The `padding` argument must be one of 'valid' and 'same'. Received: {padding!r}")
-        self.data_format = data_format or "channels_last"
+        self._ndim = self.rank + 2
+        self.pool_size = checks.sizes(self, "pool_size", pool_size, self.rank)
+        self.strides = self.pool_size if strides is None else checks.sizes(self, "strides", strides, self.rank)
+        self.padding = checks.choice(self, "padding", padding, ("valid", "same"))
+        self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
         function = getattr(gtape.nn, f"{self.op}_pool{self.rank}d")
         layout = layout_of(self.data_format, self.rank)
-        return function(inputs, list(self.pool_size), list(self.strides), self.padding.upper(), data_format=layout)
+        return function(
+            self._taken(inputs), list(self.pool_size), list(self.strides), self.padding.upper(), data_format=layout
+        )
 
 
 class MaxPooling2D(_Pooling):
@@ -110,16 +114,19 @@ class AveragePooling1D(_Pooling):
 
 
 class _Global(Layer):
+    _takes_a_tensor = True
     rank = 2
     op = "reduce_mean"
 
     def __init__(self, data_format: str | None = None, keepdims: bool = False, **common: Any) -> None:
         super().__init__(**common)
-        self.data_format, self.keepdims = data_format or "channels_last", bool(keepdims)
+        self._ndim = self.rank + 2
+        self.data_format, self.keepdims = format_of(self, data_format), checks.flag(self, "keepdims", keepdims)
 
     def call(self, inputs: Any) -> Any:
         first = 2 if self.data_format == "channels_first" else 1
-        return getattr(gtape, self.op)(inputs, axis=list(range(first, first + self.rank)), keepdims=self.keepdims)
+        x, axes = self._taken(inputs), list(range(first, first + self.rank))
+        return getattr(gtape, self.op)(x, axis=axes, keepdims=self.keepdims)
 
 
 class GlobalAveragePooling2D(_Global):

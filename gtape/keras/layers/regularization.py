@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
 import numpy as np
 
 import gtape
+from gtape import checks
 from gtape.keras.layers.layer import Layer
 from gtape.ops.dropout import dropped
 from gtape.tensor import wrap
@@ -16,13 +18,23 @@ __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
 
 
 class _Noise(Layer):
+    _takes_a_tensor = True
+
     def __init__(self, seed: int | None = None, **common: Any) -> None:
         super().__init__(**common)
-        self.seed = seed
+        self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
         # From Python's `random`, which gtape.keras.utils.set_random_seed sets.
-        self._generator = np.random.default_rng(random.randrange(2**31) if seed is None else int(seed))
+        self._generator = np.random.default_rng(random.randrange(2**31) if self.seed is None else self.seed)
 
-    def normal(self, like: Any, mean: float, stddev: float) -> Any:
+    def _works(self, x: Any, training: Any) -> bool:
+        """Whether noise is to be added."""
+        if not checks.flag(self, "training", training):
+            return False
+        if not x._aval.inexact:
+            raise ValueError(f"{type(self).__name__}: `inputs` must be floats in training, not {x.dtype.name}")
+        return True
+
+    def _normal(self, like: Any, mean: float, stddev: float) -> Any:
         return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._aval.dtype))
 
 
@@ -56,16 +68,16 @@ class Dropout(_Noise):
 
     def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **common: Any) -> None:
         super().__init__(seed=seed, **common)
-        if not 0 <= rate <= 1:
-            raise ValueError(f"Invalid value received for argument `rate`. Expected a float in [0, 1], got {rate}")
-        self.rate, self.noise_shape = rate, noise_shape
+        self.rate = checks.number(self, "rate", rate, lambda v: 0 <= v <= 1, "must be a float in [0, 1]")
+        self.noise_shape = None if noise_shape is None else checks.shape(self, "noise_shape", noise_shape)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
-        if not training or self.rate == 0:
-            return inputs
+        x = self._taken(inputs)
+        if not self._works(x, training) or self.rate == 0:
+            return x
         if self.rate == 1:
-            return gtape.zeros_like(inputs)
-        return dropped(gtape.convert_to_tensor(inputs), self.rate, self.noise_shape, self._generator)
+            return gtape.zeros_like(x)
+        return dropped(x, self.rate, self.noise_shape, self._generator)
 
 
 class GaussianNoise(_Noise):
@@ -87,10 +99,13 @@ class GaussianNoise(_Noise):
 
     def __init__(self, stddev: float, seed: int | None = None, **common: Any) -> None:
         super().__init__(seed=seed, **common)
-        self.stddev = stddev
+        self.stddev = checks.number(
+            self, "stddev", stddev, lambda v: 0 <= v < math.inf, "must be a number that is not negative"
+        )
 
     def call(self, inputs: Any, training: Any = False) -> Any:
-        return inputs + self.normal(inputs, 0.0, self.stddev) if training and self.stddev else inputs
+        x = self._taken(inputs)
+        return x + self._normal(x, 0.0, self.stddev) if self._works(x, training) and self.stddev else x
 
 
 class GaussianDropout(_Noise):
@@ -113,11 +128,10 @@ class GaussianDropout(_Noise):
 
     def __init__(self, rate: float, seed: int | None = None, **common: Any) -> None:
         super().__init__(seed=seed, **common)
-        if not 0 <= rate < 1:
-            raise ValueError(f"Invalid value received for argument `rate`. Expected a float in [0, 1), got {rate}")
-        self.rate = rate
+        self.rate = checks.number(self, "rate", rate, lambda v: 0 <= v < 1, "must be a float in [0, 1)")
 
     def call(self, inputs: Any, training: Any = False) -> Any:
-        if not training or not self.rate:
-            return inputs
-        return inputs * self.normal(inputs, 1.0, float(np.sqrt(self.rate / (1.0 - self.rate))))
+        x = self._taken(inputs)
+        if not self._works(x, training) or not self.rate:
+            return x
+        return x * self._normal(x, 1.0, math.sqrt(self.rate / (1.0 - self.rate)))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import nest
+from gtape import checks, nest
+from gtape.errors import ResourceExhaustedError
 from gtape.escaping import plain
 from gtape.keras.backend import float_dtype, unique_name
 from gtape.tensor import wrap
@@ -41,10 +42,10 @@ class KerasTensor:
     __hash__ = object.__hash__
 
     def __init__(self, shape: Any, dtype: Any = "float32", made: Any = None, name: str | None = None) -> None:
-        self.shape = tuple(None if d is None else int(d) for d in shape)
-        self.dtype = str(dtype)
+        self.shape = checks.shape(self, "shape", shape)
+        self.dtype = _name_of(dtype)
         self.made = made
-        self.name = name or unique_name("keras_tensor")
+        self.name = unique_name("keras_tensor") if name is None else checks.text(self, "name", name)
 
     @property
     def ndim(self) -> int:
@@ -53,7 +54,12 @@ class KerasTensor:
 
     def zeros(self) -> Any:
         """A tensor of this shape and dtype, an open size being 1."""
-        return wrap(np.zeros([1 if d is None else d for d in self.shape], self.dtype))
+        sizes = [1 if d is None else d for d in self.shape]
+        kind = checks.dtype(self, self.dtype)
+        try:
+            return wrap(np.full(sizes, b"", object) if kind.kind == "O" else np.zeros(sizes, kind))
+        except (MemoryError, ValueError):
+            raise ResourceExhaustedError(f"there is no memory for a layer's input of shape {self.shape}") from None
 
     def __repr__(self) -> str:
         return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={plain(self.name)}>"
@@ -144,12 +150,14 @@ def Input(
     if (shape is None) == (batch_shape is None):
         raise ValueError("Input: pass either `shape`, without the batch, or `batch_shape`")
     if batch_shape is None:
-        batch_shape = (batch_size, *((shape,) if isinstance(shape, int) else shape))
-    return KerasTensor(batch_shape, _name_of(dtype), name=name or unique_name("input_layer"))
+        size = None if batch_size is None else checks.whole("Input", "batch_size", batch_size, least=0)
+        batch_shape = (size, *checks.shape("Input", "shape", (shape,) if isinstance(shape, int) else shape))
+    batch_shape = checks.shape("Input", "batch_shape", batch_shape)
+    return KerasTensor(batch_shape, dtype, name=unique_name("input_layer") if name is None else name)
 
 
 def _name_of(dtype: Any) -> str:
-    return float_dtype().name if dtype is None else str(gtape.as_dtype(dtype).name)
+    return float_dtype().name if dtype is None else str(gtape.as_dtype(checks.dtype("Input", dtype)).name)
 
 
 def is_symbolic(arguments: Any) -> bool:
@@ -178,6 +186,7 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     inputs = [x for x in nest.flatten([list(args), list(kwargs.values())]) if isinstance(x, KerasTensor)]
     trial_args, trial_kwargs = _replaced((args, kwargs), KerasTensor.zeros)
     result = layer(*trial_args, **trial_kwargs)
+    result = nest.map_structure(lambda y: checks.tensor(layer, "what `call` returned", y), result)
     open_batch = any(x.shape and x.shape[0] is None for x in inputs)
     flat = nest.flatten(result)
     outputs = []
@@ -206,9 +215,11 @@ class Graph:
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
-        for x in (*nest.flatten(inputs), *nest.flatten(outputs)):
+        for x in (*nest.flatten(inputs), *(nest.flatten(outputs) or [None])):
             if not isinstance(x, KerasTensor):
-                raise ValueError(f"a model's inputs and outputs come from gtape.keras.Input and layers, not {x!r}")
+                raise ValueError(
+                    f"a model's inputs and outputs come from gtape.keras.Input and layers, not {checks.shown(x)}"
+                )
         known = {id(x) for x in nest.flatten(inputs)}
         self.steps: list[KerasTensor] = []
         self.layers: list[Any] = []
@@ -252,7 +263,10 @@ class Graph:
     def _given(self, values: Any) -> list[Any]:
         # Inputs in a list may be passed as a dict by their names.
         if isinstance(values, dict) and not isinstance(self.inputs, dict):
-            return [values[x.name] for x in nest.flatten(self.inputs)]
+            names = [x.name for x in nest.flatten(self.inputs)]
+            if any(name not in values for name in names):
+                raise ValueError(f"this model has inputs of the names {names}, and was called with {list(values)}")
+            return [values[name] for name in names]
         return nest.flatten(values)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.keras.lookup import described
+from gtape.checks import shown
+from gtape.keras.lookup import class_and_config, classes_by_name, described
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.adam import Adam, Adamax, AdamW, Nadam
 from gtape.keras.optimizers.adaptive import Adadelta, Adagrad, Ftrl, RMSprop
@@ -54,7 +55,7 @@ def get(identifier: Any) -> Optimizer:
     if isinstance(identifier, str) and identifier.lower() in _KNOWN:
         made: Optimizer = _KNOWN[identifier.lower()]()
         return made
-    raise ValueError(f"Could not interpret optimizer identifier: {identifier!r}; known are {sorted(_KNOWN)}")
+    raise ValueError(f"Could not interpret optimizer identifier: {shown(identifier)}; known are {sorted(_KNOWN)}")
 
 
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
@@ -68,13 +69,18 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     -------
     dict
 
+    Raises
+    ------
+    TypeError
+        For something that is no optimizer.
+
     Examples
     --------
     >>> import gtape as tf
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(0.5))["config"]["learning_rate"]
     0.5
     """
-    return described(optimizer, "optimizers")
+    return described(optimizer, "optimizers", Optimizer)
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
@@ -95,6 +101,8 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     ------
     ValueError
         For a class that is not known.
+    TypeError
+        For a `config` that is no such dict.
 
     Examples
     --------
@@ -103,9 +111,10 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     >>> float(tf.keras.optimizers.deserialize(settings).learning_rate)
     0.5
     """
-    known: dict[str, Any] = {**_KNOWN, **{k.lower(): c for k, c in (custom_objects or {}).items()}}
-    name = str(config["class_name"]).lower()
-    if name not in known:
-        raise ValueError(f"Unknown optimizer {config['class_name']!r}; pass its class in `custom_objects`")
-    made: Optimizer = known[name].from_config(config["config"])
+    name, settings = class_and_config(config, "an optimizer")
+    own = classes_by_name("optimizers.deserialize", custom_objects)
+    known: dict[str, Any] = {**_KNOWN, **{k.lower(): c for k, c in own.items()}}
+    if name.lower() not in known:
+        raise ValueError(f"Unknown optimizer {name!r}; pass its class in `custom_objects`")
+    made: Optimizer = known[name.lower()].from_config(settings)
     return made

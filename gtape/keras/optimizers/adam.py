@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.checks import flag
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.clipping import dense
 from gtape.tensor import wrap
@@ -23,10 +24,8 @@ class _Means(Optimizer):
 
     def __init__(self, learning_rate: Any, beta_1: float, beta_2: float, epsilon: float, **common: Any) -> None:
         super().__init__(learning_rate, **common)
-        for what, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= beta < 1:
-                raise ValueError(f"`{what}` must be in [0, 1), got {beta!r}")
-        self.beta_1, self.beta_2, self.epsilon = float(beta_1), float(beta_2), float(epsilon)
+        self.beta_1, self.beta_2 = self._share("beta_1", beta_1), self._share("beta_2", beta_2)
+        self.epsilon = self._number("epsilon", epsilon)
 
 
 def _follow(slot: Variable, new: Any, forget: float) -> Any:
@@ -87,13 +86,13 @@ class Adam(_Means):
         **common: Any,
     ) -> None:
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
-        self.amsgrad = bool(amsgrad)
+        self.amsgrad = flag(self, "amsgrad", amsgrad)
         if self.amsgrad:
             self.slots = (*self.slots, "velocity_hat")
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
-        number, t = g.dtype.type, self.age(v)
+        number, t = g.dtype.type, self._age(v)
         m = _follow(slots["momentum"], g, 1.0 - self.beta_1)
         s = _follow(slots["velocity"], np.square(g), 1.0 - self.beta_2)
         if self.amsgrad:
@@ -194,13 +193,13 @@ class Adamax(_Means):
     ) -> None:
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         number = g.dtype.type
         m = _follow(slots["momentum"], g, 1.0 - self.beta_1)
         u = np.maximum(number(self.beta_2) * slots["norm"].numpy(), np.abs(g))
         slots["norm"].assign(wrap(u))
-        length = rate / number(1.0 - self.beta_1 ** self.age(v))
+        length = rate / number(1.0 - self.beta_1 ** self._age(v))
         v.assign_sub(wrap(length * m / (u + number(self.epsilon))))
 
 
@@ -251,12 +250,12 @@ class Nadam(_Means):
     ) -> None:
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
 
-    def initial(self, v: Any, slot: str) -> Any:
-        return np.float64(1.0) if slot == "product" else super().initial(v, slot)
+    def _initial(self, v: Any, slot: str) -> Any:
+        return np.float64(1.0) if slot == "product" else super()._initial(v, slot)
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
-        number, t = g.dtype.type, self.age(v)
+        number, t = g.dtype.type, self._age(v)
         now = self.beta_1 * (1.0 - 0.5 * 0.96**t)
         ahead = self.beta_1 * (1.0 - 0.5 * 0.96 ** (t + 1))
         product = float(slots["product"].numpy()) * now

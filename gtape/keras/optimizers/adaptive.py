@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.checks import flag, number
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.clipping import dense
 from gtape.tensor import wrap
@@ -65,12 +66,12 @@ class RMSprop(Optimizer):
         **common: Any,
     ) -> None:
         super().__init__(learning_rate, **common)
-        self.rho, self.momentum, self.epsilon = float(rho), float(momentum), float(epsilon)
-        self.centered = bool(centered)
+        self.rho, self.momentum = self._number("rho", rho), self._number("momentum", momentum)
+        self.epsilon, self.centered = self._number("epsilon", epsilon), flag(self, "centered", centered)
         momenta = ("momentum",) if self.momentum > 0 else ()
         self.slots = ("velocity", *momenta, *(("average_gradient",) if self.centered else ()))
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         number = g.dtype.type
         rho, rest = number(self.rho), number(1.0 - self.rho)
@@ -88,8 +89,8 @@ class _Accumulating(Optimizer):
 
     initial_accumulator_value: float
 
-    def initial(self, v: Any, slot: str) -> Any:
-        zeros = super().initial(v, slot)
+    def _initial(self, v: Any, slot: str) -> Any:
+        zeros = super()._initial(v, slot)
         return zeros + zeros.dtype.type(self.initial_accumulator_value) if slot == "accumulator" else zeros
 
 
@@ -132,9 +133,10 @@ class Adagrad(_Accumulating):
         **common: Any,
     ) -> None:
         super().__init__(learning_rate, **common)
-        self.initial_accumulator_value, self.epsilon = float(initial_accumulator_value), float(epsilon)
+        self.initial_accumulator_value = self._number("initial_accumulator_value", initial_accumulator_value)
+        self.epsilon = self._number("epsilon", epsilon)
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         a = _kept(slots["accumulator"], slots["accumulator"].numpy() + np.square(g))
         v.assign_sub(wrap(rate * g / np.sqrt(a + g.dtype.type(self.epsilon))))
@@ -174,9 +176,9 @@ class Adadelta(Optimizer):
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, **common: Any) -> None:
         super().__init__(learning_rate, **common)
-        self.rho, self.epsilon = float(rho), float(epsilon)
+        self.rho, self.epsilon = self._number("rho", rho), self._number("epsilon", epsilon)
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         number = g.dtype.type
         rho, rest, epsilon = number(self.rho), number(1.0 - self.rho), number(self.epsilon)
@@ -234,6 +236,10 @@ class Ftrl(_Accumulating):
     )  # fmt: skip
     default_name = "ftrl"
 
+    l1_regularization_strength: float
+    l2_regularization_strength: float
+    l2_shrinkage_regularization_strength: float
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -246,8 +252,9 @@ class Ftrl(_Accumulating):
         **common: Any,
     ) -> None:
         super().__init__(learning_rate, **common)
-        if learning_rate_power > 0.0:
-            raise ValueError(f"`learning_rate_power` needs to be negative or zero, got {learning_rate_power}")
+        self.learning_rate_power = number(
+            self, "learning_rate_power", learning_rate_power, lambda v: v <= 0.0, "needs to be negative or zero"
+        )
         positive = {
             "initial_accumulator_value": initial_accumulator_value,
             "l1_regularization_strength": l1_regularization_strength,
@@ -255,15 +262,10 @@ class Ftrl(_Accumulating):
             "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
         }
         for name, value in positive.items():
-            if value < 0.0:
-                raise ValueError(f"`{name}` needs to be positive or zero, got {value}")
-        self.learning_rate_power, self.initial_accumulator_value = learning_rate_power, initial_accumulator_value
-        self.l1_regularization_strength = l1_regularization_strength
-        self.l2_regularization_strength = l2_regularization_strength
-        self.l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
-        self.beta = beta
+            setattr(self, name, number(self, name, value, lambda v: v >= 0.0, "needs to be positive or zero"))
+        self.beta = self._number("beta", beta)
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         number, value = g.dtype.type, v.numpy()
         power, l1 = number(-self.learning_rate_power), number(self.l1_regularization_strength)

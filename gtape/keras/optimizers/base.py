@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape import nest
+from gtape import checks, nest
 from gtape.errors import InvalidArgumentError
 from gtape.escaping import plain
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
@@ -21,7 +21,7 @@ from gtape.keras.optimizers.state import check_variable
 from gtape.locks import of_optimizer
 from gtape.quiet import quietly
 from gtape.tape import GradientTape
-from gtape.tensor import Tensor, wrap
+from gtape.tensor import wrap
 from gtape.variable import Variable
 
 __all__ = ["Optimizer"]
@@ -122,6 +122,8 @@ class Optimizer(Settings):
         >>> w.numpy()
         array([ -3., -10.], dtype=float32)
         """
+        if tape is not None and not isinstance(tape, GradientTape):
+            raise TypeError(f"minimize: `tape` must be a GradientTape. Received: tape={checks.shown(tape)}")
         if callable(loss):
             tape = GradientTape() if tape is None else tape
             with tape:
@@ -136,7 +138,9 @@ class Optimizer(Settings):
         if callable(var_list):
             var_list = var_list()
         variables = nest.flatten(var_list)
-        if not self.built and type(self).update is Optimizer.update:
+        for v in variables:
+            check_variable(v)
+        if not self.built and type(self)._formula is Optimizer._formula:
             self.build(variables)
         self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, whatever came before
         return self.iterations
@@ -173,7 +177,7 @@ class Optimizer(Settings):
         >>> w.numpy()
         array([0., 1.], dtype=float32)
         """
-        pairs = list(grads_and_vars)
+        pairs = checks.each(self, "grads_and_vars", grads_and_vars, "a list of (gradient, variable) pairs")
         if not pairs:
             raise ValueError("No gradients provided for any variable. The list of gradients and variables is empty.")
         if not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
@@ -199,11 +203,11 @@ class Optimizer(Settings):
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
         """
-        gradients = list(grads)
+        gradients = checks.each(self, "grads", grads, "a list of gradients")
         if trainable_variables is None:
             variables = self._known_variables()
         else:
-            variables = list(trainable_variables)
+            variables = checks.each(self, "trainable_variables", trainable_variables, "a list of variables")
             with of_optimizer(self):
                 self._know(variables)
         self._step(gradients, variables)
@@ -299,7 +303,7 @@ class Optimizer(Settings):
         own = type(self).update_step is Optimizer.update_step
         for g, v in pairs:
             if own:
-                self.update(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
+                self._formula(v, g, v.dtype.as_numpy_dtype(rate), self._slots_of(v))
             else:
                 self.update_step(g if is_sparse(g) else wrap(g), v, wrap(v.dtype.as_numpy_dtype(rate)))
 
@@ -307,7 +311,7 @@ class Optimizer(Settings):
         for v in variables:
             average, number = self._slots_of(v)["average"], v.dtype.as_numpy_dtype
             # The first value a variable has after a step is where its average starts.
-            keep = self.ema_momentum if self.age(v) > 1 else 0.0
+            keep = self.ema_momentum if self._age(v) > 1 else 0.0
             average.assign(wrap(number(keep) * average.numpy() + number(1.0 - keep) * v.numpy()))
         every = self.ema_overwrite_frequency
         if every is not None and (int(self.iterations.numpy()) + 1) % every == 0:
@@ -324,6 +328,7 @@ class Optimizer(Settings):
         if not self.use_ema:
             return
         for v in nest.flatten(var_list):
+            check_variable(v)
             if id(v) in self._state:
                 v.assign(self._slots_of(v)["average"].value())
 
@@ -346,14 +351,7 @@ class Optimizer(Settings):
             if g is None:
                 missing.append(v.name)
                 continue
-            if not is_sparse(g):
-                g = g.numpy() if isinstance(g, (Tensor, Variable)) else np.array(g)  # a slot may take it as it is
-                if g.shape != v.shape:
-                    raise InvalidArgumentError(
-                        f"the gradient of {plain(v.name)} has shape {g.shape}, the variable {v.shape}: they must agree"
-                    )
-                g = g.astype(v.dtype.as_numpy_dtype, copy=False)
-            pairs.append((g, v))
+            pairs.append((_rows(g, v) if is_sparse(g) else _array(g, v), v))
         if not pairs:
             raise ValueError(
                 f"No gradients provided for any variable. They are None for {missing}; "
@@ -377,10 +375,12 @@ class Optimizer(Settings):
         learning_rate : Tensor
             A scalar of the variable's dtype.
         """
-        g = gradient if is_sparse(gradient) else np.asarray(gradient)
-        self.update(variable, g, variable.dtype.as_numpy_dtype(learning_rate), self._slots_of(variable))
+        check_variable(variable)
+        g = _rows(gradient, variable) if is_sparse(gradient) else _array(gradient, variable)
+        rate = checks.number(self, "learning_rate", learning_rate)
+        self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         """The formula, in arrays: what gtape's own optimizers write.
 
         Parameters
@@ -401,4 +401,38 @@ class Optimizer(Settings):
 
 
 def _ones_like(x: Any) -> Any:
-    return wrap(np.ones(tuple(x.shape), x.dtype.as_numpy_dtype))
+    loss = checks.tensor("minimize", "loss", x)
+    return wrap(np.ones(loss._aval.shape, loss._aval.dtype))
+
+
+def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
+    if tuple(shape) != tuple(wanted):
+        raise InvalidArgumentError(
+            f"{what} of {plain(v.name)} has shape {shape}, the variable {v.shape}: they must agree"
+        )
+    if kind not in ("biufcV" if v.dtype.is_complex else "biufV"):
+        raise InvalidArgumentError(
+            f"{what} of {plain(v.name)} is of numbers that {v.dtype.name} does not hold; use gtape.cast"
+        )
+
+
+def _array(g: Any, v: Any) -> Any:
+    """A dense gradient as an array of the variable's shape and dtype."""
+    # An array is copied, because a slot may take it as it is.
+    known = isinstance(g, (np.ndarray, np.generic))
+    g = np.array(g if known else checks.tensor("an optimizer", "gradient", g)._value)
+    _fits(g.shape, v.shape, g.dtype.kind, v, "the gradient")
+    return g.astype(v.dtype.as_numpy_dtype, copy=False)
+
+
+def _rows(g: Any, v: Any) -> Any:
+    """A gradient of some rows; its rows have the variable's shape."""
+    values, indices = checks.tensor(g, "values", g.values), checks.tensor(g, "indices", g.indices)
+    n = tuple(v.shape)[:1]
+    _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._aval.dtype.kind, v, "the gradient's rows")
+    at = np.asarray(indices._value)
+    if at.dtype.kind not in "iu" or not n or (at.size and not 0 <= int(at.min()) <= int(at.max()) < n[0]):
+        raise InvalidArgumentError(
+            f"the gradient of {plain(v.name)} has rows at {checks.shown(at)}, the variable {n} rows"
+        )
+    return g

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.checks import flag, number
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.clipping import dense, is_sparse, rows
 from gtape.tensor import wrap
@@ -57,14 +58,13 @@ class SGD(Optimizer):
         **common: Any,
     ) -> None:
         super().__init__(learning_rate, **common)
-        if isinstance(momentum, bool) or not isinstance(momentum, (int, float)) or not 0 <= momentum <= 1:
-            raise ValueError(f"`momentum` must be a float between [0, 1], got {momentum!r}")
-        self.momentum = float(momentum)
-        self.nesterov = bool(nesterov)
+        wanted = "must be a float between [0, 1]"
+        self.momentum = float(number(self, "momentum", momentum, lambda v: 0 <= v <= 1, wanted))
+        self.nesterov = flag(self, "nesterov", nesterov)
         if not self.momentum:
             self.slots = ()
 
-    def update(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
+    def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         if not self.momentum:
             if is_sparse(g):
                 values, indices = rows(g)

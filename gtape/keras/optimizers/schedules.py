@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from gtape.keras.lookup import described
-from gtape.tensor import Tensor, wrap
+from gtape.checks import each, flag, name_of, number, whole
+from gtape.keras.lookup import class_and_config, classes_by_name, described, made_from
+from gtape.tensor import wrap
 
 __all__ = [
     "CosineDecay",
@@ -56,16 +57,20 @@ class LearningRateSchedule:
     options: tuple[str, ...] = ()
 
     def __init__(self, name: str | None = None) -> None:
-        self.name = name or type(self).__name__
+        self.name = name_of(self, name, type(self).__name__)
 
     def __call__(self, step: Any) -> Any:
         """The learning rate after `step` steps, a float32 scalar."""
-        return self._tensor(step)
+        with np.errstate(all="ignore"):
+            return wrap(np.float32(self.at(step)))
 
-    def _tensor(self, step: Any) -> Tensor:
-        return wrap(np.float32(self.at(float(step))))
+    def at(self, step: Any) -> float:
+        """The learning rate after `step` steps, with all its digits."""
+        # In NumPy's numbers, because a rate that is too large is to be infinite, and one that is undefined NaN.
+        with np.errstate(all="ignore"):
+            return float(self._formula(np.float64(number(self, "step", step))))
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         """The formula."""
         raise NotImplementedError(
             f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
@@ -73,8 +78,10 @@ class LearningRateSchedule:
 
     def exact(self, step: int) -> float:
         """The learning rate with all its digits, where a schedule has more than float32 holds."""
-        known = type(self).__call__ is LearningRateSchedule.__call__
-        return self.at(float(step)) if known else float(self(wrap(np.int64(step))))
+        if type(self).__call__ is LearningRateSchedule.__call__:
+            return self.at(step)
+        done = wrap(np.int64(whole(self, "step", step)))
+        return number(self, "the learning rate that it returned", self(done))
 
     def get_config(self) -> dict[str, Any]:
         """The settings, as a dict that `from_config` takes."""
@@ -83,13 +90,14 @@ class LearningRateSchedule:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The schedule with these settings."""
-        return cls(**config)
+        made: Self = made_from(cls, config)
+        return made
 
+    def _positive(self, name: str, value: Any) -> float:
+        return number(self, name, value, lambda v: 0 < v < math.inf, "must be > 0 and finite")
 
-def _positive(what: str, value: Any) -> float:
-    if not value > 0:
-        raise ValueError(f"Argument `{what}` must be > 0. Received: {what}={value}")
-    return float(value)
+    def _number(self, name: str, value: Any) -> float:
+        return number(self, name, value)
 
 
 class ExponentialDecay(LearningRateSchedule):
@@ -129,13 +137,14 @@ class ExponentialDecay(LearningRateSchedule):
         name: str = "ExponentialDecay",
     ) -> None:
         super().__init__(name)
-        _positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
-        self.decay_rate, self.staircase = decay_rate, bool(staircase)
+        self.decay_steps = self._positive("decay_steps", decay_steps)
+        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
+        self.decay_rate = self._number("decay_rate", decay_rate)
+        self.staircase = flag(self, "staircase", staircase)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         p = step / self.decay_steps
-        return float(self.initial_learning_rate) * float(self.decay_rate) ** (math.floor(p) if self.staircase else p)
+        return self.initial_learning_rate * np.float64(self.decay_rate) ** (np.floor(p) if self.staircase else p)
 
 
 class InverseTimeDecay(LearningRateSchedule):
@@ -174,13 +183,14 @@ class InverseTimeDecay(LearningRateSchedule):
         name: str = "InverseTimeDecay",
     ) -> None:
         super().__init__(name)
-        _positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
-        self.decay_rate, self.staircase = decay_rate, bool(staircase)
+        self.decay_steps = self._positive("decay_steps", decay_steps)
+        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
+        self.decay_rate = self._number("decay_rate", decay_rate)
+        self.staircase = flag(self, "staircase", staircase)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         p = step / self.decay_steps
-        return float(self.initial_learning_rate) / (1.0 + self.decay_rate * (math.floor(p) if self.staircase else p))
+        return self.initial_learning_rate / (1.0 + self.decay_rate * (np.floor(p) if self.staircase else p))
 
 
 class PolynomialDecay(LearningRateSchedule):
@@ -222,14 +232,15 @@ class PolynomialDecay(LearningRateSchedule):
         name: str = "PolynomialDecay",
     ) -> None:
         super().__init__(name)
-        _positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
-        self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, bool(cycle)
+        self.decay_steps = self._positive("decay_steps", decay_steps)
+        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
+        self.end_learning_rate = self._number("end_learning_rate", end_learning_rate)
+        self.power, self.cycle = self._number("power", power), flag(self, "cycle", cycle)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         steps = float(self.decay_steps)
         if self.cycle:
-            steps *= max(1, math.ceil(step / steps))
+            steps *= max(1.0, np.ceil(step / steps))
         left = 1.0 - min(step, steps) / steps
         return float((self.initial_learning_rate - self.end_learning_rate) * left**self.power + self.end_learning_rate)
 
@@ -262,15 +273,17 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
     def __init__(self, boundaries: Sequence[Any], values: Sequence[float], name: str = "PiecewiseConstant") -> None:
         super().__init__(name)
+        boundaries = [self._number("boundaries", b) for b in each(self, "boundaries", boundaries, "a list of numbers")]
+        values = [self._number("values", v) for v in each(self, "values", values, "a list of numbers")]
         if len(boundaries) != len(values) - 1:
             raise ValueError(
                 "The length of boundaries should be 1 less than the length of values. Received: "
                 f"boundaries={boundaries} of length {len(boundaries)}, and values={values} of length {len(values)}."
             )
-        self.boundaries, self.values = list(boundaries), list(values)
+        self.boundaries, self.values = boundaries, values
 
-    def at(self, step: float) -> float:
-        return float(self.values[sum(step > b for b in self.boundaries)])
+    def _formula(self, step: float) -> float:
+        return self.values[sum(bool(step > b) for b in self.boundaries)]
 
 
 class CosineDecay(LearningRateSchedule):
@@ -314,17 +327,19 @@ class CosineDecay(LearningRateSchedule):
         warmup_steps: int = 0,
     ) -> None:
         super().__init__(name)
-        _positive("decay_steps", decay_steps)
-        self.initial_learning_rate, self.decay_steps, self.alpha = initial_learning_rate, decay_steps, alpha
-        self.warmup_target, self.warmup_steps = warmup_target, warmup_steps
+        self.decay_steps = self._positive("decay_steps", decay_steps)
+        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
+        self.alpha = self._number("alpha", alpha)
+        self.warmup_target = None if warmup_target is None else self._number("warmup_target", warmup_target)
+        self.warmup_steps = self._number("warmup_steps", warmup_steps)
 
-    def at(self, step: float) -> float:
+    def _formula(self, step: float) -> float:
         start = self.initial_learning_rate
         if self.warmup_target is not None:
             if step < self.warmup_steps:
-                return float(start + (self.warmup_target - start) * (step / self.warmup_steps))
+                return start + (self.warmup_target - start) * (step / self.warmup_steps)
             start, step = self.warmup_target, step - self.warmup_steps
-        return float(start * _wave(min(step / self.decay_steps, 1.0), self.alpha))
+        return start * _wave(min(step / self.decay_steps, 1.0), self.alpha)
 
 
 class CosineDecayRestarts(LearningRateSchedule):
@@ -366,24 +381,30 @@ class CosineDecayRestarts(LearningRateSchedule):
         name: str = "SGDRDecay",
     ) -> None:
         super().__init__(name)
-        _positive("first_decay_steps", first_decay_steps)
-        self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
-        self.t_mul, self.m_mul, self.alpha = t_mul, m_mul, alpha
+        self.first_decay_steps = self._positive("first_decay_steps", first_decay_steps)
+        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
+        self.t_mul = self._positive("t_mul", t_mul)
+        self.m_mul, self.alpha = self._number("m_mul", m_mul), self._number("alpha", alpha)
 
-    def at(self, step: float) -> float:
-        done, length, height = step / self.first_decay_steps, 1.0, 1.0
-        if self.t_mul == 1.0:
-            runs = math.floor(done)
-            done, height = done - runs, height * self.m_mul**runs
+    def _formula(self, step: float) -> float:
+        done, length, growth = step / self.first_decay_steps, np.float64(1.0), np.float64(self.t_mul)
+        if growth == 1.0:
+            runs = np.floor(done)
+            done = done - runs
         else:
-            while done >= length:
-                done, length, height = done - length, length * self.t_mul, height * self.m_mul
-        return float(self.initial_learning_rate * _wave(done / length, self.alpha, height))
+            # All runs together are n * length long; those that are over are counted by a logarithm, and the last two
+            # one by one, because it is rounded. Where runs get shorter, they come to an end: NaN, as in Keras.
+            runs = np.maximum(np.floor(np.log1p(done * (growth - 1.0)) / np.log(growth)) - 2.0, 0.0)
+            length = growth**runs
+            done = done - (length - 1.0) / (growth - 1.0)
+            while done >= length > 0.0:
+                done, length, runs = done - length, length * growth, runs + 1.0
+        return self.initial_learning_rate * _wave(done / length, self.alpha, np.float64(self.m_mul) ** runs)
 
 
 def _wave(done: float, alpha: float, height: float = 1.0) -> float:
     """Half a cosine wave between 0 and `height`, raised so that it ends at `alpha`."""
-    return (1.0 - alpha) * height * 0.5 * (1.0 + math.cos(math.pi * done)) + alpha
+    return float((1.0 - alpha) * height * 0.5 * (1.0 + np.cos(math.pi * done)) + alpha)
 
 
 _KNOWN = {
@@ -410,13 +431,18 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     -------
     dict
 
+    Raises
+    ------
+    TypeError
+        For something that is no schedule.
+
     Examples
     --------
     >>> from gtape.keras.optimizers import schedules
     >>> schedules.serialize(schedules.ExponentialDecay(1.0, 10, 0.5))["class_name"]
     'ExponentialDecay'
     """
-    return described(learning_rate_schedule, "optimizers.schedules")
+    return described(learning_rate_schedule, "optimizers.schedules", LearningRateSchedule)
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
@@ -437,6 +463,8 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     ------
     ValueError
         For a class that is not known.
+    TypeError
+        For a `config` that is no such dict.
 
     Examples
     --------
@@ -445,9 +473,9 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     >>> float(schedules.deserialize(settings)(10))
     0.5
     """
-    name = config["class_name"]
-    found = {**_KNOWN, **(custom_objects or {})}.get(name)
-    if found is None:
+    name, settings = class_and_config(config, "a learning rate schedule")
+    known: dict[str, Any] = {**_KNOWN, **classes_by_name("schedules.deserialize", custom_objects)}
+    if name not in known:
         raise ValueError(f"Unknown learning rate schedule {name!r}; pass its class in `custom_objects`")
-    made: LearningRateSchedule = found.from_config(config["config"])
+    made: LearningRateSchedule = known[name].from_config(settings)
     return made

@@ -9,9 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from gtape import nest
+from gtape.checks import each, flag, name_of, number, shown, whole
+from gtape.checks import settings as settings_of
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.schedules import LearningRateSchedule
-from gtape.keras.optimizers.state import State
+from gtape.keras.optimizers.state import State, check_variable
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
@@ -23,7 +25,7 @@ def _takes_an_argument(f: Callable[..., Any]) -> bool:
 
     try:
         inspect.signature(f).bind(0)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: a builtin that does not say what it takes
         return False
     return True
 
@@ -60,39 +62,42 @@ class Settings(State):
     ) -> None:
         if unknown:
             hint = "; write learning_rate" if "lr" in unknown else ""
-            raise ValueError(f"Argument(s) not recognized: {unknown}. {type(self).__name__} has no such option{hint}")
+            said = shown(unknown)
+            raise ValueError(f"Argument(s) not recognized: {said}. {type(self).__name__} has no such option{hint}")
         limits = {"clipnorm": clipnorm, "global_clipnorm": global_clipnorm, "clipvalue": clipvalue}
         given = [k for k, limit in limits.items() if limit is not None]
         if len(given) > 1:
             raise ValueError(f"Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set, not {given}")
-        for k in given:
-            limit = limits[k]
-            if limit is not None and not limit > 0:
-                raise ValueError(f"`{k}` must be positive, got {limit}")
-        if not 0 <= ema_momentum <= 1:
-            raise ValueError(f"`ema_momentum` must be in the range [0, 1], got {ema_momentum}")
-        every = ema_overwrite_frequency
-        if every is not None and (not isinstance(every, int) or every < 1):
-            raise ValueError(f"`ema_overwrite_frequency` must be an integer >= 1 or None, got {every!r}")
-        gathered = gradient_accumulation_steps
-        if gathered is not None and (not isinstance(gathered, int) or gathered < 2):
-            raise ValueError(
-                f"`gradient_accumulation_steps` must be an integer >= 2. Received: {gathered!r}; without it, each "
-                "gradient makes an update"
-            )
-        if loss_scale_factor is not None and not loss_scale_factor > 0:
-            raise ValueError(f"`loss_scale_factor` must be positive, got {loss_scale_factor}")
         super().__init__()
-        self.loss_scale_factor, self.gradient_accumulation_steps = loss_scale_factor, gathered
-        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = bool(use_ema), float(ema_momentum), every
-        self.name = name or self.default_name or type(self).__name__
-        self.weight_decay = weight_decay
-        self.clipnorm, self.global_clipnorm, self.clipvalue = clipnorm, global_clipnorm, clipvalue
+        self.clipnorm = self._positive("clipnorm", clipnorm)
+        self.global_clipnorm = self._positive("global_clipnorm", global_clipnorm)
+        self.clipvalue = self._positive("clipvalue", clipvalue)
+        self.loss_scale_factor = self._positive("loss_scale_factor", loss_scale_factor)
+        self.gradient_accumulation_steps = self._count("gradient_accumulation_steps", gradient_accumulation_steps, 2)
+        self.use_ema = flag(self, "use_ema", use_ema)
+        self.ema_momentum = float(
+            number(self, "ema_momentum", ema_momentum, lambda v: 0 <= v <= 1, "must be in the range [0, 1]")
+        )
+        self.ema_overwrite_frequency = self._count("ema_overwrite_frequency", ema_overwrite_frequency, 1)
+        self.name = name_of(self, name, self.default_name or type(self).__name__)
+        self.weight_decay = None if weight_decay is None else number(self, "weight_decay", weight_decay)
         self._exact_rate: float | None = None
         self.learning_rate = learning_rate
         self._undecayed_names: tuple[str, ...] = ()
 
     # -------------------------------------------------------------------------------------- settings
+
+    def _positive(self, name: str, value: Any) -> float | None:
+        return None if value is None else number(self, name, value, lambda v: v > 0, "must be positive")
+
+    def _count(self, name: str, value: Any, least: int) -> int | None:
+        return None if value is None else whole(self, name, value, least=least)
+
+    def _number(self, name: str, value: Any) -> float:
+        return float(number(self, name, value))
+
+    def _share(self, name: str, value: Any) -> float:
+        return float(number(self, name, value, lambda v: 0 <= v < 1, "must be in [0, 1)"))
 
     @property
     def learning_rate(self) -> Any:
@@ -102,7 +107,7 @@ class Settings(State):
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
-        if callable(value) and not isinstance(value, (Tensor, Variable)):
+        if callable(value) and not isinstance(value, (Tensor, Variable, type)):
             self._learning_rate = value
             self._wants_step = _takes_an_argument(value)
             return
@@ -112,17 +117,14 @@ class Settings(State):
                 "argument, hence its learning rate is not settable to a number; set another schedule, or create the "
                 "optimizer with a float"
             )
-        try:
-            rate = float("no number" if isinstance(value, (str, bytes)) else value)
-        except (TypeError, ValueError):
-            raise ValueError(
-                "Argument `learning_rate` should be a float or a callable that takes the number of steps done and "
-                f"returns the rate. Received instead: learning_rate={value!r}"
-            ) from None
+        wanted = "should be a float or a callable that takes the number of steps done and returns the rate"
+        rate = float(number(self, "learning_rate", value, wanted=wanted))
+        with np.errstate(all="ignore"):
+            shown_rate = np.float32(rate)
         if isinstance(self._learning_rate, Variable):
-            self._learning_rate.assign(np.float32(rate))
+            self._learning_rate.assign(shown_rate)
         else:
-            self._learning_rate = Variable(np.float32(rate), trainable=False, name="learning_rate")
+            self._learning_rate = Variable(shown_rate, trainable=False, name="learning_rate")
         self._exact_rate = rate
 
     def _rate(self) -> float:
@@ -130,7 +132,8 @@ class Settings(State):
         if isinstance(rate, LearningRateSchedule):
             return rate.exact(int(self.iterations.numpy()))
         if not isinstance(rate, Variable):
-            return float(rate(self.iterations.numpy()) if self._wants_step else rate())
+            said = rate(self.iterations.numpy()) if self._wants_step else rate()
+            return float(number(self, "learning_rate", said, wanted="that is a function must return a number"))
         shown = rate.numpy()
         # The variable is float32, as in Keras; a float64 model still gets all digits of the rate that was asked for.
         if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
@@ -158,11 +161,11 @@ class Settings(State):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """An optimizer of this class from what `get_config` gave; it starts without state."""
-        settings = dict(config)
-        rate = settings.get("learning_rate")
+        given = settings_of(cls, config)
+        rate = given.get("learning_rate")
         if isinstance(rate, dict):
-            settings["learning_rate"] = schedules.deserialize(rate)
-        return cls(**settings)
+            given["learning_rate"] = schedules.deserialize(rate)
+        return cls(**given)
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Iterable[str] | None = None) -> None:
         """Leave variables out of the weight decay.
@@ -173,9 +176,20 @@ class Settings(State):
             The variables themselves.
         var_names : list of str, optional
             Parts of names: a variable whose name contains one of them is left out.
+
+        Raises
+        ------
+        TypeError
+            For what are no variables, or no names.
         """
-        self._undecayed = [weakref.ref(v) for v in nest.flatten(var_list or [])]
-        self._undecayed_names = tuple(var_names or ())
+        variables = [] if var_list is None else nest.flatten(var_list)
+        for v in variables:
+            check_variable(v)
+        names = [] if var_names is None else each(self, "var_names", var_names, "a list of strings")
+        if not all(isinstance(part, str) for part in names):
+            raise TypeError(f"{type(self).__name__}: `var_names` must be strings. Received: var_names={shown(names)}")
+        self._undecayed = [weakref.ref(v) for v in variables]
+        self._undecayed_names = tuple(names)
 
     def _decays(self, v: Any) -> bool:
         left_out = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
 
-from gtape import nest
+from gtape import checks, nest
+from gtape.checks import shown
 from gtape.tensor import wrap
 from gtape.variable import Variable
 
@@ -22,10 +23,10 @@ _REFERRED = ("_built", "_undecayed")
 
 def check_variable(v: Any) -> None:
     """Raise TypeError unless `v` can be updated."""
-    if not callable(getattr(v, "assign_sub", None)):
+    if isinstance(v, type) or not (callable(getattr(v, "assign_sub", None)) and hasattr(v, "shape")):
         raise TypeError(
-            f"an optimizer updates variables, not {type(v).__name__}: make it a gtape.Variable; in a pair the gradient "
-            "comes first"
+            f"an optimizer updates variables, not {shown(v) if isinstance(v, type) else type(v).__name__}: make it a "
+            "gtape.Variable; in a pair the gradient comes first"
         )
 
 
@@ -116,8 +117,9 @@ class State:
         key = id(v)
         entry = self._state.get(key)
         if entry is None:
+            check_variable(v)
             name = _plain(v)
-            made = {s: Variable(self.initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
+            made = {s: Variable(self._initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
             self._remember(v, made, int(self.iterations.numpy()))
             return made
         return entry[1]
@@ -126,12 +128,14 @@ class State:
         key, state = id(v), self._state
         state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), slots, seen)
 
-    def age(self, v: Any) -> int:
+    def _age(self, v: Any) -> int:
         """How many updates there were since variable `v` was first seen, counting the one that is being made."""
+        self._slots_of(v)
         return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
 
-    def initial(self, v: Any, slot: str) -> Any:
+    def _initial(self, v: Any, slot: str) -> Any:
         """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
+        check_variable(v)
         return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
 
     def _known(self) -> dict[int, Any]:
@@ -141,7 +145,7 @@ class State:
         for i, ref in enumerate(self._built):
             if ref() is variable:
                 return i
-        raise ValueError(f"Unknown variable: {variable}. This optimizer was not built with it")
+        raise ValueError(f"Unknown variable: {shown(variable)}. This optimizer was not built with it")
 
     @property
     def variables(self) -> list[Variable]:
@@ -182,8 +186,8 @@ class State:
         """
         from gtape.keras import initializers
 
-        values = initializers.get(initializer)(tuple(shape), dtype=dtype or "float32")
-        made = Variable(values, trainable=False, name=name)
+        values = initializers.initial(self, initializer, shape, "float32" if dtype is None else dtype)
+        made = Variable(values, trainable=False, name=None if name is None else checks.text(self, "name", name))
         self._added.append(made)
         return made
 
@@ -203,6 +207,7 @@ class State:
         Variable
         """
         v = reference_variable
+        check_variable(v)
         made_name = f"{_plain(v)}_{name or 'slot'}"
         return self.add_variable(tuple(v.shape), initializer, v.dtype.name, name=made_name)
 
@@ -223,24 +228,29 @@ class State:
         list of Variable
             One list for each name, if there are several.
         """
-        names = [name] if isinstance(name, str) else list(name)
+        names = [name] if isinstance(name, str) else checks.each(self, "name", name, "a string or a list of strings")
         starts = list(initializer) if isinstance(initializer, (list, tuple)) else [initializer] * len(names)
+        if len(starts) != len(names):
+            raise ValueError(f"add_optimizer_variables: there are {len(starts)} initializers for {len(names)} names")
         made: list[list[Variable]] = [[] for _ in names]
-        for v in trainable_variables:
+        for v in checks.each(self, "trainable_variables", trainable_variables, "a list of variables"):
             for group, n, start in zip(made, names, starts, strict=True):
                 group.append(self.add_variable_from_reference(v, n, start))
         return made[0] if isinstance(name, str) else made
 
     def assign(self, variable: Any, value: Any) -> None:
         """Replace a variable's value."""
+        check_variable(variable)
         variable.assign(value)
 
     def assign_add(self, variable: Any, value: Any) -> None:
         """Add to a variable's value."""
+        check_variable(variable)
         variable.assign_add(value)
 
     def assign_sub(self, variable: Any, value: Any) -> None:
         """Subtract from a variable's value."""
+        check_variable(variable)
         variable.assign_sub(value)
 
     # -------------------------------------------------------------------------------------- keeping it
@@ -257,7 +267,7 @@ class State:
         ValueError
             If the number or a shape differs.
         """
-        variables, values = self.variables, list(weights)
+        variables, values = self.variables, checks.each(self, "weights", weights, "a list of arrays")
         if len(variables) != len(values):
             raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
         for v, value in zip(variables, values, strict=True):
@@ -271,6 +281,8 @@ class State:
         ----------
         store : dict
         """
+        if not isinstance(store, MutableMapping):
+            raise TypeError(f"{type(self).__name__}: `store` must be a dict. Received: store={shown(store)}")
         for i, v in enumerate(self.variables):
             store[str(i)] = v.numpy()
 
@@ -286,7 +298,13 @@ class State:
         ValueError
             If the number of values is not that of `variables`.
         """
-        self.set_weights([store[str(i)] for i in range(len(store))])
+        places = [str(i) for i in range(len(self.variables))]
+        if not isinstance(store, Mapping) or sorted(map(str, store)) != sorted(places):
+            raise ValueError(
+                f"{type(self).__name__}: `store` must hold {len(places)} values under '0', '1' and so on, as "
+                f"save_own_variables leaves them. Received: store={shown(store)}"
+            )
+        self.set_weights([store[place] for place in places])
 
 
 def _plain(v: Any) -> str:
