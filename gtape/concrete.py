@@ -12,6 +12,7 @@ import numpy as np
 from gtape import dtypes, nest
 from gtape.errors import InvalidArgumentError
 from gtape.module import Module
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
 from gtape.tensor_spec import TensorSpec
@@ -68,7 +69,7 @@ def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs:
             if given.arguments[p.name] is not p.default and given.arguments[p.name] != p.default:
                 raise TypeError(
                     f"{name}: {p.name} has no constraint in the input_signature, so it is always {p.default!r}, not "
-                    f"{given.arguments[p.name]!r}"
+                    f"{shown(given.arguments[p.name])}"
                 )
         args = given.args[: len(signature)]
     return tuple([_fit(x, spec, name, i) for i, (x, spec) in enumerate(zip(args, signature, strict=True))]), {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.errors import InvalidArgumentError, OutOfRangeError
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -27,14 +28,14 @@ def _stack(parts: list[Tensor]) -> Tensor:
 
 def _callable(fn: Any) -> None:
     if not callable(fn):
-        raise TypeError(f"The provided function fn={fn!r} is not callable: pass a function of one row")
+        raise TypeError(f"The provided function fn={shown(fn)} is not callable: pass a function of one row")
 
 
 def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
     """The tensors of a nest, and how many rows they have."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
-        raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {elems!r}")
+        raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
     for t in flat:
         if not t._aval.shape:
             raise ValueError(

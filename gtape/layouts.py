@@ -14,7 +14,7 @@ import numpy as np
 from gtape import record
 from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.dispatch import apply, record_op
-from gtape.operands import failure, operands
+from gtape.operands import FAILURES, failure, operands
 from gtape.ops.axes import axes_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
@@ -48,8 +48,8 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             return apply(prim, (x,), params)
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x,), e) from None
+        except FAILURES as e:
+            raise failure(prim, (x,), e, params) from None
         except RuntimeError as e:
             record.settle(e)
             return function(x, **params)
@@ -175,7 +175,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
                 a = np.float64(a) if ax is FLOAT64_SCALAR else a
                 b = np.float64(b) if ay is FLOAT64_SCALAR else b
                 v = s.run(kernel, a, b)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+        except FAILURES as e:
             raise failure(prim, (x, y), e) from None
         except RuntimeError as e:
             record.settle(e)

@@ -9,12 +9,20 @@ import numpy as np
 from gtape import errors
 from gtape.domains import BOOLEAN
 from gtape.primitive import REGISTRY, Primitive
+from gtape.python_values import exhausted
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = [
-    "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
+    "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
     "require_floats",
 ]  # fmt: skip
+
+# What a kernel raises for arguments that it cannot take. RuntimeError is left out: a stack of another thread asks by it.
+FAILURES = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
+    NotImplementedError, RecursionError, np.linalg.LinAlgError,
+)  # fmt: skip
 
 _ON_BOOLS = frozenset({"equal", "not_equal"})
 _ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
@@ -137,10 +145,21 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
     return None
 
 
-def failure(prim: Primitive, tensors: tuple[Tensor, ...], e: Exception) -> errors.InvalidArgumentError:
-    """The error of a kernel, with the op's name and the dtypes and shapes it was given."""
-    shapes = ", ".join(f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors)
+def failure(
+    prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
+) -> Exception:
+    """The error of a kernel, with the op's name, the dtypes and shapes and the parameters that it was given."""
+    if isinstance(e, errors.OpError):
+        return e  # the kernel itself says what is wrong
+    given = [f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors]
+    given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
+    shapes = ", ".join(given)
     reason = str(e)
+    if isinstance(e, MemoryError):
+        return exhausted(f"{prim.name}({shapes})", e)
+    if not isinstance(e, ValueError | IndexError | np.linalg.LinAlgError) or not reason.strip():
+        what = "of these dtypes, shapes and values" if not params else "of these tensors with these parameters"
+        return errors.OperandTypeError(f"{prim.name}({shapes}) is not defined: no result {what}. NumPy says: {reason}")
     if prim.kind == "elementwise" and "broadcast" in reason:
         reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
     elif prim.name == "matmul" and len(tensors) == 2:

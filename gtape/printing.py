@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.shown import shown
 
 __all__ = ["format_value", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
 
@@ -295,5 +296,5 @@ def _write(text: str, stream: Any) -> None:
         stream.write(text)
     else:
         raise ValueError(
-            f"Unknown output stream {stream!r}: pass an open file such as sys.stdout, or 'file://' and a path"
+            f"Unknown output stream {shown(stream)}: pass an open file such as sys.stdout, or 'file://' and a path"
         )

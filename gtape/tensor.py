@@ -13,7 +13,8 @@ import numpy as np
 from gtape import dtypes, errors, record
 from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
-from gtape.python_values import adapted, array_from_python, cast_number, own_dtype
+from gtape.python_values import adapted, array_from_python, cast_number, copied, own_dtype
+from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
@@ -156,7 +157,13 @@ class Tensor(Operators):
             raise TypeError(
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._aval.tensor_shape}"
             )
-        return what(self._value)
+        value = self._value
+        if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
+            raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
+        try:
+            return what(value)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"the {self.dtype.name} tensor {shown(value)} cannot be converted to {name}: {e}") from None
 
     def __float__(self) -> float:
         result: float = self._scalar(float, "a Python float")
@@ -262,10 +269,15 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, Tensor) or getattr(x, "_is_gtape_tensor", False)
 
 
-def _has_tensors(value: Any) -> bool:
+def _has_tensors(value: Any, depth: int = 0) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_has_tensors(v) for v in value)
+        if depth > _MOST_NESTED:
+            raise ValueError("a list that holds itself, or is nested more than 254 deep, is no tensor")
+        return any(_has_tensors(v, depth + 1) for v in value)
     return is_tensor(value)
+
+
+_MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's have 64
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
@@ -304,7 +316,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         if wanted is not None and value._aval.dtype != wanted:
             raise ValueError(
                 f"Tensor conversion requested dtype {dtypes.as_dtype(wanted).name} for Tensor with dtype "
-                f"{value.dtype.name}: {value!r}; "
+                f"{value.dtype.name}: {shown(value)}; "
                 "use gtape.cast to change the dtype"
             )
         return value
@@ -317,9 +329,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 return born(wrap(np.empty(value.shape, object)))
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
-            return born(wrap(np.array(value, dtype=own_dtype(value.dtype))))
-        with np.errstate(all="ignore"):
-            return born(wrap(np.array(value, dtype=wanted)))
+            return born(wrap(copied(value, own_dtype(value.dtype))))
+        return born(wrap(copied(value, wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None and -3e38 < value < 3e38:
         return born(wrap(np.float32(value)))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
@@ -411,8 +422,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
     if array.size != int(np.prod(shape)):
         raise TypeError(
-            f"Eager execution of gtape.constant with unsupported shape. Tensor {value!r} has {array.size} elements, "
-            f"but got `shape` {shape}"
+            f"Eager execution of gtape.constant with unsupported shape. Tensor {shown(value)} has {array.size} "
+            f"elements, but got `shape` {shape}"
         )
     return born(wrap(array.reshape(shape)))
 
@@ -472,7 +483,7 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         return wrap(adapted(x, dtype))
     hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""
     wanted = dtypes.as_dtype(dtype).name
-    raise errors.OperandTypeError(f"Cannot convert {x!r} to EagerTensor of dtype {wanted}{hint}") from None
+    raise errors.OperandTypeError(f"Cannot convert {shown(x)} to EagerTensor of dtype {wanted}{hint}") from None
 
 
 import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

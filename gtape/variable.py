@@ -12,6 +12,7 @@ from gtape import dtypes, errors, operators, record
 from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet, sharing
+from gtape.shown import shown
 from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
 from gtape.variable_parts import ChangesInPart, VariableSlice
@@ -110,7 +111,7 @@ class Variable(ChangesInPart, Operators):
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"Argument `constraint` must be None or a callable, got {constraint!r}")
+            raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
         before = record.get_stack()
         if before.sessions or before.probe is not None:  # what a variable starts from is no part of what is recorded
             record.set_stack((), {})
@@ -385,7 +386,7 @@ class Variable(ChangesInPart, Operators):
                 "gtape.cast"
             )
         if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
-            raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {self.dtype.name}")
+            raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
         if t._aval.dtype != self._aval.dtype:
             raise ValueError(f"cannot assign a value of dtype {t.dtype.name} to {self.name} of dtype {self.dtype.name}")

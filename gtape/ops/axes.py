@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.shown import shown
 
 __all__: list[str] = []
 
@@ -67,9 +69,15 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
     return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
 
 
+_LARGEST = 2**63
+_MOST = 1 << 20  # whole numbers in one static argument
+
+
 def scalar_int(v: Any) -> int:
     """A static integer argument: an int, or an integer tensor or array of one element."""
     if v.__class__ is int:
+        if not -_LARGEST <= v < _LARGEST:
+            raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
         return v
     if getattr(v, "_is_gtape_tensor", False):
         v = v._as_tensor()
@@ -78,9 +86,9 @@ def scalar_int(v: Any) -> int:
             raise ValueError(f"expected one integer, got an array of shape {v.shape}")
         v = v.reshape(())[()]
     try:
-        return operator.index(v)
+        return scalar_int(operator.index(v))
     except TypeError:
-        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {v!r}") from None
+        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
 
 
 def static_ints(v: Any) -> tuple[int, ...]:
@@ -96,10 +104,29 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if hasattr(v, "_aval"):
         v = np.asarray(v._value)
     if isinstance(v, np.ndarray):
+        if v.size > _MOST:
+            raise _too_many(v.size)
         v = v.ravel().tolist()
-    if isinstance(v, (list, tuple)) or hasattr(v, "__iter__"):
+    if v.__class__ is tuple or v.__class__ is list:
         return tuple([scalar_int(e) for e in v])
+    if isinstance(v, type):
+        raise TypeError(
+            f"a whole number, or several, are needed (in a shape, an axis, a size), not the class {shown(v)}"
+        )
+    if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
+        try:
+            items = iter(v)
+        except TypeError:  # a scalar: it has __iter__, but refuses
+            return (scalar_int(v),)
+        found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
+        if len(found) > _MOST:
+            raise _too_many(len(found))
+        return found
     return (scalar_int(v),)
+
+
+def _too_many(n: int) -> ValueError:
+    return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
 
 
 def only_int(v: Any, what: str) -> int:
@@ -112,7 +139,7 @@ def only_int(v: Any, what: str) -> int:
     """
     found = static_ints(v)
     if len(found) != 1:
-        raise InvalidArgumentError(f"{what} must be one integer, got {v!r}")
+        raise InvalidArgumentError(f"{what} must be one integer, got {shown(v)}")
     return found[0]
 
 
@@ -127,7 +154,7 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     try:
         a = scalar_int(axis)
     except TypeError:
-        raise OperandTypeError(f"an axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"an axis must be one integer, got {shown(axis)}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
@@ -158,9 +185,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
     except TypeError:  # TensorFlow raises one class or the other, by op and by what the axis is
-        raise OperandTypeError(f"an axis must be an integer or several, got {axis!r}") from None
+        raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
     if len(set(axes)) != len(axes):
-        raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
+        raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:
         _FOUND[axis, ndim] = tuple(axes)
     return tuple(axes)

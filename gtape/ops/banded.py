@@ -15,6 +15,7 @@ from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op
 from gtape.primitive import REGISTRY, implicit
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
@@ -173,7 +174,9 @@ def _compact(diagonals: Any, form: str) -> Tensor:
             raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
         parts = operands(*diagonals)
     else:
-        raise ValueError(f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {form!r}")
+        raise ValueError(
+            f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}"
+        )
     above, main, below = parts
     m = main._aval.shape[-1]
     none = [[0, 0]] * (len(main._aval.shape) - 1)

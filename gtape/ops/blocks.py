@@ -12,6 +12,7 @@ from gtape import errors
 from gtape.ops.axes import scalar_int
 from gtape.ops.spatial import rank, reshaped
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = ["batch_to_space", "depth_to_space", "space_to_batch", "space_to_batch_nd", "space_to_depth"]
@@ -26,7 +27,9 @@ def _transposed(x: Tensor, perm: tuple[int, ...]) -> Tensor:
 def _block_size(input: Any, block_size: Any, data_format: str, op: str) -> tuple[Tensor, int, bool]:
     x, b = as_operand(input), scalar_int(block_size)
     if data_format not in ("NHWC", "NCHW"):
-        raise errors.InvalidArgumentError(f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {data_format!r}")
+        raise errors.InvalidArgumentError(
+            f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {shown(data_format)}"
+        )
     rank(x, 4, "input", op)
     if b < 2:
         raise errors.InvalidArgumentError(f"{op}: `block_size` must be greater than 1. Received: {b}")

@@ -10,6 +10,7 @@ from gtape.ops.convolution import images_and_filters
 from gtape.ops.convolution_kernels import Geometry, output_sizes
 from gtape.ops.correlation import correlate_input
 from gtape.ops.spatial import move_channels, paddings, rank, steps
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["atrous_conv2d_transpose", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose", "conv_transpose"]
@@ -93,7 +94,9 @@ def conv_transpose(
     """
     n = len(static_ints(output_shape)) - 2
     if n < 1:
-        raise ValueError(f"conv_transpose: `output_shape` must have 3 entries at least. Received: {output_shape!r}")
+        raise ValueError(
+            f"conv_transpose: `output_shape` must have 3 entries at least. Received: {shown(output_shape)}"
+        )
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, "conv_transpose")
 
 

@@ -12,6 +12,7 @@ from gtape.ops.axes import scalar_int
 from gtape.ops.decided import decided
 from gtape.ops.gather import index_values
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
@@ -348,7 +349,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     else:
         size = np.asarray(as_operand(maxlen)._value)
         if size.ndim:
-            raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen!r}")
+            raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
         n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
 
@@ -390,7 +391,7 @@ def searchsorted(
     array([0, 1, 3], dtype=int32)
     """
     if side not in ("left", "right"):
-        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {side!r}.")
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {shown(side)}.")
     a = as_operand(sorted_sequence)
     b = as_operand(values, a) if is_tensor(sorted_sequence) and not is_tensor(values) else as_operand(values)
     if a._aval.dtype != b._aval.dtype:

@@ -12,6 +12,7 @@ from gtape.ops.axes import axes_of, scalar_int, shape_of, spread
 from gtape.ops.decided import decided
 from gtape.ops.reduction import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
 from gtape.primitive import primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = ["argmax", "argmin", "reduce_max", "reduce_min"]
@@ -264,7 +265,7 @@ def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     try:
         (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
     except TypeError:
-        raise OperandTypeError(f"the axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"the axis must be one integer, got {shown(axis)}") from None
     found: Tensor = prim(t, axis=a)
     wanted = dtypes.np_dtype(output_type)
     if wanted.kind not in "iu":

@@ -11,6 +11,7 @@ from gtape.indexed_slices import SparseCotangent
 from gtape.ops.axes import one_axis, scalar_int, shape_of
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -269,7 +270,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
         When one lies outside and is not to be ignored, or the policy is unknown.
     """
     if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {policy!r}")
+        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
     inside = None
     if policy == "IGNORE":
         inside = ((at >= 0) & (at < np.array(shape, np.int64))).all(axis=-1)

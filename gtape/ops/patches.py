@@ -13,6 +13,7 @@ from gtape.ops.convolution import places_of
 from gtape.ops.convolution_kernels import Geometry
 from gtape.ops.spatial import paddings, rank, reshaped, steps
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["extract_patches"]
@@ -21,7 +22,7 @@ __all__ = ["extract_patches"]
 def _window(value: Any, what: str) -> tuple[int, ...]:
     if len(static_ints(value)) != 4:
         raise errors.InvalidArgumentError(
-            f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {value!r}"
+            f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {shown(value)}"
         )
     return steps(value, 2, False, what, "extract_patches")
 
@@ -62,7 +63,7 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     x = as_operand(images)
     rank(x, 4, "input", op)
     if not isinstance(padding, str):
-        raise ValueError(f"{op}: `padding` must be 'VALID' or 'SAME'. Received: {padding!r}")
+        raise ValueError(f"{op}: `padding` must be 'VALID' or 'SAME'. Received: {shown(padding)}")
     taps, every, apart = _window(sizes, "sizes"), _window(strides, "strides"), _window(rates, "rates")
     n, *size, channels = x._aval.shape
     around = paddings(padding, tuple(size), taps, every, apart, False, op)

@@ -17,6 +17,7 @@ from gtape.ops.correlation import correlate
 from gtape.ops.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
 from gtape.ops.spatial import move_channels, reshaped
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = [
@@ -67,7 +68,7 @@ def _mean(
     if not isinstance(padding, str):
         raise ValueError(
             f"{op}: `padding` must be 'VALID' or 'SAME', since a mean of explicit zeros and one without them differ; "
-            f"use gtape.pad first. Received: {padding!r}"
+            f"use gtape.pad first. Received: {shown(padding)}"
         )
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, dilations, n, op)
     require_floats(x, op)
@@ -304,7 +305,7 @@ def max_pool_with_argmax(
     """
     op = "max_pool_with_argmax"
     if data_format != "NHWC":
-        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {data_format!r}")
+        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {shown(data_format)}")
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, 1, 2, op)
     at = _argmax(x, first, windows, op)
     each = max(math.prod(x._aval.shape[1:]), 1)
@@ -506,7 +507,7 @@ def pool(
     array([1.5, 4. ], dtype=float32)
     """
     if pooling_type not in ("MAX", "AVG"):
-        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {pooling_type!r}")
+        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {shown(pooling_type)}")
     kind = _max if pooling_type == "MAX" else _mean
     every, apart = (1 if v is None else v for v in (strides, dilations))
     return kind(input, window_shape, every, padding, data_format, apart, _axes(input, "pool"), "pool")

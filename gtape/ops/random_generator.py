@@ -46,6 +46,8 @@ class Generator:
         if copy_from is not None:
             if state is not None or alg is not None:
                 raise ValueError("pass either copy_from or a state, not both")
+            if not isinstance(copy_from, Generator):
+                raise TypeError(f"Generator: copy_from must be a Generator, not {shown(copy_from)}")
             state = copy_from.state
         elif state is None:
             raise ValueError("a Generator needs a state: use Generator.from_seed or from_non_deterministic_state")

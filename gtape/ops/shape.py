@@ -15,6 +15,7 @@ from gtape import dtypes
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import lead_of, one_axis, only_int, static_ints
 from gtape.primitive import REGISTRY, linear
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.tensor_shape import TensorShape
 
@@ -77,7 +78,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     try:
         wanted = static_ints(shape)
     except TypeError:
-        raise InvalidArgumentError(f"a shape must be integers, got {shape!r}") from None
+        raise InvalidArgumentError(f"a shape must be integers, got {shown(shape)}") from None
     size = t._aval.size
     if -1 in wanted:
         i = wanted.index(-1)

@@ -12,6 +12,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["argsort", "sort", "top_k"]
@@ -71,7 +72,7 @@ def _numbers(values: Any, op: str) -> Tensor:
 
 def _descending(direction: str) -> bool:
     if direction not in ("ASCENDING", "DESCENDING"):
-        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING', got {direction!r}")
+        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING', got {shown(direction)}")
     return direction == "DESCENDING"
 
 

@@ -10,6 +10,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int, shape_of, static_ints
 from gtape.ops.join import same_dtypes
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["meshgrid", "pad", "repeat", "tile"]
@@ -109,11 +110,11 @@ def pad(
         if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
             number = b""  # as TensorFlow pads text, for which its default 0 is no value
         if t._aval.dtype.kind in "iub" and isinstance(number, float):
-            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {number!r}: use gtape.cast first")
+            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(
-            f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode!r}"
+            f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {shown(mode)}"
         )
     for i, p in enumerate(pairs):
         most = shape[i] - (kind == "REFLECT")
@@ -163,7 +164,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     shape = t._aval.shape
     times = static_ints(multiples)
     if np.ndim(getattr(multiples, "_value", multiples)) != 1:
-        raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {multiples!r}")
+        raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {shown(multiples)}")
     if len(times) != len(shape) or any(m < 0 for m in times):
         raise InvalidArgumentError(
             f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._aval.tensor_shape}, "
@@ -265,9 +266,9 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     indexing = kwargs.pop("indexing", "xy")
     kwargs.pop("name", None)
     if kwargs:
-        raise TypeError(f"meshgrid got an unexpected keyword argument {next(iter(kwargs))!r}")
+        raise TypeError(f"meshgrid got an unexpected keyword argument {shown(next(iter(kwargs)))}")
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {indexing!r}")
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {shown(indexing)}")
     tensors = [as_operand(a) for a in args]
     same_dtypes(tensors, "meshgrid")
     sizes = [t._aval.size for t in tensors]
