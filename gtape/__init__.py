@@ -86,7 +86,7 @@ def _find(name: str) -> Any:
     if name == "print":
         return importlib.import_module("gtape.printing").print_v2
     # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
-    if importlib.util.find_spec(f"gtape.{name}") is not None:
+    if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
     dtypes = importlib.import_module("gtape.dtypes")
     if name in dtypes.__all__ or name == "bfloat16":  # which is there if ml_dtypes is

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gtape import nest, record
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
@@ -27,6 +28,7 @@ def _single(result: Any) -> Any:
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
+@diagnosed
 def cond(
     pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: Any = None
 ) -> Any:
@@ -92,6 +94,7 @@ def _pairs(pred_fn_pairs: Any) -> list[tuple[Any, Callable[[], Any]]]:
     return pairs
 
 
+@diagnosed
 def case(
     pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
     name: str = "case",
@@ -178,6 +181,7 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
     return found
 
 
+@diagnosed
 def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
     """Call the function with a given number.
 
@@ -223,6 +227,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     return branches.get(int(branch_index), last)()
 
 
+@diagnosed
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -321,6 +326,7 @@ def _result(x: Any, back_prop: bool) -> Any:
 # ---------------------------------------------------------------------------------- what only a graph needs
 
 
+@diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Nothing: its arguments have run already.
 
@@ -351,6 +357,7 @@ def group(*inputs: Any, **kwargs: Any) -> None:
         raise ValueError("Unknown keyword arguments: " + ", ".join(kwargs))
 
 
+@diagnosed
 def no_op(name: str | None = None) -> None:
     """Nothing.
 

@@ -235,6 +235,10 @@ def as_dtype(type_value: Any) -> DType:
         return _FOUND[type_value]
     except (KeyError, TypeError):  # unknown, or unhashable
         pass
+    if isinstance(type_value, np.ndarray):
+        raise TypeError(
+            f"Cannot convert an array of {type_value.dtype} to a gtape DType; its dtype is {type_value.dtype}"
+        )
     if getattr(type_value, "name", type_value) == "bfloat16" or getattr(type_value, "__name__", "") == "bfloat16":
         return _bfloat16()
     if type_value is not None:  # NumPy reads None as float64

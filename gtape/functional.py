@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, nest
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OutOfRangeError
 from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -69,6 +70,7 @@ def _spec(signature: Any) -> TensorSpec:
     return signature if isinstance(signature, TensorSpec) else TensorSpec(None, signature)
 
 
+@diagnosed
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Any,
@@ -152,6 +154,7 @@ def _fitting(value: Any, spec: TensorSpec) -> Tensor:
     return t
 
 
+@diagnosed
 def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """Apply a function to each row, and stack what it returns, whatever its structure.
 
@@ -243,6 +246,7 @@ def _fold(fn: Any, elems: Any, initializer: Any, back_prop: bool, backwards: boo
     return a if back_prop else _packed(a, nest.flatten(a), False)
 
 
+@diagnosed
 def foldl(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
@@ -282,6 +286,7 @@ def foldl(
     return _fold(fn, elems, initializer, back_prop, False, "foldl")
 
 
+@diagnosed
 def foldr(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
@@ -312,6 +317,7 @@ def foldr(
     return _fold(fn, elems, initializer, back_prop, True, "foldr")
 
 
+@diagnosed
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Any,

@@ -19,6 +19,7 @@ from gtape import nest
 from gtape.asked import UnconnectedGradients, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.diagnosis import diagnosed
 from gtape.differentiation import differentiate
 from gtape.jacobians import jacobians
 from gtape.record import SEQ, record_of
@@ -247,6 +248,7 @@ def _as_tensors(result: Any) -> Any:
     return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
 
 
+@diagnosed
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
     """Stand-in for ``tf.function``: transparent to tapes, and where `gradients` and `hessians` work.
 
@@ -307,6 +309,7 @@ def _listed(x: Any) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
+@diagnosed
 def gradients(
     ys: Any,
     xs: Any,
@@ -375,6 +378,7 @@ def gradients(
     return made
 
 
+@diagnosed
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
 ) -> list[Any]:

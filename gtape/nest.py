@@ -62,8 +62,8 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return sorted(mapping)
     except TypeError:
         raise TypeError(
-            f"nest only supports dicts with sortable keys, but the keys {shown(list(mapping))} cannot be compared with each "
-            "other; use keys of one type"
+            f"nest only supports dicts with sortable keys, but the keys {shown(list(mapping))} cannot be compared with "
+            "each other; use keys of one type"
         ) from None
 
 

@@ -192,6 +192,8 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]
     if np.ndim(indices_or_sections):
         return _split_at(ary, [int(i) for i in indices_or_sections], axis)
     n, parts = _shape(ary)[axis], int(indices_or_sections)
+    if not 0 < parts <= 1 << 24:
+        raise ValueError(f"np.array_split makes at least one section, and not {parts}")
     sizes = [n // parts + (i < n % parts) for i in range(parts)]
     return _split_at(ary, np.cumsum(sizes)[:-1].tolist(), axis)
 

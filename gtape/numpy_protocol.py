@@ -14,6 +14,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.catalogue import resolve
+from gtape.diagnosis import diagnosis
 from gtape.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
@@ -150,7 +151,10 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         in_place = method == "__call__" and options.keys() == {"out"} and inputs[0] is options["out"][0]
         ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
         made = None if ours is None else ours(*inputs)  # before the array changes
-        written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        try:
+            written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        except TypeError as e:
+            raise TypeError(f"np.{name} cannot take these operands, or write into this array: {e}") from None
         return written if made is None else made  # an array that is only written into has left the tape
     if method == "__call__":
         ours = _ufunc_call(name)
@@ -211,7 +215,13 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         signature.bind(*args, **given)
     except TypeError as e:
         raise _refused(name, f"is not recorded in this form ({e})") from None
-    return ours(*args, **given)
+    try:
+        return ours(*args, **given)
+    except Exception as e:
+        found = diagnosis(function, args, kwargs, e)
+        if found is e:
+            raise
+        raise found from e
 
 
 def _says_nothing(option: str, value: Any) -> bool:

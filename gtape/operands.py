@@ -18,7 +18,7 @@ __all__ = [
     "require_floats",
 ]  # fmt: skip
 
-# What a kernel raises for arguments that it cannot take. RuntimeError is left out: a stack of another thread asks by it.
+# What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
 FAILURES = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
     NotImplementedError, RecursionError, np.linalg.LinAlgError,

@@ -271,6 +271,11 @@ def print_v2(
     >>> tf.print("x =", [tf.constant([0.0, 0.6]), tf.constant(2.0)], output_stream=sys.stdout)
     x = [[0 0.6], 2]
     """
+    for word, value in (("sep", sep), ("end", end)):
+        if not isinstance(value, str):
+            raise TypeError(f"print: `{word}` must be a string, not {shown(value)}")
+    if not isinstance(summarize, int | np.integer | None):
+        raise TypeError(f"print: `summarize` must be a whole number, not {shown(summarize)}")
     if summarize is None:
         summarize = 3
     if summarize < -1:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, nest
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
@@ -40,6 +41,7 @@ def _outputs(made: Any, tout: Any, convert: Callable[[Any, Any, int], Tensor], w
     return results if isinstance(tout, (list, tuple)) else results[0]
 
 
+@diagnosed
 def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:
     """Call a Python function of tensors; gradients flow through its ops.
 
@@ -93,6 +95,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     return _outputs(func(*_inputs(inp)), Tout, convert, "py_function")
 
 
+@diagnosed
 def numpy_function(
     func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
 ) -> Any:

@@ -11,6 +11,7 @@ from gtape.shown import shown
 
 __all__ = ["adapted", "array_from_python", "cast_number", "copied", "exhausted", "own_dtype"]
 
+_MOST_COUNTED = 2**32
 _PYTHON_INT32 = range(-(2**31), 2**31)
 
 
@@ -22,7 +23,9 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             "gradient is None, tape.explain(target, source) says."
         ) from None
     try:
-        array = np.arange(value.start, value.stop, value.step) if value.__class__ is range else np.asarray(value)
+        if value.__class__ is range and value[_MOST_COUNTED:]:
+            raise MemoryError(f"{value} has more than 2**32 elements")
+        array = np.asarray(value)
     except MemoryError as e:
         raise exhausted("a tensor of a list", e) from None
     except RecursionError:
@@ -122,7 +125,8 @@ def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
         with np.errstate(all="ignore"):
             if array.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind not in "cO":
                 raise ValueError(
-                    f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real first"
+                    f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real "
+                    "first"
                 )
             return np.array(array, dtype=dtype)
     except MemoryError as e:

@@ -471,14 +471,23 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         t = Tensor()
         t._record = None
         if dtype == FLOAT64_SCALAR.dtype:
-            t._value, t._aval = float(x), FLOAT64_SCALAR
+            try:
+                t._value = float(x)
+            except OverflowError:
+                t._value = float(cast_number(x, dtype))
+            t._aval = FLOAT64_SCALAR
         else:
             # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
             t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
             t._aval = make_aval(dtype, ())
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
-        return wrap(np.asarray(x).astype(dtype)[()])
+        try:
+            return wrap(np.array(x, dtype)[()])
+        except OverflowError:
+            raise errors.OperandTypeError(
+                f"Cannot convert {shown(x)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}: it is out of range"
+            ) from None
     if isinstance(x, np.generic):
         return wrap(adapted(x, dtype))
     hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.errors import InvalidArgumentError, OutOfRangeError
+from gtape.diagnosis import diagnosed_methods
+from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["TensorArray"]
+
+# Beyond it, places would take the memory that the elements need.
+_MOST_ELEMENTS = 1 << 24
 
 
 def _index(i: Any) -> int:
@@ -29,6 +33,7 @@ def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
     return convert_to_tensor(value)
 
 
+@diagnosed_methods
 class TensorArray:
     """A list of tensors of one dtype, written and read by index.
 
@@ -196,8 +201,11 @@ class TensorArray:
         if i >= n:
             if not self._dynamic:
                 raise OutOfRangeError(f"Tried to write to index {i} but array is not resizeable and size is: {n}")
-            self._items.extend([None] * (i - n + 1))
-        self._items[i] = self._checked(value)
+            if i > _MOST_ELEMENTS:
+                raise ResourceExhaustedError(f"a TensorArray of {i + 1} elements has no room in the memory")
+        made = self._checked(value)
+        self._items.extend([None] * (i - n + 1))
+        self._items[i] = made
         return self
 
     def stack(self, name: str | None = None) -> Tensor:
@@ -235,7 +243,10 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Put row i of `value` at ``indices[i]``; returns the array."""
-        for i, row in zip(convert_to_tensor(indices).numpy(), _as(value, self._dtype), strict=True):
+        places, rows = np.atleast_1d(convert_to_tensor(indices).numpy()), list(_as(value, self._dtype))
+        if len(places) != len(rows):
+            raise InvalidArgumentError(f"Expected as many indices as rows: {len(places)} indices for {len(rows)} rows")
+        for i, row in zip(places, rows, strict=True):
             self.write(int(i), row)
         return self
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed_methods
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangesInPart", "VariableSlice"]
 
 
+@diagnosed_methods
 class ChangesInPart:
     """The methods of a variable that replace some rows or elements and leave the others."""
 
@@ -33,7 +36,7 @@ class ChangesInPart:
         from gtape.indexed_slices import IndexedSlices
 
         if not isinstance(slices, IndexedSlices):
-            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
+            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {shown(slices)}")
         self._touch()
         values, indices, new = np.array(self._value), np.asarray(slices.indices._value), self._incoming(slices.values)
         axis = indices.ndim - 1 if batches else 0
@@ -95,6 +98,8 @@ class ChangesInPart:
         self._touch()
         values = np.array(self._value)
         places = np.asarray(convert_to_tensor(indices)._value)
+        if places.dtype.kind not in "iu":
+            raise errors.InvalidArgumentError(f"indices must be whole numbers, not {shown(indices)}")
         depth = places.shape[-1] if places.ndim else 0
         limits = np.array(values.shape[:depth])
         if depth > values.ndim or (places < 0).any() or (places >= limits).any():

@@ -13,16 +13,16 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import copy
+import copy  # noqa: F401 - the pieces of source below use it, as they do math and pickle
 import doctest
 import faulthandler
 import inspect
 import io
 import json
-import math
+import math  # noqa: F401
 import operator
 import os
-import pickle
+import pickle  # noqa: F401
 import random
 import re
 import resource
@@ -33,7 +33,7 @@ import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,7 +163,7 @@ WRONG = [
     "[2**70]", "[2**40, 2**40]", "[1.5]", "[True]", "[tf.constant(1.0)]", "[tf.constant([1.0, 2.0]), 1]",
     "['a']", "[object()]", "recursive_list()", "recursive_dict()", "deep()", "deep(10_000, tuple)",
     "deep(10_000, dict)", "deep(70)", "{}", "{'a': 1}", "{1: 2.0}", "{'a': tf.constant(1.0)}", "set()", "{1, 2}",
-    "frozenset([1])", "generated()", "iter([1])", "range(3)", "range(2**70)", "object()", "RaisingArray()",
+    "frozenset([1])", "generated()", "iter([1])", "range(3)", "object()", "RaisingArray()",
     "RaisingLen()",
     "RaisingIndex()", "RaisingEq()", "RaisingIter()", "WrongArray()", "HugeIndex()", "...", "NotImplemented",
     "slice(None)", "slice(1, 'a')", "slice(0, 2**70)", "int", "float", "str", "type", "object", "list", "np.float32",
@@ -177,11 +177,13 @@ WRONG = [
     "array('f4', (2, 2))", "array('f4', (2, 3, 4))", "array('f4', (1,) * 30)", "array('O', ())", "array('f8', ())",
     "readonly()", "np.broadcast_to(np.float32(1), (2**40,))", "np.broadcast_to(1.0, (2**20, 2**20))",
     "np.ma.array([1.0, 2.0], mask=[True, False])", "np.matrix([[1.0, 2.0]])", "np.rec.array([(1, 2.0)])",
-    "np.array([[1, 2], [3, 4]])[::-1, ::-1]", "np.array(['a', None], dtype=object)", "np.array([[1.0], 'b'], dtype=object)",
+    "np.array([[1, 2], [3, 4]])[::-1, ::-1]", "np.array(['a', None], dtype=object)",
+    "np.array([[1.0], 'b'], dtype=object)",
     "tf.constant('a')", "tf.constant(['a', 'b'])", "tf.constant(True)", "tf.constant([True, False])", "tf.constant(1)",
     "tf.constant([1, 2])", "tf.constant([[1, 2]])", "tf.constant(-1)", "tf.constant(2**62, tf.int64)",
     "tf.constant([1, 2], tf.uint8)",
-    "tf.constant(1.0)", "tf.constant([1.0, 2.0])", "tf.constant([1.0, 2.0], tf.float64)", "tf.constant(1.0, tf.float64)",
+    "tf.constant(1.0)", "tf.constant([1.0, 2.0])", "tf.constant([1.0, 2.0], tf.float64)",
+    "tf.constant(1.0, tf.float64)",
     "tf.constant([[1.0, 2.0]])", "tf.constant([float('nan'), float('inf')])", "tf.zeros([0])", "tf.zeros([2, 0])",
     "tf.ones([2, 2, 2])", "tf.zeros([1] * 20)",
     "tf.constant(1j)", "tf.constant([1j, 2.0])", "tf.constant([[1j]], tf.complex64)", "tf.constant(1.0, tf.float16)",
@@ -290,6 +292,10 @@ class Target(NamedTuple):
     examples: tuple[Example, ...]
 
 
+# Names inside these are not known where the example's lines are run one by one.
+_BLOCKS = (ast.FunctionDef, ast.Lambda, ast.For, ast.With, ast.ListComp, ast.GeneratorExp, ast.DictComp)
+
+
 def examples_of(text: str | None, name: str) -> tuple[Example, ...]:
     """The calls of `name` in a docstring's example."""
     found: list[Example] = []
@@ -305,7 +311,7 @@ def examples_of(text: str | None, name: str) -> tuple[Example, ...]:
             tree = ast.parse(each.source)
         except SyntaxError:
             break
-        inner = {id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.Lambda, ast.comprehension, ast.For, ast.With, ast.ListComp, ast.GeneratorExp, ast.DictComp)) for n in ast.walk(f) if n is not f}  # fmt: skip
+        inner = {id(n) for f in ast.walk(tree) if isinstance(f, _BLOCKS) for n in ast.walk(f) if n is not f}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or id(node) in inner:
                 continue
@@ -503,8 +509,6 @@ def _class_text(target: Target) -> str | None:
 def _spoil(rng: random.Random, target: Target, args: list[str], words: list[tuple[str, str]]) -> None:
     """Replace, leave out or add one argument."""
     wrong = rng.choice(WRONG)
-    if target.space == "numpy" and wrong == "range(2**70)":
-        wrong = "range(7)"  # NumPy itself begins to count them
     what = rng.random()
     here = len(args) + len(words)
     if what < 0.72 and here:
@@ -571,14 +575,14 @@ def judged(e: BaseException) -> Verdict:
         place += f" ({Path(filename).name}:{line})"
     try:
         message = str(e)
-    except BaseException:  # noqa: BLE001 - the error itself cannot be shown
+    except BaseException:
         return Verdict("internal", name, "<its message cannot be shown>", place)
     message = message[:300]
     if isinstance(e, OwnError):
         return Verdict("", name, message, place)
     if isinstance(e, (SystemExit, KeyboardInterrupt, Hang)):
         return Verdict("internal", name, message, place)
-    if not own and not generated and not isinstance(e, MemoryError):
+    if not own and not generated and not isinstance(e, Hang):
         return Verdict("", name, message, place)  # Python and NumPy by themselves
     here = filename == __file__ and not generated
     meant = filename.startswith(_OWN) and _deliberate(filename, line)
@@ -589,12 +593,12 @@ def judged(e: BaseException) -> Verdict:
     )
     if bad:
         allowed = (AttributeError, IndexError, KeyError, RuntimeError, StopIteration, AssertionError, BufferError)
-        if (meant or (here and not own)) and isinstance(e, allowed) and not isinstance(e, RecursionError):
+        if meant and isinstance(e, allowed) and not isinstance(e, RecursionError):
             return Verdict("", name, message, place)
         return Verdict("internal", name, message, place)
     if _UNPACKING.search(message) and not meant:
         return Verdict("internal", name, message, place)
-    if meant or (here and (not own or "fuzzing" in place)) or (here and own):
+    if meant or here:
         return Verdict("", name, message, place)
     if isinstance(e, TypeError) and _BINDING.search(message):
         return Verdict("", name, message, place)
@@ -697,7 +701,7 @@ def run(call: Call) -> Verdict:
                 carried_out(call, space)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-    except BaseException as e:  # noqa: BLE001 - any class may come, and each is judged
+    except BaseException as e:  # any class may come, and each is judged
         verdict = judged(e)
     settings_back()
     after = state()
@@ -757,7 +761,7 @@ def main() -> int:
     import sympy  # noqa: F401
 
     import gtape.symbolic
-    import gtape.verify  # noqa: F401
+    import gtape.verify
 
     if options.repeat:
         call = call_from(options.repeat)
@@ -766,7 +770,7 @@ def main() -> int:
         try:
             warnings.simplefilter("error")
             carried_out(call, space_of(call.before))
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             text = traceback.format_exc()
             print(text if len(text) < 6000 else text[:2000] + "\n...\n" + text[-3000:])
         print(run(call))
@@ -797,10 +801,14 @@ def main() -> int:
     for (place, error), found in sorted(failed.items(), key=lambda kv: (-len(kv[1]), kv[0])):
         shortest = min(found, key=lambda vc: len(vc[1].line))
         print(f"{len(found):5d} {shortest[0].kind} {error} at {place}: {shortest[0].message[:160]!r}")
-        for verdict, call in [shortest, *found[:2]]:
+        for _, call in [shortest, *found[:2]]:
             print(f"        {call.source[:200]}")
-        print(f"      --repeat {json.dumps(shortest[1].line)}" if False else f"      {shortest[1].line[:400]}")
-    print(f"calls {options.calls}, seed {options.seed}, targets {len(pool)}, internal {counts['internal']} in {sum(any(v.kind == 'internal' for v, _ in f) for f in failed.values())} places, raw {counts['raw']}, {took:.0f} s")  # fmt: skip
+        print(f"      {shortest[1].line}")
+    places = sum(any(v.kind == "internal" for v, _ in f) for f in failed.values())
+    print(
+        f"calls {options.calls}, seed {options.seed}, targets {len(pool)}, internal {counts['internal']} in {places} "
+        f"places, raw {counts['raw']}, {took:.0f} s"
+    )
     print(json.dumps(dict(sorted(errors.items(), key=lambda kv: -kv[1]))))
     if options.json:
         Path(options.json).write_text(json.dumps([[v._asdict(), c.line] for f in failed.values() for v, c in f]))

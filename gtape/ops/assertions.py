@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand
@@ -77,6 +78,7 @@ def _summary(x: Any, summarize: Any) -> str:
     return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
 
 
+@diagnosed
 def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
     """Raise unless a condition holds.
 
@@ -143,6 +145,7 @@ def _comparison(
     raise InvalidArgumentError("\n".join(lines))
 
 
+@diagnosed
 def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless all elements of two tensors are equal.
 
@@ -198,6 +201,7 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x < y`` in every element.
 
@@ -248,6 +252,7 @@ def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None
     _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x > y`` in every element.
 

@@ -129,6 +129,25 @@ def _too_many(n: int) -> ValueError:
     return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
 
 
+def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
+    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
+
+    Raises
+    ------
+    OperandTypeError
+        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
+    """
+    from gtape.tensor import as_operand
+
+    t = as_operand(v)
+    found = np.asarray(t._value)
+    if found.dtype.kind not in "biuf":
+        raise OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
+    if found.dtype.kind == "f" and not (np.abs(found) < _LARGEST).all():
+        raise InvalidArgumentError(f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}")
+    return found.astype(np.int64)
+
+
 def only_int(v: Any, what: str) -> int:
     """A static argument that is one integer, alone or in a list; `what` names it in the error.
 

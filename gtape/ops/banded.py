@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
@@ -87,6 +88,7 @@ _tridiagonal = implicit(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def tridiagonal_solve(
     diagonals: Any,
     rhs: Any,
@@ -193,6 +195,7 @@ def _compact(diagonals: Any, form: str) -> Tensor:
     return concat([reshape_op(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
 
 
+@diagnosed
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
@@ -251,6 +254,7 @@ def banded_triangular_solve(
     return reshape_op(x, shape=x._aval.shape[:-1]) if vector else x
 
 
+@diagnosed
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """Product of a matrix that has elements next to its diagonal only, and another one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import static_ints
 from gtape.ops.convolution import images_and_filters
 from gtape.ops.convolution_kernels import Geometry, output_sizes
@@ -46,6 +47,7 @@ def _transposed(
     return move_channels(x, n, back=False) if first else x
 
 
+@diagnosed
 def conv_transpose(
     input: Any,
     filters: Any,
@@ -100,6 +102,7 @@ def conv_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, "conv_transpose")
 
 
+@diagnosed
 def conv1d_transpose(
     input: Any,
     filters: Any,
@@ -146,6 +149,7 @@ def conv1d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
 
 
+@diagnosed
 def conv2d_transpose(
     input: Any,
     filters: Any,
@@ -193,6 +197,7 @@ def conv2d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
 
 
+@diagnosed
 def conv3d_transpose(
     input: Any,
     filters: Any,
@@ -239,6 +244,7 @@ def conv3d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
 
 
+@diagnosed
 def atrous_conv2d_transpose(
     value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
 from gtape.ops.diagonal import diag_part_op
@@ -84,7 +85,8 @@ def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]
     for a in out:
         if a not in every or out.count(a) > 1:
             raise ValueError(
-                f"einsum: the output of {shown(equation)} names {a!r}, which is repeated there or missing from the inputs"
+                f"einsum: the output of {shown(equation)} names {a!r}, which is repeated there or missing from the "
+                "inputs"
             )
     return inputs, out
 
@@ -150,6 +152,7 @@ def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int
     return labels, _shaped(matmul_op(a, b), shape["batch"] + shape["left"] + shape["right"])
 
 
+@diagnosed
 def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None = None) -> Tensor:
     """Sum of products over named axes.
 
@@ -246,6 +249,7 @@ def _axes(axes: Any, na: int, nb: int) -> tuple[list[int], list[int]]:
     return [i % na for i in first], [i % nb for i in second]
 
 
+@diagnosed
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sum of products over chosen axes of two tensors.
 

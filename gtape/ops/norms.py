@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
 from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.primitive import REGISTRY, primitive
@@ -164,6 +165,7 @@ def _as_given(y: Tensor, given: Tensor) -> Tensor:
     return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
 
 
+@diagnosed
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -204,6 +206,7 @@ def reduce_euclidean_norm(
     return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
 
 
+@diagnosed
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import static_ints
 from gtape.ops.convolution import places_of
 from gtape.ops.convolution_kernels import Geometry
@@ -27,6 +28,7 @@ def _window(value: Any, what: str) -> tuple[int, ...]:
     return steps(value, 2, False, what, "extract_patches")
 
 
+@diagnosed
 def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """All patches of images, the pixels of each along the last axis.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import require_floats
 from gtape.ops.correlation import correlate
 from gtape.ops.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
@@ -100,6 +101,7 @@ def _axes(input: Any, op: str) -> int:
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -141,6 +143,7 @@ def max_pool(
     return _max(input, ksize, strides, padding, data_format, 1, _axes(input, "max_pool"), "max_pool")
 
 
+@diagnosed
 def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
 ) -> Tensor:
@@ -177,6 +180,7 @@ def max_pool1d(
     return _max(input, ksize, strides, padding, data_format, 1, 1, "max_pool1d")
 
 
+@diagnosed
 def max_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
 ) -> Tensor:
@@ -214,6 +218,7 @@ def max_pool2d(
     return _max(input, ksize, strides, padding, data_format, 1, 2, "max_pool2d")
 
 
+@diagnosed
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
@@ -257,6 +262,7 @@ class MaxPoolWithArgmax(NamedTuple):
     argmax: Tensor
 
 
+@diagnosed
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,
@@ -314,6 +320,7 @@ def max_pool_with_argmax(
     return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
 
 
+@diagnosed
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -353,6 +360,7 @@ def avg_pool(
     return _mean(input, ksize, strides, padding, data_format, 1, _axes(input, "avg_pool"), "avg_pool")
 
 
+@diagnosed
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
 ) -> Tensor:
@@ -389,6 +397,7 @@ def avg_pool1d(
     return _mean(input, ksize, strides, padding, data_format, 1, 1, "avg_pool1d")
 
 
+@diagnosed
 def avg_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
 ) -> Tensor:
@@ -426,6 +435,7 @@ def avg_pool2d(
     return _mean(input, ksize, strides, padding, data_format, 1, 2, "avg_pool2d")
 
 
+@diagnosed
 def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
@@ -462,6 +472,7 @@ def avg_pool3d(
     return _mean(input, ksize, strides, padding, data_format, 1, 3, "avg_pool3d")
 
 
+@diagnosed
 def pool(
     input: Any,
     window_shape: Any,

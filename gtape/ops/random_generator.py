@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError
 from gtape.ops.draws import stream
 from gtape.ops.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
@@ -19,6 +21,7 @@ __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
 
 
+@diagnosed_methods
 class Generator:
     """A source of random numbers with a state of its own.
 

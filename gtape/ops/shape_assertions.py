@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
@@ -23,6 +25,7 @@ def _rank_of(x: Any) -> str:
     return f"Received rank {t.ndim}, shape {t.shape}"
 
 
+@diagnosed
 def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has a given number of axes.
 
@@ -186,7 +189,12 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     >>> tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([3]), ("D",))])
     """
     known: dict[Any, tuple[int, str]] = {}
-    pairs = list(shapes.items()) if isinstance(shapes, Mapping) else list(shapes)
+    try:
+        pairs = [(x, shape) for x, shape in (shapes.items() if isinstance(shapes, Mapping) else shapes)]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"assert_shapes takes a dict, or a list of pairs, of tensors and their shapes, not {shown(shapes)}"
+        ) from None
     for number, (x, shape) in enumerate(pairs):
         if x is None:
             continue

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int, shape_of, static_ints
 from gtape.ops.join import same_dtypes
@@ -54,6 +55,7 @@ _pad = primitive(
 )
 
 
+@diagnosed
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None
 ) -> Tensor:
@@ -103,7 +105,7 @@ def pad(
     pairs = tuple([(int(b), int(a)) for b, a in amounts])
     if any(n < 0 for p in pairs for n in p):
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
-    kind = mode.upper()
+    kind = mode.upper() if isinstance(mode, str) else shown(mode)
     if kind == "CONSTANT":
         value = as_operand(constant_values)._value
         number = value.item() if hasattr(value, "item") else value
@@ -134,6 +136,7 @@ def _plain(v: Any) -> Any:
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
 
+@diagnosed
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """Repeat a whole tensor along its axes.
 
@@ -176,6 +179,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
 
+@diagnosed
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Repeat each element along an axis.
 
@@ -231,6 +235,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     return REGISTRY["gather"](t, wrap(indices), axis=a - len(shape), size=shape[a])
 
 
+@diagnosed
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     """Coordinates of a grid from the coordinates along its axes.
 
