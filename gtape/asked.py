@@ -46,7 +46,7 @@ def wants_zeros(option: Any) -> bool:
     """Whether zeros are asked for; ValueError for what is no option."""
     try:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}") from None
 
 

@@ -119,6 +119,14 @@ class Traces:
 
 
 def _kind(x: Any) -> Any:
+    """What makes arguments of one kind: the same for those that TensorFlow would not trace again."""
+    try:
+        return _kind_of(x)
+    except RecursionError:
+        raise ValueError(f"an argument of a function must not hold itself: {shown(x)}") from None
+
+
+def _kind_of(x: Any) -> Any:
     if x.__class__ is Tensor or isinstance(x, (Tensor, np.ndarray, np.generic)):
         return (x._aval.dtype if isinstance(x, Tensor) else x.dtype, tuple(x.shape))
     if isinstance(x, Variable):
@@ -128,9 +136,9 @@ def _kind(x: Any) -> Any:
     if isinstance(x, TensorSpec):
         return (x.dtype.dtype, None if x.shape.rank is None else tuple(x.shape))
     if isinstance(x, (list, tuple)):
-        return (x.__class__, *[_kind(y) for y in x])
+        return (x.__class__, *[_kind_of(y) for y in x])
     if isinstance(x, dict):
-        return (dict, *[(k, _kind(y)) for k, y in x.items()])
+        return (dict, *[(k, _kind_of(y)) for k, y in x.items()])
     return id(x)
 
 

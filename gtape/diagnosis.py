@@ -110,7 +110,8 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
     last = None
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        if last is not None and not name.startswith((*_OWN, *_libraries(), "<")):
+        compiled = name.endswith((".pyx", ".pxd"))  # what NumPy's and SciPy's extensions call themselves
+        if last is not None and not compiled and not name.startswith((*_OWN, *_libraries(), "<")):
             return None
         last, tb = tb, tb.tb_next
     return last

@@ -14,7 +14,7 @@ import numpy as np
 from gtape import errors, record
 from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.half_precision import is_narrow, narrowed, widened
-from gtape.operands import FAILURES, check_dtypes, failure, operands, promoted
+from gtape.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.primitive import Primitive
 from gtape.pulls import ComplexPull, NarrowPull, item_of, plan_for
 from gtape.steps import Known, remember
@@ -112,7 +112,12 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     try:
         y = _run(stack, prim.kernel, *values, **params)
     except FAILURES as e:
-        raise failure(prim, tensors, e, params) from None
+        if not any([v.__class__ is bytes for v in values]):  # noqa: C419
+            raise failure(prim, tensors, e, params) from None
+        try:
+            y = _run(stack, prim.kernel, *map(text_as_array, values), **params)
+        except FAILURES as again:
+            raise failure(prim, tensors, again, params) from None
     if y.__class__ is tuple:
         outs = tuple([wrap(v) for v in y])
         return record_op(stack, prim, tensors, params, outs)

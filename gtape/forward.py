@@ -280,7 +280,7 @@ class ForwardAccumulator:
         """
         try:
             zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
 
         return nest.map_structure(lambda x: self._looked_up(x, zero), primals)

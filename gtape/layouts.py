@@ -14,8 +14,8 @@ import numpy as np
 from gtape import record
 from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.dispatch import apply, record_op
-from gtape.operands import FAILURES, failure, operands
-from gtape.ops.axes import axes_of
+from gtape.operands import FAILURES, failure, operands, text_as_array
+from gtape.ops.axes import axes_of, truth_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
 from gtape.steps import Known, remember
@@ -49,7 +49,12 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
         except FAILURES as e:
-            raise failure(prim, (x,), e, params) from None
+            if x._value.__class__ is not bytes:
+                raise failure(prim, (x,), e, params) from None
+            try:
+                v = s.run(kernel, text_as_array(x._value), **params)
+            except FAILURES as again:
+                raise failure(prim, (x,), again, params) from None
         except RuntimeError as e:
             record.settle(e)
             return function(x, **params)
@@ -94,7 +99,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
         av = x._aval
-        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
+        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
         t = function(x, **params)
         if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
             step = plan.make(prim, plan.active, params, (av,), t._aval)

@@ -15,7 +15,7 @@ from gtape.tensor import Tensor, as_operand
 
 __all__ = [
     "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
-    "require_floats",
+    "require_floats", "text_as_array",
 ]  # fmt: skip
 
 # What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
@@ -86,16 +86,16 @@ def operands(*args: Any) -> list[Tensor]:
         x, y = args
         if x.__class__ is Tensor:
             if getattr(y, "_is_gtape_tensor", False):
-                return [x, y._as_tensor()]
+                return [x, as_operand(y)]
             return [x, as_operand(y, x)]
         if getattr(x, "_is_gtape_tensor", False):
-            x = x._as_tensor()
+            x = as_operand(x)
             return [x, as_operand(y, x)]
         if y.__class__ is Tensor:
             return [as_operand(x, y), y]
     like = None
     for a in args:
-        if a.__class__ is Tensor or getattr(a, "_is_gtape_tensor", False):
+        if a.__class__ is Tensor or (getattr(a, "_is_gtape_tensor", False) and a.__class__ is not type):
             like = a
             if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
                 break
@@ -143,6 +143,15 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
         small = tensors[0]._aval.dtype.itemsize <= 2
         return [REGISTRY["cast"](t, dtype=np.dtype(np.float32 if small else np.float64)) for t in tensors]
     return None
+
+
+def text_as_array(v: Any) -> Any:
+    """A string as an array without axes, for kernels that ask for a shape; anything else as it is."""
+    if v.__class__ is not bytes:
+        return v
+    made = np.empty((), object)
+    made[()] = v
+    return made
 
 
 def failure(

@@ -129,6 +129,10 @@ class Tensor(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
+        if self._aval.complex and dtype is not None and np.dtype(dtype).kind not in "cO":
+            raise TypeError(
+                f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
+            )
         return np.array(self._value, dtype=dtype)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
@@ -266,7 +270,7 @@ def is_tensor(x: Any) -> bool:
     >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
     (True, False)
     """
-    return isinstance(x, Tensor) or getattr(x, "_is_gtape_tensor", False)
+    return isinstance(x, Tensor) or (getattr(x, "_is_gtape_tensor", False) and not isinstance(x, type))
 
 
 def _has_tensors(value: Any, depth: int = 0) -> bool:
@@ -321,6 +325,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
             )
         return value
     if getattr(value, "_is_gtape_tensor", False):
+        if isinstance(value, type):
+            raise TypeError(f"a tensor or a variable is needed, not the class {value.__name__}")
         # Of a variable an op of its own: as in TensorFlow each read is another source.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -439,6 +445,8 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if x.__class__ is Tensor:
         return x
     if getattr(x, "_is_gtape_tensor", False):
+        if x.__class__ is type:
+            raise errors.OperandTypeError(f"a tensor or a variable is needed, not the class {x.__name__}")
         return x._as_tensor()  # type: ignore[no-any-return]
     dtype = None
     if like is not None:
@@ -461,7 +469,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                 if not _has_tensors(x):
                     raise  # otherwise the op says which dtypes do not go together
         elif hasattr(x, "__array__"):
-            return wrap(adapted(np.array(x), dtype))
+            return wrap(adapted(array_from_python(x, None), dtype))
     return convert_to_tensor(x)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
+from gtape.ops.axes import whole_numbers
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
@@ -142,6 +143,12 @@ class TensorArray:
             t = self._items[i] = wrap(np.zeros(tuple(self._element_shape), self._dtype))
         return t
 
+    def _place(self, i: Any) -> int:
+        """An index that `gather` was given."""
+        if np.ndim(i) or not 0 <= i < len(self._items):
+            raise OutOfRangeError(f"Tried to read from index {i} (array size={len(self._items)})")
+        return int(i)
+
     def _all(self) -> list[Tensor]:
         return [self._present(i) for i in range(len(self._items))]
 
@@ -221,7 +228,7 @@ class TensorArray:
         """The elements at `indices` along a new first axis."""
         from gtape.ops.join import stack
 
-        return stack([self._present(int(i)) for i in convert_to_tensor(indices).numpy()])
+        return stack([self._present(self._place(i)) for i in whole_numbers(indices, "TensorArray.gather", "indices")])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements one behind the other along their first axis."""
@@ -243,7 +250,8 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Put row i of `value` at ``indices[i]``; returns the array."""
-        places, rows = np.atleast_1d(convert_to_tensor(indices).numpy()), list(_as(value, self._dtype))
+        places = np.atleast_1d(whole_numbers(indices, "TensorArray.scatter", "indices"))
+        rows = list(_as(value, self._dtype))
         if len(places) != len(rows):
             raise InvalidArgumentError(f"Expected as many indices as rows: {len(places)} indices for {len(rows)} rows")
         for i, row in zip(places, rows, strict=True):
@@ -253,7 +261,7 @@ class TensorArray:
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """Make pieces of the given lengths along the first axis of `value` the elements; returns the array."""
         t = as_operand(_as(value, self._dtype))
-        sizes = convert_to_tensor(lengths).numpy()
+        sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
             raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {list(sizes.shape)}")
         if not t._aval.shape:

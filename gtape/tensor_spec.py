@@ -68,4 +68,4 @@ class TensorSpec:
         return hash((str(self.shape), self.dtype.name, self.name))
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype=gtape.{self.dtype.name}, name={self.name!r})"
+        return f"TensorSpec(shape={self.shape}, dtype=gtape.{self.dtype.name}, name={shown(self.name)})"

@@ -119,6 +119,8 @@ class Variable(ChangesInPart, Operators):
             t = _start(initial_value, dtype)
         finally:
             record.restore_stack(before)
+        if not isinstance(name, str | None):
+            raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)
         if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
             raise ValueError(

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
 
+from gtape.diagnosis import diagnosed
+from gtape.shown import shown
+
 __all__ = [
     "Undecided",
     "digits",
@@ -181,8 +184,11 @@ def precision(bits: int) -> Iterator[None]:
     >>> digits(third, 50)
     '0.33333333333333333333333333333333333333333333333333'
     """
-    if bits < 2:
-        raise ValueError(f"precision needs at least 2 bits, got {bits}")
+    if isinstance(bits, bool) or not isinstance(bits, int | np.integer) or not 2 <= bits <= 4 * MOST_DIGITS:
+        raise ValueError(
+            f"precision takes a whole number of at least 2 and at most {4 * MOST_DIGITS} bits, got {shown(bits)}"
+        )
+    bits = int(bits)
     with _one_thread:
         before = ctx.prec
         ctx.prec = bits
@@ -301,6 +307,7 @@ def _floats(f: Any, x: np.ndarray) -> np.ndarray:
     return out.reshape(x.shape)
 
 
+@diagnosed
 def to_float(x: Any) -> np.ndarray:
     """Midpoints, correctly rounded to float64; complex128 where there are complex balls.
 
@@ -328,6 +335,7 @@ def _low(x: Any) -> float:
     return float((x.mid() if isinstance(x, arb) else arb(x)) - high)
 
 
+@diagnosed
 def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
     """Midpoints as unevaluated sums ``hi + lo`` of float64, hi the correctly rounded midpoint.
 
@@ -364,6 +372,7 @@ def _radius(x: Any) -> float:
     return f if arb(f) >= r else float(np.nextafter(f, np.inf))
 
 
+@diagnosed
 def radius(x: Any) -> np.ndarray:
     """Upper bounds of the radii; infinite where a ball is indeterminate.
 
@@ -384,6 +393,11 @@ def radius(x: Any) -> np.ndarray:
     return _floats(_radius, objects(x))
 
 
+# FLINT ends the process where it runs out of memory.
+MOST_DIGITS = 1_000_000
+
+
+@diagnosed
 def digits(x: Any, n: int = 40) -> str:
     """The midpoint in `n` significant decimal digits.
 
@@ -402,6 +416,9 @@ def digits(x: Any, n: int = 40) -> str:
     >>> digits(arb(0.1), 25)
     '0.1000000000000000055511151'
     """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 < n <= MOST_DIGITS:
+        raise ValueError(f"digits: `n` is a whole number from 1 to {MOST_DIGITS}, not {shown(n)}")
+    n = int(n)
     if isinstance(x, acb):
         return f"({digits(x.real, n)}, {digits(x.imag, n)}j)"
     mid = (x if isinstance(x, arb) else arb(x)).mid()

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
+from gtape.python_values import array_from_python, copied
 from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["GradMark", "Node", "Program", "build", "trace"]
@@ -403,6 +406,7 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     return b.program
 
 
+@diagnosed
 def trace(f: Callable[..., Any], *args: Any) -> Program:
     """Record what a function does to its arguments.
 
@@ -451,6 +455,10 @@ def as_input(x: Any) -> Tensor:
     if is_tensor(x):
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
     if isinstance(x, (np.ndarray, np.generic)):
-        return wrap(np.array(x))
-    array = np.asarray(x)
+        if x.dtype.kind not in "biufcV":
+            raise TypeError(f"a function is recorded at numbers, not at an array of {x.dtype}")
+        return wrap(copied(x))
+    array = array_from_python(x, None) if not isinstance(x, (int, float, complex, list, tuple)) else np.asarray(x)
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"a function is recorded at tensors, arrays and numbers, not at {shown(x)}")
     return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

@@ -175,7 +175,7 @@ WRONG = [
     "array('?')", "array('c8')", "array('c16')", "array('O')", "array('U3')", "array('S3')", "array('M8[s]')",
     "array('m8[s]')", "array([('a', 'f4')])", "array('g')", "array('f8', 0)", "array('f4', (0, 3))",
     "array('f4', (2, 2))", "array('f4', (2, 3, 4))", "array('f4', (1,) * 30)", "array('O', ())", "array('f8', ())",
-    "readonly()", "np.broadcast_to(np.float32(1), (2**40,))", "np.broadcast_to(1.0, (2**20, 2**20))",
+    "readonly()", "np.broadcast_to(np.float32(1), (2, 2**40))", "np.broadcast_to(1.0, (1, 2**20, 2**20))",
     "np.ma.array([1.0, 2.0], mask=[True, False])", "np.matrix([[1.0, 2.0]])", "np.rec.array([(1, 2.0)])",
     "np.array([[1, 2], [3, 4]])[::-1, ::-1]", "np.array(['a', None], dtype=object)",
     "np.array([[1.0], 'b'], dtype=object)",
@@ -456,10 +456,8 @@ def draw(rng: random.Random, target: Target) -> Call:
         example = rng.choice(target.examples)
         before, args, words = example.before, list(example.args), list(example.words)
         if target.space.startswith(("gtape.symbolic", "gtape.verify")):
-            before = (
-                f"globals().update({{**vars(__import__({target.function.__module__!r}, fromlist=['_'])), **globals()}})",
-                *before,
-            )
+            home = f"vars(__import__({target.function.__module__!r}, fromlist=['_']))"
+            before = (f"globals().update({{**{home}, **globals()}})", *before)
         receiver = example.receiver or ""
     else:
         args, words, receiver = [], [], ""
@@ -592,7 +590,15 @@ def judged(e: BaseException) -> Verdict:
         e, (np.linalg.LinAlgError, np._core._exceptions.UFuncTypeError)
     )
     if bad:
-        allowed = (AttributeError, IndexError, KeyError, RuntimeError, StopIteration, AssertionError, BufferError)
+        allowed = (
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+            StopIteration,
+            AssertionError,
+            BufferError,
+        )
         if meant and isinstance(e, allowed) and not isinstance(e, RecursionError):
             return Verdict("", name, message, place)
         return Verdict("internal", name, message, place)
@@ -756,12 +762,12 @@ def main() -> int:
     scratch = tempfile.mkdtemp()
     os.chdir(scratch)
     print(f"calls are written to {scratch}/current", file=sys.stderr)
-    import scipy.linalg  # noqa: F401 - counted among what the process starts with
+    import scipy.linalg  # counted among what the process starts with
     import scipy.special  # noqa: F401
     import sympy  # noqa: F401
 
     import gtape.symbolic
-    import gtape.verify
+    import gtape.verify  # noqa: F401
 
     if options.repeat:
         call = call_from(options.repeat)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
+from gtape.diagnosis import diagnosed
+from gtape.shown import shown
+from gtape.symbolic.balls import MOST_DIGITS, Undecided, digits, objects, precision, radius
 from gtape.symbolic.program import Program
 from gtape.verify.branches import branches_met
 from gtape.verify.certificates import certify
@@ -40,6 +42,7 @@ class ExactNumber(str):
         return made
 
 
+@diagnosed
 def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """Check gtape's own derivatives of a function at a point against the exact ones.
 
@@ -81,6 +84,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     return report
 
 
+@diagnosed
 def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -> Any:
     """The exact derivative of a function at a point, as decimal numbers with radii.
 
@@ -109,8 +113,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     >>> str(gtape.verify.exact(gtape.tanh, 20.0, digits=25)[()])
     '1.699341702116635583692883e-17'
     """
-    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 1:
-        raise ValueError(f"digits is a positive whole number, not {digits!r}")
+    if isinstance(digits, bool) or not isinstance(digits, int) or not 0 < digits <= MOST_DIGITS:
+        raise ValueError(f"digits is a positive whole number up to {MOST_DIGITS}, not {shown(digits)}")
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
     rows: dict[Any, list[Any]] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.diagnosis import diagnosed
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensor import Tensor
@@ -22,6 +23,7 @@ from gtape.verify.verdict import Finding, Report
 __all__ = ["judge"]
 
 
+@diagnosed
 def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Report:
     """Judge somebody else's numbers for a derivative: those of another library, or worked out by hand.
 

@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 
 from gtape import catalogue
+from gtape.diagnosis import diagnosed
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
@@ -122,6 +123,7 @@ class Proof:
         return f"<Proof of {self.name}: {word}, {len(self.cases)} cases, {self.seconds:.2f} s>"
 
 
+@diagnosed
 def prove(name: str, *, seconds: float = 30.0) -> Proof:
     """Prove the derivative rules of a primitive.
 

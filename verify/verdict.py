@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gtape.errors import VerificationError
+from gtape.shown import shown
 
 __all__ = ["GRAVITY", "Finding", "Report"]
 
@@ -196,7 +197,9 @@ class Report:
         max_ulp: float = 0.0,
         coverage: dict[str, Any] | None = None,
     ) -> None:
-        self.findings = list(findings or [])
+        self.findings = [] if findings is None else list(findings)
+        if any(not isinstance(f, Finding) for f in self.findings):
+            raise TypeError(f"a Report is made of a list of Findings, not of {shown(findings)}")
         self.checked = checked
         self.max_ulp = max_ulp
         self.coverage = dict(coverage or {})
@@ -214,6 +217,8 @@ class Report:
 
     def extend(self, other: Report) -> None:
         """Take in another report."""
+        if not isinstance(other, Report):
+            raise TypeError(f"Report.extend takes another Report, not {shown(other)}")
         known = {_said(f) for f in self.findings}
         self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
         for rule, n in other.used.items():

@@ -39,6 +39,7 @@ _check = linear(
 )
 
 
+@diagnosed
 def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
     """The same tensor, after a look whether it is finite; gradients that flow back are looked at, too.
 
@@ -176,6 +177,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise unless all elements of two tensors differ.
 
@@ -227,6 +229,7 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name
     _comparison("assert_less", "<", lambda a, b: a < b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x <= y`` in every element.
 
@@ -278,6 +281,7 @@ def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, n
     _comparison("assert_greater", ">", lambda a, b: a > b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x >= y`` in every element.
 
@@ -303,6 +307,7 @@ def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = N
     _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> None:
@@ -380,7 +385,7 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
     >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([{shown}]))
     """
-    return check
+    return diagnosed(check)
 
 
 assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
@@ -389,6 +394,7 @@ assert_non_negative = _sign("assert_non_negative", ">=", lambda a, b: a >= b)
 assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 
+@diagnosed
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     """The same tensor, if all its elements are finite.
 

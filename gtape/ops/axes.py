@@ -79,7 +79,7 @@ def scalar_int(v: Any) -> int:
         if not -_LARGEST <= v < _LARGEST:
             raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
         return v
-    if getattr(v, "_is_gtape_tensor", False):
+    if getattr(v, "_is_gtape_tensor", False) and v.__class__ is not type:
         v = v._as_tensor()
     if isinstance(v, np.ndarray):
         if v.size != 1:
@@ -99,6 +99,8 @@ def static_ints(v: Any) -> tuple[int, ...]:
     TypeError
         For floats and other things that are no integers.
     """
+    if isinstance(v, type):
+        raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
     if getattr(v, "_is_gtape_tensor", False):
         v = v._as_tensor()
     if hasattr(v, "_aval"):
@@ -109,10 +111,6 @@ def static_ints(v: Any) -> tuple[int, ...]:
         v = v.ravel().tolist()
     if v.__class__ is tuple or v.__class__ is list:
         return tuple([scalar_int(e) for e in v])
-    if isinstance(v, type):
-        raise TypeError(
-            f"a whole number, or several, are needed (in a shape, an axis, a size), not the class {shown(v)}"
-        )
     if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
         try:
             items = iter(v)
@@ -127,6 +125,20 @@ def static_ints(v: Any) -> tuple[int, ...]:
 
 def _too_many(n: int) -> ValueError:
     return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
+
+
+def truth_of(v: Any, op: str, name: str) -> bool:
+    """A static argument that says yes or no.
+
+    Raises
+    ------
+    OperandTypeError
+        For what is neither, such as an array of several.
+    """
+    try:
+        return bool(v)
+    except (TypeError, ValueError):
+        raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
 
 
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:

@@ -233,7 +233,7 @@ def diag(
             f"diag: diagonals k={(low, high)} of {n} elements do not fit a matrix of {rows} rows and {columns} columns"
         )
     if not _packed(k):
-        if not padding_value:
+        if isinstance(padding_value, int | float) and not padding_value:
             return diag_embed_op(d, k=low, shape=(rows, columns))
         d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
     elif d._aval.shape[-2:] != (high - low + 1, n):

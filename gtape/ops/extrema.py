@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.axes import axes_of, scalar_int, shape_of, spread
 from gtape.ops.decided import decided
@@ -196,6 +197,7 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_min, numeric(input_tensor, "reduce_min"), axis, keepdims)
 
 
+@diagnosed
 def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Index of the greatest element along one axis, the first of equal ones.
 
@@ -228,6 +230,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
     return _arg(_argmax, input, axis, output_type)
 
 
+@diagnosed
 def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Index of the least element along one axis, the first of equal ones.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import SparseCotangent
 from gtape.ops.axes import one_axis, scalar_int, shape_of
@@ -162,6 +163,7 @@ def check_range(indices: Any, size: int, what: str) -> None:
             raise InvalidArgumentError(f"{what}: index {low if low < 0 else high} is not in [0, {size})")
 
 
+@diagnosed
 def gather(
     params: Any,
     indices: Any,
@@ -281,6 +283,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
     return flat_indices(at, shape, what), inside
 
 
+@diagnosed
 def gather_nd(
     params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
@@ -343,6 +346,7 @@ def gather_nd(
     return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
 
 
+@diagnosed
 def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Tensor:
     """The elements or slices where a mask is true.
 

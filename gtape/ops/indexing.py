@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
@@ -189,6 +190,7 @@ def _entry(e: Any, axis: int, n: int) -> Any:
     return i % n
 
 
+@diagnosed
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """Cut out a block.
 
@@ -234,6 +236,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     return _strided_slice(t, key=tuple(key))
 
 
+@diagnosed
 def strided_slice(
     input_: Any,
     begin: Any,

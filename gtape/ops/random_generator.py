@@ -10,6 +10,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError
+from gtape.ops.axes import whole_numbers
 from gtape.ops.draws import stream
 from gtape.ops.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
 from gtape.shown import shown
@@ -166,8 +167,7 @@ class Generator:
 
 def _state_of(seed: Any) -> Any:
     """Seeds of any size, or a vector of integers, as a state."""
-    given = convert_to_tensor(seed).numpy() if not isinstance(seed, int) else seed
-    words = [int(w) for w in np.ravel(given)] if not isinstance(given, int) else [given]
+    words = [seed] if isinstance(seed, int) else whole_numbers(seed, "Generator", "seed").ravel().tolist()
     if len(words) == 3:
         return words
     if len(words) == 1 and -(2**63) <= words[0] < 2**63:

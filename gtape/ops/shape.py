@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import lead_of, one_axis, only_int, static_ints
 from gtape.primitive import REGISTRY, linear
@@ -138,6 +139,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))
 
 
+@diagnosed
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     """Insert an axis of size 1.
 
@@ -172,6 +174,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))
 
 
+@diagnosed
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """The tensor itself, after checking its shape.
 
@@ -209,6 +212,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     return REGISTRY["identity"](t)
 
 
+@diagnosed
 def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The shape of a tensor, as a tensor.
 
@@ -233,6 +237,7 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     return wrap(np.array(as_operand(input)._aval.shape, dtype=dtypes.np_dtype(out_type)))
 
 
+@diagnosed
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor, as a tensor.
 
