@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.shown import shown
 from gtape.symbolic.balls import Undecided, objects, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import outermost, plain
@@ -77,6 +78,8 @@ class SymPyWorld(ObjectWorld):
     """
 
     def __init__(self, samples: Mapping[sp.Symbol, Any] | None = None) -> None:
+        if not isinstance(samples, Mapping | None):
+            raise TypeError(f"SymPyWorld takes a dict from symbols to numbers, not {shown(samples)}")
         self.samples = {s: self.exact(v) for s, v in (samples or {}).items()}
         for s, v in self.samples.items():
             if not v.is_Rational:

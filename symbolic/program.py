@@ -8,14 +8,14 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gtape.diagnosis import diagnosed
 from gtape.python_values import array_from_python, copied
-from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE
+from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
 from gtape.shown import shown
 from gtape.tensor import Tensor
 
@@ -171,6 +171,8 @@ class Program:
         """
         if session is None:
             return {}
+        if not isinstance(session, Session):
+            raise TypeError(f"Program.blocked takes the session of a tape, or None, not {shown(session)}")
         found = self._blocked.get(session)
         if found is None:
             found = self._blocked[session] = {}
@@ -187,6 +189,10 @@ class Program:
         """The nodes that the targets depend on, themselves included, in order."""
         seen: set[int] = set()
         pending = list(targets)
+        if any(not isinstance(i, int | np.integer) or not 0 <= i < len(self.nodes) for i in pending):
+            raise ValueError(
+                f"Program.ancestors takes numbers of nodes, from 0 to {len(self.nodes) - 1}, not {shown(targets)}"
+            )
         while pending:
             i = pending.pop()
             if i not in seen:
@@ -214,6 +220,10 @@ class Program:
         dict
             Node index -> value.
         """
+        if not hasattr(world, "lift"):
+            raise TypeError(f"Program.evaluate takes a world, such as gtape.symbolic.BallWorld(), not {shown(world)}")
+        if not isinstance(values, Mapping | None):
+            raise TypeError(f"Program.evaluate: `values` must be a dict of the nodes' values, not {shown(values)}")
         env: dict[int, Any] = dict(values or {})
         for i in range(len(self.nodes)) if only is None else only:
             if i not in env:
@@ -222,6 +232,8 @@ class Program:
 
     def step(self, world: Any, node: Node, env: dict[int, Any]) -> Any:
         """The value of one node, from those of its inputs."""
+        if not isinstance(node, Node):
+            raise TypeError(f"Program.step takes one of the program's nodes, not {shown(node)}")
         if node.kind in ("leaf", "const"):
             return world.lift(node.output)
         if node.kind == "item":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.shown import shown
 from gtape.symbolic import balls
 from gtape.symbolic.balls import lift_balls, lift_complex, matmul_balls, matmul_components, objects
 from gtape.symbolic.expressions import SymPyWorld
@@ -83,6 +84,10 @@ class BallWorld(ObjectWorld):
         return matmul_balls(a, b)
 
 
+# A jet has 2**k parts.
+_MOST_DIRECTIONS = 16
+
+
 class JetWorld(BallWorld):
     """The world of jets in `k` directions over balls: values with exact derivatives, by no rule of the tape.
 
@@ -101,6 +106,8 @@ class JetWorld(BallWorld):
     """
 
     def __init__(self, k: int) -> None:
+        if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= _MOST_DIRECTIONS:
+            raise ValueError(f"JetWorld takes a number of directions from 0 to {_MOST_DIRECTIONS}, not {shown(k)}")
         self.k = k
         self.make = jet_class(k)
         self._constant_tail = (ZERO,) * ((1 << k) - 1)

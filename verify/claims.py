@@ -9,6 +9,7 @@ import numpy as np
 from flint import arb
 
 from gtape.diagnosis import diagnosed
+from gtape.shown import shown
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensor import Tensor
@@ -142,7 +143,7 @@ def _numbers(part: Any, name: str) -> Any:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: numbers are wanted, not {part!r}") from None
+        raise ValueError(f"{name}: numbers are wanted, not {shown(part)}") from None
 
 
 def _describe(x: Any) -> str:

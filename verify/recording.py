@@ -11,6 +11,7 @@ from gtape import nest, record
 from gtape.errors import UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
+from gtape.shown import shown
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor
@@ -34,7 +35,7 @@ class _TracingTape(GradientTape):
 def checked_order(order: int) -> int:
     """The order of a derivative, if there are checks of it."""
     if isinstance(order, bool) or not isinstance(order, int) or order not in (1, 2, 3):
-        raise ValueError(f"order is 1, 2 or 3, not {order!r}")
+        raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
     return order
 
 

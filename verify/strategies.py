@@ -15,8 +15,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gtape import catalogue
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
+from gtape.shown import shown
 from gtape.verify.points import NEIGHBOURS, landmarks, steps, unsteps
 from gtape.verify.subjects import subjects
 from gtape.verify.trials import dominated, fitted, usable
@@ -36,7 +38,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
         made: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
-        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}") from None
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {shown(dtype)}") from None
     if made.name not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {made.name}")
     return made
@@ -45,7 +47,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
 def _numbers(what: str, values: Sequence[float]) -> list[float]:
     for v in values:
         if not isinstance(v, (int, float)) or isinstance(v, bool) or not math.isfinite(v):
-            raise ValueError(f"{what} holds finite numbers, not {v!r}")
+            raise ValueError(f"{what} holds finite numbers, not {shown(v)}")
     return [float(v) for v in values]
 
 
@@ -68,6 +70,7 @@ def _binades(
     return (found[0], found[-1]) if found else None
 
 
+@diagnosed
 def floats_for(
     interval: Interval, dtype: Any = "float64", *, special: Sequence[float] = (), kinks: Sequence[float] = (),
     magnitude: tuple[float, float] | None = None,
@@ -104,7 +107,7 @@ def floats_for(
     True
     """
     if not isinstance(interval, Interval):
-        raise ValueError(f"interval must be a gtape.domains.Interval, not {interval!r}")
+        raise ValueError(f"interval must be a gtape.domains.Interval, not {shown(interval)}")
     dtype = _dtype(dtype)
     f = np.finfo(dtype)
     if interval.whole:
@@ -116,7 +119,9 @@ def floats_for(
     marks = sorted({float(dtype.type(p)) for p in points}, key=lambda p: (abs(p), p < 0))
     lo, hi = (0.0, math.inf) if magnitude is None else magnitude
     if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and 0 <= lo < hi):
-        raise ValueError(f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {magnitude!r}")
+        raise ValueError(
+            f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {shown(magnitude)}"
+        )
 
     # The mantissa places a number in its binade [2**e, 2**(e+1)).
     def in_binade(sign: int, e: int, mantissa: int) -> float:
@@ -156,6 +161,7 @@ def _next_to(mark: float, interval: Interval, dtype: Any) -> bool:
     return any(float(unsteps(steps(np.array(mark), dtype) + d, dtype)) in interval for d in (-1, 1))
 
 
+@diagnosed
 def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
     """Small shapes, scalars and size-1 axes among them.
 
@@ -193,6 +199,7 @@ def _array(elements: st.SearchStrategy[float], shape: tuple[int, ...], dtype: An
 
 
 @st.composite
+@diagnosed
 def tensors(
     draw: Callable[..., Any], dtype: Any = "float64", *, shape: tuple[int, ...] | st.SearchStrategy[Any] | None = None,
     interval: Interval = ANY_REAL, special: Sequence[float] = (), kinks: Sequence[float] = (),
@@ -257,6 +264,12 @@ class Call:
     __slots__ = ("arrays", "params", "prim")
 
     def __init__(self, prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
+        if not isinstance(prim, Primitive):
+            raise TypeError(f"Call takes a primitive, not {shown(prim)}")
+        if not isinstance(arrays, Sequence) or any(not isinstance(a, np.ndarray | np.generic) for a in arrays):
+            raise TypeError(f"Call takes a sequence of NumPy arrays, not {shown(arrays)}")
+        if not isinstance(params, dict):
+            raise TypeError(f"Call takes a dict of parameters, not {shown(params)}")
         self.prim, self.arrays, self.params = prim, tuple(arrays), params
 
     def __repr__(self) -> str:
@@ -336,6 +349,7 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
     return Call(prim, fitted(prim, arrays), params)
 
 
+@diagnosed
 def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrategy[Call]:
     """Calls of one primitive inside its domain.
 
@@ -365,10 +379,10 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     catalogue.load()
     if isinstance(prim, str):
         if prim not in REGISTRY:
-            raise ValueError(f"there is no primitive named {prim!r}")
+            raise ValueError(f"there is no primitive named {shown(prim)}")
         prim = REGISTRY[prim]
     if not isinstance(prim, Primitive):
-        raise ValueError(f"prim is a Primitive or the name of one, not {prim!r}")
+        raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
     if not prim.differentiable:
         raise ValueError(f"{prim.name} is not differentiable; there is nothing to test it for here")
     dtype = _dtype(dtype)
@@ -384,6 +398,7 @@ def _in_domain(call: Call) -> bool:
     return all(tuple(p) in call.prim.domain for p in zip(*[c.ravel().tolist() for c in columns], strict=True))
 
 
+@diagnosed
 def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.SearchStrategy[Call]:
     """Calls of any differentiable primitive.
 
@@ -414,7 +429,7 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     """
     catalogue.load()
     if isinstance(names, str):
-        raise ValueError(f"names is a sequence of names; write [{names!r}]")
+        raise ValueError(f"names is a sequence of names; write [{shown(names)}]")
     chosen = [p.name for p in REGISTRY.values() if p.differentiable] if names is None else list(names)
     if not chosen:
         raise ValueError("names is empty: there is nothing to draw")

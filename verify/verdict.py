@@ -111,6 +111,11 @@ class Finding:
         witness: str | None = None,
         ok: bool | None = None,
     ) -> None:
+        if not isinstance(verdict, str) or verdict not in GRAVITY:
+            raise ValueError(f"Finding: `verdict` is one of {', '.join(GRAVITY)}, not {shown(verdict)}")
+        for word, value, n in (("element", element, 2), ("line", line, 3)):
+            if value and (not isinstance(value, tuple | list) or len(value) != n):
+                raise TypeError(f"Finding: `{word}` is a tuple of {n}, or None, not {shown(value)}")
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
         self.reason, self.witness = reason, witness
@@ -202,6 +207,8 @@ class Report:
             raise TypeError(f"a Report is made of a list of Findings, not of {shown(findings)}")
         self.checked = checked
         self.max_ulp = max_ulp
+        if not isinstance(coverage, dict | None):
+            raise TypeError(f"Report: `coverage` is a dict, or None, not {shown(coverage)}")
         self.coverage = dict(coverage or {})
         self.used: dict[tuple[str, int], int] = {}
 
@@ -261,14 +268,16 @@ class Report:
 
     def summary(self, findings: list[Finding] | None = None) -> str:
         """The findings in words, the gravest first."""
-        shown = sorted(self.findings if findings is None else findings, key=lambda f: f.gravity)
-        if not shown and not self.checked:
+        if findings is not None and any(not isinstance(f, Finding) for f in findings):
+            raise TypeError(f"Report.summary takes a list of Findings, not {shown(findings)}")
+        listed = sorted(self.findings if findings is None else findings, key=lambda f: f.gravity)
+        if not listed and not self.checked:
             return "correct: there was nothing to compare, since every gradient is None or empty"
-        if not shown:
+        if not listed:
             numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
             return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
-        text = "\n".join(str(f) for f in shown[:5])
-        return text + (f"\n... and {len(shown) - 5} more" if len(shown) > 5 else "")
+        text = "\n".join(str(f) for f in listed[:5])
+        return text + (f"\n... and {len(listed) - 5} more" if len(listed) > 5 else "")
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"
