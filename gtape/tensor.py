@@ -13,7 +13,7 @@ import numpy as np
 from gtape import dtypes, errors, record
 from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
-from gtape.python_values import adapted, array_from_python, cast_number, copied, own_dtype
+from gtape.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
 from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
@@ -118,7 +118,10 @@ class Tensor(Operators):
         v = self._value
         if v.__class__ is float:
             return np.float64(v)
-        return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+        try:
+            return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+        except MemoryError as e:
+            raise exhausted(f"an array of shape {self.shape}", e) from None
 
     def ref(self) -> Any:
         """A hashable reference to this tensor, for use as a dictionary key."""
@@ -419,13 +422,19 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         raise
     if shape is None:
         return born(t)
-    sizes = [shape] if isinstance(shape, (int, np.integer)) else list(shape)
-    if any(d is None or d < 0 for d in sizes):
+    from gtape.ops.axes import static_ints
+
+    unknown = isinstance(shape, (list, tuple)) and any(d is None for d in shape)
+    sizes = () if unknown else static_ints(shape)
+    if unknown or any(d < 0 for d in sizes):
         raise ValueError(f"the shape of a constant must be whole numbers that are not negative, got {shape}")
     shape = tuple(int(d) for d in sizes)
     array = np.asarray(t._value, dtype=t._aval.dtype)
     if array.size == 1 and array.shape != shape:
-        return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+        try:
+            return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+        except (MemoryError, ValueError) as e:
+            raise exhausted(f"a constant of shape {shape}", e) from None
     if array.size != int(np.prod(shape)):
         raise TypeError(
             f"Eager execution of gtape.constant with unsupported shape. Tensor {shown(value)} has {array.size} "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.errors import InvalidArgumentError, OperandTypeError, ResourceExhaustedError
 from gtape.shown import shown
 
 __all__: list[str] = []
@@ -70,6 +71,7 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
 
 
 _LARGEST = 2**63
+_MOST_BYTES = 1 << 41
 _MOST = 1 << 20  # whole numbers in one static argument
 
 
@@ -139,6 +141,17 @@ def truth_of(v: Any, op: str, name: str) -> bool:
         return bool(v)
     except (TypeError, ValueError):
         raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
+
+
+def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
+    """Refuse the shape of a result that only a view could have, because no memory holds its elements.
+
+    Raises
+    ------
+    ResourceExhaustedError
+    """
+    if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
+        raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
 
 
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.operands import operands
-from gtape.ops.axes import one_axis, scalar_int, static_ints
+from gtape.ops.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -309,7 +309,9 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
         raise InvalidArgumentError(
             f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
         )
-    return born(REGISTRY["broadcast_to"](t, shape=_shape(dims)))
+    sizes = _shape(dims)
+    check_room(sizes, t._aval.dtype, "fill")
+    return born(REGISTRY["broadcast_to"](t, shape=sizes))
 
 
 @diagnosed

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import one_axis, scalar_int, shape_of, static_ints
+from gtape.ops.axes import check_room, one_axis, scalar_int, shape_of, static_ints
 from gtape.ops.join import same_dtypes
 from gtape.primitive import REGISTRY, primitive
 from gtape.shown import shown
@@ -175,6 +175,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
         )
     apart = tuple([n for d in shape for n in (1, d)])
     whole = tuple([n for m, d in zip(times, shape, strict=True) for n in (m, d)])
+    check_room(whole, t._aval.dtype, "tile")
     y = REGISTRY["broadcast_to"](REGISTRY["reshape"](t, shape=apart), shape=whole)
     return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
