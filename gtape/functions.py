@@ -179,7 +179,10 @@ class Function:
         if signature is not None:
             if args or kwargs:
                 given = nest.flatten(bound(self.python_function, args, kwargs).args[: len(signature)])
-                for x, spec in zip(given, nest.flatten(signature), strict=True):
+                specs = nest.flatten(signature)
+                if len(given) != len(specs):
+                    raise TypeError(f"{self.name}: {len(given)} tensors do not fit the {len(specs)} of input_signature")
+                for x, spec in zip(given, specs, strict=True):
                     if not spec.is_compatible_with(x):
                         raise TypeError(f"{self.name}: {x} does not fit {spec} of the input_signature")
             args, kwargs = signature, {}

@@ -10,7 +10,7 @@ import numpy as np
 from gtape.absent import put_on
 from gtape.errors import InvalidArgumentError
 from gtape.primitive import REGISTRY
-from gtape.tensor import Operators, Tensor, as_operand, is_tensor, wrap
+from gtape.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
 
 __all__ = ["install"]
 
@@ -141,5 +141,5 @@ def install(cls: Any) -> None:
     cls.__array_ufunc__, cls.__array_function__ = _array_ufunc, _array_function
 
 
-install(Tensor)
+install(PublicTensor)
 put_on(Operators)

@@ -17,7 +17,7 @@ from gtape.python_values import adapted, array_from_python, cast_number, copied,
 from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
-__all__ = ["Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
+__all__ = ["PublicTensor", "Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
 
 
 class Operators:
@@ -55,7 +55,7 @@ class Operators:
         def __invert__(self) -> Tensor: ...
 
 
-class Tensor(Operators):
+class PublicTensor(Operators):
     """An immutable array on the tape.
 
     Tensors are made by `constant`, `convert_to_tensor` and by ops, never by calling the class.
@@ -77,6 +77,9 @@ class Tensor(Operators):
     # NumPy arrays on the left (ndarray * tensor) leave the operation to the tensor.
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("a Tensor is made by gtape.constant, gtape.convert_to_tensor or an op, not by its class")
 
     @property
     def shape(self) -> TensorShape:
@@ -236,6 +239,18 @@ class Tensor(Operators):
 
     def __reduce__(self) -> Any:
         return (wrap, (self._value,))
+
+
+class Tensor(PublicTensor):
+    """What tensors are made of: the public class without its refusal to be called, which costs the ops no time."""
+
+    __slots__ = ()
+
+    __init__ = object.__init__
+    __doc__ = PublicTensor.__doc__
+
+
+PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know it by
 
 
 def wrap(value: Any) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
-from gtape.ops.axes import whole_numbers
+from gtape.ops.axes import only_int, whole_numbers
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
@@ -100,7 +100,12 @@ class TensorArray:
         self._clears = True if clear_after_read is None else bool(clear_after_read)
         self._infers = bool(infer_shape)
         self._element_shape = TensorShape(None if element_shape is None else element_shape)
-        self._items: list[Tensor | None] = [None] * int(size)
+        n = only_int(size, "TensorArray: size")
+        if n < 0:
+            raise InvalidArgumentError(f"TensorArray: size must not be negative, got {n}")
+        if n > _MOST_ELEMENTS:
+            raise ResourceExhaustedError(f"a TensorArray of {n} elements has no room in the memory")
+        self._items: list[Tensor | None] = [None] * n
         self._read: set[int] = set()
 
     @property

@@ -410,6 +410,11 @@ def digits(x: Any, n: int = 40) -> str:
     -------
     str
 
+    Raises
+    ------
+    ValueError
+        For no number of digits, or more than a million.
+
     Examples
     --------
     >>> from flint import arb

@@ -165,7 +165,7 @@ WRONG = [
     "deep(10_000, dict)", "deep(70)", "{}", "{'a': 1}", "{1: 2.0}", "{'a': tf.constant(1.0)}", "set()", "{1, 2}",
     "frozenset([1])", "generated()", "iter([1])", "range(3)", "object()", "RaisingArray()",
     "RaisingLen()",
-    "RaisingIndex()", "RaisingEq()", "RaisingIter()", "WrongArray()", "HugeIndex()", "...", "NotImplemented",
+    "RaisingIndex()", "RaisingEq()", "RaisingIter()", "WrongArray()", "HugeIndex()", "...",
     "slice(None)", "slice(1, 'a')", "slice(0, 2**70)", "int", "float", "str", "type", "object", "list", "np.float32",
     "tf.float32", "tf.int32", "tf.string", "tf.complex64", "tf.float16", "tf.bool", "tf", "np", "math.sin",
     "user_function", "failing_function", "lambda: 1", "lambda x: x", "print", "Exception", "ValueError('x')",

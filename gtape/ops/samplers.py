@@ -10,7 +10,7 @@ from gtape import dtypes
 from gtape.births import born
 from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import only_int
+from gtape.ops.axes import only_int, whole_numbers
 from gtape.ops.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
@@ -129,8 +129,8 @@ def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dt
 @diagnosed
 def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any, dtype: Any) -> Tensor:
     """Numbers of successes in `counts` trials."""
-    n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
-    made = rng.binomial(np.asarray(n, np.int64), p, shape_of_draw(shape))
+    n, p = whole_numbers(counts, "binomial", "counts"), convert_to_tensor(probs).numpy()
+    made = rng.binomial(n, p, shape_of_draw(shape))
     return wrap(np.asarray(made).astype(dtypes.np_dtype(dtype)))
 
 
