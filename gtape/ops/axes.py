@@ -168,7 +168,7 @@ def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
     found = np.asarray(t._value)
     if found.dtype.kind not in "biuf":
         raise OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
-    if found.dtype.kind == "f" and not (np.abs(found) < _LARGEST).all():
+    if found.dtype.kind == "f" and not (np.abs(found.astype(np.float64)) < _LARGEST).all():
         raise InvalidArgumentError(f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}")
     return found.astype(np.int64)
 
