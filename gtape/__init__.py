@@ -61,7 +61,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "timestamp",
     ),
     "gtape.tape": ("GradientTape",),
-    "gtape.tensor": ("Tensor", "constant", "convert_to_tensor", "is_tensor"),
+    "gtape.tensor": ("constant", "convert_to_tensor", "is_tensor"),
     "gtape.tensor_shape": ("TensorShape",),
     "gtape.variable": ("Variable",),
 }
@@ -77,7 +77,7 @@ _INITIALIZERS = frozenset({
     "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
     "zeros_initializer",
 })  # fmt: skip
-_PLAIN = frozenset({"__version__", "executing_eagerly", "newaxis", "print"})
+_PLAIN = frozenset({"Tensor", "__version__", "executing_eagerly", "newaxis", "print"})
 
 
 def executing_eagerly() -> Any:
@@ -103,10 +103,12 @@ def _find(name: str) -> Any:
         return importlib.import_module(f"gtape.keras.{name}")
     if name in _INITIALIZERS:
         return getattr(importlib.import_module("gtape.keras.initializers"), name.removesuffix("_initializer"))
+    if name == "Tensor":
+        return importlib.import_module("gtape.tensor").PublicTensor
     if name == "print":
         return importlib.import_module("gtape.printing").print_v2
     # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
-    if importlib.util.find_spec(f"gtape.{name}") is not None:
+    if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
     dtypes = importlib.import_module("gtape.dtypes")
     if name in dtypes.__all__ or name == "bfloat16":  # which is there if ml_dtypes is

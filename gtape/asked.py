@@ -10,6 +10,7 @@ import numpy as np
 from gtape import errors, nest
 from gtape.aval import FLOAT64_SCALAR
 from gtape.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 from gtape.worlds import TAPE
@@ -45,8 +46,8 @@ def wants_zeros(option: Any) -> bool:
     """Whether zeros are asked for; ValueError for what is no option."""
     try:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
-    except ValueError:
-        raise ValueError(f"Unknown value for unconnected_gradients: {option!r}") from None
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}") from None
 
 
 SIMPLE = frozenset({Tensor, Variable})
@@ -86,7 +87,7 @@ def checked(x: Any, role: str) -> Any:
     else:
         hint = "wrap it in gtape.constant and watch it before it is used"
     raise errors.NotATensorError(
-        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({x!r}); {hint}"
+        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({shown(x)}); {hint}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 
 __all__ = [
@@ -19,15 +20,6 @@ __all__ = [
 
 _LARGEST = 2**63 - 1
 _MOST_AXES = 32  # in every NumPy that gtape runs on
-
-
-def shown(value: Any, limit: int = 100) -> str:
-    """A value for an error's text: short, whatever its own `__repr__` does."""
-    try:
-        said = repr(value)
-    except Exception:  # the error that is being written matters more than the object's own
-        return f"an object of type {type(value).__name__}"
-    return said if len(said) <= limit else f"{said[: limit - 3]}... (of type {type(value).__name__})"
 
 
 def owner_of(owner: Any) -> str:

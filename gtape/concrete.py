@@ -11,8 +11,9 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.errors import InvalidArgumentError
-from gtape.escaping import plain as shown
+from gtape.escaping import plain
 from gtape.module import Module
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
 from gtape.tensor_spec import TensorSpec
@@ -55,22 +56,22 @@ def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs:
     """Arguments as tensors of an `input_signature`, and the others, which must be what they are by default."""
     parameters = [p for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_KEYWORD]
     open_end = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
-    name = shown(name)
-    plain = parameters[:-1] if open_end else parameters
-    if len(signature) > len(plain) and not open_end:
-        raise TypeError(f"input_signature contains {len(signature) - len(plain)} extra type constraints.")
-    if len(args) > len(plain) and not open_end:
-        raise TypeError(f"{name} takes {len(plain)} arguments by its input_signature, got {len(args)}")
-    for p in plain[len(signature) :]:
+    name = plain(name)
+    fixed = parameters[:-1] if open_end else parameters
+    if len(signature) > len(fixed) and not open_end:
+        raise TypeError(f"input_signature contains {len(signature) - len(fixed)} extra type constraints.")
+    if len(args) > len(fixed) and not open_end:
+        raise TypeError(f"{name} takes {len(fixed)} arguments by its input_signature, got {len(args)}")
+    for p in fixed[len(signature) :]:
         if p.default is _EMPTY:
             raise TypeError(f"input_signature missing type constraint for {p.name}")
     if kwargs or len(args) != len(signature):
         given = bound(f, args, kwargs)
-        for p in plain[len(signature) :]:
+        for p in fixed[len(signature) :]:
             if given.arguments[p.name] is not p.default and given.arguments[p.name] != p.default:
                 raise TypeError(
                     f"{name}: {p.name} has no constraint in the input_signature, so it is always {p.default!r}, not "
-                    f"{given.arguments[p.name]!r}"
+                    f"{shown(given.arguments[p.name])}"
                 )
         args = given.args[: len(signature)]
     return tuple([_fit(x, spec, name, i) for i, (x, spec) in enumerate(zip(args, signature, strict=True))]), {}
@@ -120,6 +121,14 @@ class Traces:
 
 
 def _kind(x: Any) -> Any:
+    """What makes arguments of one kind: the same for those that TensorFlow would not trace again."""
+    try:
+        return _kind_of(x)
+    except RecursionError:
+        raise ValueError(f"an argument of a function must not hold itself: {shown(x)}") from None
+
+
+def _kind_of(x: Any) -> Any:
     if x.__class__ is Tensor or isinstance(x, (Tensor, np.ndarray, np.generic)):
         return (x._aval.dtype if isinstance(x, Tensor) else x.dtype, tuple(x.shape))
     if isinstance(x, Variable):
@@ -129,9 +138,9 @@ def _kind(x: Any) -> Any:
     if isinstance(x, TensorSpec):
         return (x.dtype.dtype, None if x.shape.rank is None else tuple(x.shape))
     if isinstance(x, (list, tuple)):
-        return (x.__class__, *[_kind(y) for y in x])
+        return (x.__class__, *[_kind_of(y) for y in x])
     if isinstance(x, dict):
-        return (dict, *[(k, _kind(y)) for k, y in x.items()])
+        return (dict, *[(k, _kind_of(y)) for k, y in x.items()])
     return id(x)
 
 
@@ -190,7 +199,7 @@ class ConcreteFunction:
         }
         # The arguments that hold tensors: what a call still has to give.
         self._open = [n for n, x in self._specs.items() if any(isinstance(y, TensorSpec) for y in _flat(x))]
-        self.name = f"__inference_{shown(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
+        self.name = f"__inference_{plain(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
         self._made: Any = None
 
     @property

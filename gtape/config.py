@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gtape.diagnosis import diagnosed
+
 __all__ = [
     "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",
     "experimental_run_functions_eagerly", "functions_run_eagerly", "get_soft_device_placement", "get_visible_devices",
@@ -44,6 +46,7 @@ class LogicalDevice(NamedTuple):
     device_type: str
 
 
+@diagnosed
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The devices of a kind: the CPU, and no others.
 
@@ -65,6 +68,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     return [PhysicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
 
 
+@diagnosed
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The same as `list_physical_devices`, as programs name them.
 
@@ -86,6 +90,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     return [LogicalDevice("/device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
 
 
+@diagnosed
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The devices that programs may use: all there are.
 
@@ -107,6 +112,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     return list_physical_devices(device_type)
 
 
+@diagnosed
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Nothing: there is one device, which stays visible.
 
@@ -126,6 +132,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """
 
 
+@diagnosed
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """Nothing: functions always run eagerly.
 
@@ -144,6 +151,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     """
 
 
+@diagnosed
 def functions_run_eagerly() -> bool:
     """True: functions always run eagerly.
 
@@ -164,6 +172,7 @@ experimental_functions_run_eagerly = functions_run_eagerly
 experimental_run_functions_eagerly = run_functions_eagerly
 
 
+@diagnosed
 def set_soft_device_placement(enabled: bool) -> None:
     """Nothing: there is one device.
 
@@ -182,6 +191,7 @@ def set_soft_device_placement(enabled: bool) -> None:
     """
 
 
+@diagnosed
 def get_soft_device_placement() -> bool:
     """True: what has no other device runs on the CPU.
 

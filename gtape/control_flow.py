@@ -11,7 +11,9 @@ from typing import Any
 
 from gtape import nest, record
 from gtape.blocks import block
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.tensor_array import TensorArray
 from gtape.variable import Variable
@@ -26,6 +28,7 @@ def _single(result: Any) -> Any:
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
+@diagnosed
 def cond(
     pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: Any = None
 ) -> Any:
@@ -79,18 +82,19 @@ def _pairs(pred_fn_pairs: Any) -> list[tuple[Any, Callable[[], Any]]]:
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple or dict of (pred, fn), not {type(pred_fn_pairs)}")
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple (pred, fn). Received: {pair!r}")
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple (pred, fn). Received: {shown(pair)}")
         pred, fn = pair
         if is_tensor(pred):
             if pred.dtype.name != "bool":
                 raise TypeError(f"pred must be Tensor of type bool: {pred.dtype.name}")
         elif not isinstance(pred, bool) and getattr(getattr(pred, "dtype", None), "kind", "") != "b":
-            raise TypeError(f"pred must be a Tensor of type bool or a Python bool, not {pred!r}")
+            raise TypeError(f"pred must be a Tensor of type bool or a Python bool, not {shown(pred)}")
         if not callable(fn):
-            raise TypeError(f"fn for pred {pred!r} must be callable, not {type(fn).__name__}")
+            raise TypeError(f"fn for pred {shown(pred)} must be callable, not {type(fn).__name__}")
     return pairs
 
 
+@diagnosed
 def case(
     pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
     name: str = "case",
@@ -165,18 +169,19 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
     found: dict[int, Callable[[], Any]] = {}
     for item in items:
         if not isinstance(item, tuple) or len(item) != 2:
-            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple (index, fn). Received: {item!r}")
+            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple (index, fn). Received: {shown(item)}")
         key, fn = item
         if not isinstance(key, int) or isinstance(key, bool):
             raise TypeError(f"Key must be a Python int, found {type(key).__name__}")
         if not callable(fn):
             raise TypeError(f"fn for key {key} must be callable, not {type(fn).__name__}")
         if key in found:
-            raise ValueError(f"the key {key} occurs twice in 'branch_fns': {items!r}")
+            raise ValueError(f"the key {key} occurs twice in 'branch_fns': {shown(items)}")
         found[key] = fn
     return found
 
 
+@diagnosed
 def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
     """Call the function with a given number.
 
@@ -222,6 +227,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     return branches.get(int(branch_index), last)()
 
 
+@diagnosed
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -300,7 +306,7 @@ def while_loop(
         if isinstance(made, (list, tuple)):
             nest.assert_same_structure(form, list(made))
         else:
-            raise ValueError(f"the body of a while_loop must return its {len(form)} loop variables, not {made!r}")
+            raise ValueError(f"the body of a while_loop must return its {len(form)} loop variables, not {shown(made)}")
         loop_vars = made
         passes += 1
     return nest.map_structure(lambda x: _result(x, back_prop), loop_vars)
@@ -320,6 +326,7 @@ def _result(x: Any, back_prop: bool) -> Any:
 # ---------------------------------------------------------------------------------- what only a graph needs
 
 
+@diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Nothing: its arguments have run already.
 
@@ -350,6 +357,7 @@ def group(*inputs: Any, **kwargs: Any) -> None:
         raise ValueError("Unknown keyword arguments: " + ", ".join(kwargs))
 
 
+@diagnosed
 def no_op(name: str | None = None) -> None:
     """Nothing.
 

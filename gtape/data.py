@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape import checks, nest
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -153,7 +154,7 @@ class Dataset:
             try:
                 elements = iter(made)
             except TypeError:
-                said = checks.shown(made)
+                said = shown(made)
                 raise TypeError(f"from_generator: `generator` must return what can be iterated, not {said}") from None
             for x in elements:
                 yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
@@ -404,7 +405,7 @@ _BOUNDS = {1: ("stop",), 2: ("start", "stop"), 3: ("start", "stop", "step")}
 
 def _check_dataset(owner: str, x: Any) -> None:
     if not isinstance(x, Dataset):
-        raise TypeError(f"{owner} takes datasets of gtape.data.Dataset, not {checks.shown(x)}")
+        raise TypeError(f"{owner} takes datasets of gtape.data.Dataset, not {shown(x)}")
 
 
 def _type_of(spec: Any) -> np.dtype[Any]:

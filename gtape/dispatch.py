@@ -14,7 +14,7 @@ import numpy as np
 from gtape import errors, record
 from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.half_precision import is_narrow, narrowed, widened
-from gtape.operands import check_dtypes, failure, operands, promoted
+from gtape.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.primitive import Primitive
 from gtape.pulls import ComplexPull, NarrowPull, item_of, plan_for
 from gtape.steps import Known, remember
@@ -53,8 +53,8 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
             y = _run(stack, prim.kernel, *widened(values), **params)
             # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
             y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
-    except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from None
+    except FAILURES as e:
+        raise failure(prim, tensors, e, params) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
     return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
 
@@ -74,8 +74,8 @@ def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     try:
         y = _run(stack, prim.kernel if how is True else how, *[t._value for t in tensors], **params)
-    except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from None
+    except FAILURES as e:
+        raise failure(prim, tensors, e, params) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
     return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
 
@@ -111,8 +111,13 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     values = [np.float64(t._value) if t._aval is FLOAT64_SCALAR else t._value for t in tensors]
     try:
         y = _run(stack, prim.kernel, *values, **params)
-    except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-        raise failure(prim, tensors, e) from None
+    except FAILURES as e:
+        if not any([v.__class__ is bytes for v in values]):  # noqa: C419
+            raise failure(prim, tensors, e, params) from None
+        try:
+            y = _run(stack, prim.kernel, *map(text_as_array, values), **params)
+        except FAILURES as again:
+            raise failure(prim, tensors, again, params) from None
     if y.__class__ is tuple:
         outs = tuple([wrap(v) for v in y])
         return record_op(stack, prim, tensors, params, outs)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from typing import Any
 
 import numpy as np
+
+from gtape.shown import shown
 
 __all__ = [
     "DType",
@@ -59,6 +62,10 @@ class DType:
     __slots__ = ("as_numpy_dtype", "dtype", "is_bool", "is_complex", "is_floating", "is_integer", "is_unsigned", "name")
 
     def __init__(self, name: str, dtype: np.dtype[Any]) -> None:
+        if not isinstance(dtype, np.dtype):
+            raise TypeError(
+                f"DType(name, dtype) takes a NumPy dtype, not {dtype!r}; gtape.as_dtype finds the DType of it"
+            )
         kind = dtype.kind
         self.name = name
         # NumPy reads this attribute, which makes a DType good wherever NumPy wants a dtype.
@@ -228,18 +235,24 @@ def as_dtype(type_value: Any) -> DType:
         return _FOUND[type_value]
     except (KeyError, TypeError):  # unknown, or unhashable
         pass
+    if isinstance(type_value, np.ndarray):
+        raise TypeError(
+            f"Cannot convert an array of {type_value.dtype} to a gtape DType; its dtype is {type_value.dtype}"
+        )
     if getattr(type_value, "name", type_value) == "bfloat16" or getattr(type_value, "__name__", "") == "bfloat16":
         return _bfloat16()
     if type_value is not None:  # NumPy reads None as float64
         try:
-            dtype = np.dtype(type_value)
-        except TypeError:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # of abbreviations that NumPy gives up: they name no type here
+                dtype = np.dtype(type_value)
+        except (TypeError, ValueError, Warning, RecursionError):  # as Python's errors of lists, dicts and strings are
             dtype = None
         if dtype is not None:
             found = string if dtype.kind in "SUT" else _NAMES.get(dtype.name)
             if found is not None:
                 return found
-    raise TypeError(f"Cannot convert {type_value!r} to a gtape DType; the types are {', '.join(_NAMES)}")
+    raise TypeError(f"Cannot convert {shown(type_value)} to a gtape DType; the types are {', '.join(_NAMES)}")
 
 
 def _bfloat16() -> DType:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.asked import one_of
+from gtape.diagnosis import diagnosed
 from gtape.escaping import place_text, plain
 from gtape.full_sweep import full_sweep
 from gtape.record import (
@@ -31,6 +32,7 @@ from gtape.worlds import NUMPY
 __all__ = ["explain"]
 
 
+@diagnosed
 def explain(tape: Any, y: Any, x: Any) -> str:
     """Why the gradient of `y` with respect to `x` is what it is, in words.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gtape.blocks import block
+from gtape.shown import shown
 
 __all__ = ["verify_mode", "verifying"]
 
@@ -52,7 +53,7 @@ def verifying(mode: Any = True) -> Iterator[None]:
     4.0
     """
     if mode not in (True, "strict"):
-        raise ValueError(f"verifying() takes True or 'strict', not {mode!r}")
+        raise ValueError(f"verifying() takes True or 'strict', not {shown(mode)}")
     block = object()
     try:
         _blocks[block] = mode

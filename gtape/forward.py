@@ -14,6 +14,7 @@ from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.pulls import held
 from gtape.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
+from gtape.shown import shown
 from gtape.tensor import Tensor, constant, wrap
 from gtape.variable import Variable
 from gtape.worlds import TAPE
@@ -167,8 +168,8 @@ class ForwardAccumulator:
                 raise ValueError(f"a primal must be a tensor or a variable, not {type(p).__name__}")
             if id(p) in seen:
                 raise ValueError(
-                    f"Tensor {p!r} was specified as a primal multiple times. This may indicate an error. If it was "
-                    "intended, please sum the corresponding tangents."
+                    f"Tensor {shown(p)} was specified as a primal multiple times. This may indicate an error. If it "
+                    "was intended, please sum the corresponding tangents."
                 )
             seen.add(id(p))
             if not p._aval.inexact:
@@ -256,7 +257,7 @@ class ForwardAccumulator:
             rows = self._looked_up(x.values, zero)
             return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
         if not isinstance(x, (Tensor, Variable)):
-            raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({x!r})")
+            raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         found = self._push.tangent(x)
         if self._mode and x._aval.inexact and _traced(x._record):
             from gtape.verify.tangents import check_jvp
@@ -296,8 +297,8 @@ class ForwardAccumulator:
         """
         try:
             zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-        except ValueError:
-            raise ValueError(f"{unconnected_gradients!r} is not a valid UnconnectedGradients") from None
+        except (ValueError, TypeError, RecursionError):
+            raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
 
         return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, nest
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OutOfRangeError
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -27,14 +29,14 @@ def _stack(parts: list[Tensor]) -> Tensor:
 
 def _callable(fn: Any) -> None:
     if not callable(fn):
-        raise TypeError(f"The provided function fn={fn!r} is not callable: pass a function of one row")
+        raise TypeError(f"The provided function fn={shown(fn)} is not callable: pass a function of one row")
 
 
 def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
     """The tensors of a nest, and how many rows they have."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
-        raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {elems!r}")
+        raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
     for t in flat:
         if not t._aval.shape:
             raise ValueError(
@@ -68,6 +70,7 @@ def _spec(signature: Any) -> TensorSpec:
     return signature if isinstance(signature, TensorSpec) else TensorSpec(None, signature)
 
 
+@diagnosed
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Any,
@@ -151,6 +154,7 @@ def _fitting(value: Any, spec: TensorSpec) -> Tensor:
     return t
 
 
+@diagnosed
 def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """Apply a function to each row, and stack what it returns, whatever its structure.
 
@@ -242,6 +246,7 @@ def _fold(fn: Any, elems: Any, initializer: Any, back_prop: bool, backwards: boo
     return a if back_prop else _packed(a, nest.flatten(a), False)
 
 
+@diagnosed
 def foldl(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
@@ -281,6 +286,7 @@ def foldl(
     return _fold(fn, elems, initializer, back_prop, False, "foldl")
 
 
+@diagnosed
 def foldr(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
@@ -311,6 +317,7 @@ def foldr(
     return _fold(fn, elems, initializer, back_prop, True, "foldr")
 
 
+@diagnosed
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Any,

@@ -19,6 +19,7 @@ from gtape import nest
 from gtape.asked import UnconnectedGradients, seeds_of, wants_zeros
 from gtape.births import watcher
 from gtape.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.diagnosis import diagnosed
 from gtape.differentiation import differentiate
 from gtape.escaping import plain
 from gtape.jacobians import jacobians
@@ -179,7 +180,10 @@ class Function:
         if signature is not None:
             if args or kwargs:
                 given = nest.flatten(bound(self.python_function, args, kwargs).args[: len(signature)])
-                for x, spec in zip(given, nest.flatten(signature), strict=True):
+                specs = nest.flatten(signature)
+                if len(given) != len(specs):
+                    raise TypeError(f"{self.name}: {len(given)} tensors do not fit the {len(specs)} of input_signature")
+                for x, spec in zip(given, specs, strict=True):
                     if not spec.is_compatible_with(x):
                         raise TypeError(f"{plain(self.name)}: {x} does not fit {spec} of the input_signature")
             args, kwargs = signature, {}
@@ -251,6 +255,7 @@ def _as_tensors(result: Any) -> Any:
     return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
 
 
+@diagnosed
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
     """Stand-in for ``tf.function``: transparent to tapes, and where `gradients` and `hessians` work.
 
@@ -311,6 +316,7 @@ def _listed(x: Any) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
+@diagnosed
 def gradients(
     ys: Any,
     xs: Any,
@@ -379,6 +385,7 @@ def gradients(
     return made
 
 
+@diagnosed
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
 ) -> list[Any]:

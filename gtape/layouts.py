@@ -14,8 +14,8 @@ import numpy as np
 from gtape import record
 from gtape.aval import FLOAT64_SCALAR, make_aval
 from gtape.dispatch import apply, record_op
-from gtape.operands import failure, operands
-from gtape.ops.axes import axes_of
+from gtape.operands import FAILURES, failure, operands, text_as_array
+from gtape.ops.axes import axes_of, truth_of
 from gtape.primitive import Primitive
 from gtape.pulls import Pull, plan_for
 from gtape.steps import Known, remember
@@ -59,8 +59,13 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             return apply(prim, (x,), params)
         try:
             v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
-            raise failure(prim, (x,), e) from None
+        except FAILURES as e:
+            if x._value.__class__ is not bytes:
+                raise failure(prim, (x,), e, params) from None
+            try:
+                v = s.run(kernel, text_as_array(x._value), **params)
+            except FAILURES as again:
+                raise failure(prim, (x,), again, params) from None
         except RuntimeError as e:
             record.settle(e)
             return function(x, **params)
@@ -107,7 +112,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
         nonlocal keep, reads_y
         av = x._aval
-        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": bool(keepdims)}
+        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
         t = function(x, **params)
         plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
         keep, reads_y = plan.keep is not None, plan.reads_y
@@ -198,7 +203,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
                 a = np.float64(a) if ax is FLOAT64_SCALAR else a
                 b = np.float64(b) if ay is FLOAT64_SCALAR else b
                 v = s.run(kernel, a, b)
-        except (ValueError, IndexError, np.linalg.LinAlgError) as e:
+        except FAILURES as e:
             raise failure(prim, (x, y), e) from None
         except RuntimeError as e:
             record.settle(e)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from itertools import islice
 from typing import Any
 
+from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
@@ -21,10 +22,12 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE = range(5)
+_LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE, _RANGE = range(6)
+# A longer range is no structure that anybody meant.
+_LONGEST_RANGE = 1 << 24
 
 # What a class is, found once for each. Bounded, because classes may come and go.
-_kinds: dict[type, int] = {list: _SEQUENCE, tuple: _SEQUENCE, dict: _MAPPING, TensorShape: _LEAF}
+_kinds: dict[type, int] = {list: _SEQUENCE, tuple: _SEQUENCE, dict: _MAPPING, TensorShape: _LEAF, range: _RANGE}
 
 
 def _find_kind(cls: type) -> int:
@@ -59,8 +62,8 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         return sorted(mapping)
     except TypeError:
         raise TypeError(
-            f"nest only supports dicts with sortable keys, but the keys {list(mapping)} cannot be compared with each "
-            "other; use keys of one type"
+            f"nest only supports dicts with sortable keys, but the keys {shown(list(mapping))} cannot be compared with "
+            "each other; use keys of one type"
         ) from None
 
 
@@ -71,6 +74,10 @@ def _children(x: Any, kind: int) -> Any:
         return [x[k] for k in _sorted_keys(x)]
     if kind == _ATTRS:
         return [getattr(x, a.name) for a in x.__attrs_attrs__]
+    if kind == _RANGE:
+        if x[-1:] != x[:_LONGEST_RANGE][-1:]:
+            raise ValueError(f"a structure of more than {_LONGEST_RANGE} elements: {x}")
+        return x
     return [part for part in (x.values, x.indices, x.dense_shape) if part is not None]
 
 
@@ -81,6 +88,13 @@ def _collect(x: Any, composites: bool, into: list[Any]) -> None:
         return
     for child in _children(x, kind):
         _collect(child, composites, into)
+
+
+def _too_deep(structure: Any) -> ValueError:
+    """The error for a structure that holds itself."""
+    return ValueError(
+        f"a structure must not hold itself, nor be nested deeper than Python's recursion goes: {shown(structure)}"
+    )
 
 
 def is_nested(seq: Any) -> bool:
@@ -141,7 +155,10 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
         else:
             return list(structure)
     leaves: list[Any] = []
-    _collect(structure, expand_composites, leaves)
+    try:
+        _collect(structure, expand_composites, leaves)
+    except RecursionError:
+        raise _too_deep(structure) from None
     return leaves
 
 
@@ -209,7 +226,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     """
     if not is_nested(flat_sequence):
         raise TypeError(
-            f"Attempted to pack value:\n  {flat_sequence!r}\ninto a structure, but found incompatible type "
+            f"Attempted to pack value:\n  {shown(flat_sequence)}\ninto a structure, but found incompatible type "
             f"`{type(flat_sequence)}` instead; pass a list of the leaves"
         )
     flat = list(flat_sequence)
@@ -217,7 +234,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     if wanted != len(flat):
         raise ValueError(
             f"Could not pack sequence. Structure had {wanted} atoms, but flat_sequence had {len(flat)} items.  "
-            f"Structure: {structure!r}, flat_sequence: {flat!r}."
+            f"Structure: {shown(structure)}, flat_sequence: {shown(flat)}."
         )
     return _pack(structure, expand_composites, iter(flat))
 
@@ -227,14 +244,16 @@ def _same(a: Any, b: Any, check_types: bool, composites: bool) -> None:
     if (kind_a == _LEAF) != (kind_b == _LEAF):
         nested, leaf = (b, a) if kind_a == _LEAF else (a, b)
         raise ValueError(
-            f"Substructure {nested!r} (type {type(nested)}) is a sequence, while {leaf!r} (type {type(leaf)}) is not"
+            f"Substructure {shown(nested)} (type {type(nested)}) is a sequence, while {shown(leaf)} "
+            f"(type {type(leaf)}) is not"
         )
     if kind_a == _LEAF:
         return
     if kind_a == _MAPPING and kind_b == _MAPPING:
         if check_types and set(a) != set(b):
             raise ValueError(
-                f"The two dictionaries don't have the same set of keys. First: {list(a)}, second: {list(b)}"
+                f"The two dictionaries don't have the same set of keys. First: {shown(list(a))}, "
+                f"second: {shown(list(b))}"
             )
     elif check_types and type(a) is not type(b):
         twins = (
@@ -247,7 +266,7 @@ def _same(a: Any, b: Any, check_types: bool, composites: bool) -> None:
             )
     parts_a, parts_b = list(_children(a, kind_a)), list(_children(b, kind_b))
     if len(parts_a) != len(parts_b):
-        raise ValueError(f"{a!r} has {len(parts_a)} elements, {b!r} has {len(parts_b)}")
+        raise ValueError(f"{shown(a)} has {len(parts_a)} elements, {shown(b)} has {len(parts_b)}")
     for part_a, part_b in zip(parts_a, parts_b, strict=True):
         _same(part_a, part_b, check_types, composites)
 
@@ -283,13 +302,15 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     """
     try:
         _same(nest1, nest2, check_types, expand_composites)
+    except RecursionError:
+        raise _too_deep(nest1) from None
     except (ValueError, TypeError) as e:
         if e.args and str(e.args[0]).startswith("nest only supports"):
             raise
         raise type(e)(
             "The two structures don't have the same nested structure.\n\n"
-            f"First structure: type={type(nest1).__name__} str={nest1}\n\n"
-            f"Second structure: type={type(nest2).__name__} str={nest2}\n\nMore specifically: {e}"
+            f"First structure: type={type(nest1).__name__} str={shown(nest1)}\n\n"
+            f"Second structure: type={type(nest2).__name__} str={shown(nest2)}\n\nMore specifically: {e}"
         ) from None
 
 
@@ -328,7 +349,7 @@ def map_structure(
     {'x': 11, 'y': [22]}
     """
     if not callable(func):
-        raise TypeError(f"`func` must be callable, got: {func!r}")
+        raise TypeError(f"`func` must be callable, got: {shown(func)}")
     if not structure:
         raise ValueError("Must provide at least one structure")
     first = structure[0]

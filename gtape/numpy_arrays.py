@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.catalogue import resolve
+from gtape.shown import shown
 from gtape.tensor import as_operand, is_tensor
 
 __all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel"]
@@ -137,7 +138,7 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
     if mode not in ("constant", "reflect", "symmetric"):
-        raise TypeError(f"np.pad of a gtape tensor knows the modes constant, reflect and symmetric, not {mode!r}")
+        raise TypeError(f"np.pad of a gtape tensor knows the modes constant, reflect and symmetric, not {shown(mode)}")
     widths = np.broadcast_to(np.asarray(pad_width), (rank_of(array), 2)).tolist()
     return T.pad(array, widths, mode.upper(), constant_values)
 
@@ -191,6 +192,8 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]
     if np.ndim(indices_or_sections):
         return _split_at(ary, [int(i) for i in indices_or_sections], axis)
     n, parts = _shape(ary)[axis], int(indices_or_sections)
+    if not 0 < parts <= 1 << 24:
+        raise ValueError(f"np.array_split makes at least one section, and not {parts}")
     sizes = [n // parts + (i < n % parts) for i in range(parts)]
     return _split_at(ary, np.cumsum(sizes)[:-1].tolist(), axis)
 
@@ -390,7 +393,7 @@ def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 
 def _qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete"):
-        raise TypeError(f"np.linalg.qr of a gtape tensor knows the modes reduced and complete, not {mode!r}")
+        raise TypeError(f"np.linalg.qr of a gtape tensor knows the modes reduced and complete, not {shown(mode)}")
     return builtins.tuple(T.qr(a, full_matrices=mode == "complete"))
 
 

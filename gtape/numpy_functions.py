@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.numpy_arrays import ARRAYS, T, axis_of, op_named, rank_of, ravel
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 __all__ = ["FUNCTIONS", "VALUES_ONLY"]
@@ -108,7 +109,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
         each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
         return T.reshape(each, [*np.shape(q), *each._aval.shape[1:]])
     if not 0 <= float(q) <= 1:
-        raise ValueError(f"a quantile lies in [0, 1], not at {q!r}")
+        raise ValueError(f"a quantile lies in [0, 1], not at {shown(q)}")
     rank = rank_of(t)
     axes = range(rank) if axis is None else [axis_of(i, rank) for i in np.atleast_1d(axis).tolist()]
     shape = tuple(1 if i in axes else d for i, d in enumerate(t._aval.shape))

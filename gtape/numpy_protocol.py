@@ -14,7 +14,9 @@ import numpy as np
 
 from gtape import nest
 from gtape.catalogue import resolve
+from gtape.diagnosis import diagnosis
 from gtape.escaping import plain
+from gtape.shown import shown
 from gtape.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
@@ -62,10 +64,17 @@ def _heaviside(x: Any, y: Any) -> Any:
     return where(resolve("equal")(x, 0), y, where(resolve("greater")(x, 0), resolve("ones_like")(x), 0 * x))
 
 
+def _rank(x: Any) -> int:
+    try:
+        return len(np.shape(x))
+    except ValueError:
+        raise ValueError(f"matmul: {shown(x)} is no matrix, for its parts have different lengths") from None
+
+
 def _matmul(x: Any, y: Any) -> Any:
     """With NumPy's reading of vectors."""
     reshape, matmul = resolve("reshape"), resolve("matmul")
-    ranks = len(np.shape(x)), len(np.shape(y))
+    ranks = _rank(x), _rank(y)
     if 0 in ranks:
         raise ValueError("matmul: a scalar is no matrix; use np.multiply")
     if ranks == (1, 1):
@@ -152,7 +161,10 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         in_place = method == "__call__" and options.keys() == {"out"} and inputs[0] is options["out"][0]
         ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
         made = None if ours is None else ours(*inputs)  # before the array changes
-        written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        try:
+            written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        except TypeError as e:
+            raise TypeError(f"np.{name} cannot take these operands, or write into this array: {e}") from None
         return written if made is None else made  # an array that is only written into has left the tape
     if method == "__call__":
         ours = _ufunc_call(name)
@@ -198,22 +210,40 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
     if name[3:] in VALUES_ONLY:
-        return function(*_plain(args), **_plain(kwargs))
+        return _by_numpy(function, args, kwargs)
     ours = FUNCTIONS.get(name[3:])
     if ours is None:
         raise _refused(name, "is not there")
     if kwargs.get("out") is not None and not is_tensor(kwargs["out"]):
-        return function(*_plain(args), **_plain(kwargs))
+        return _by_numpy(function, args, kwargs)
     import inspect
 
     signature = inspect.signature(ours)
-    # Options that ours lacks may be given as long as they say nothing.
-    given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
     try:
+        # Options that ours lacks may be given as long as they say nothing.
+        given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
         signature.bind(*args, **given)
-    except TypeError as e:
+    except (TypeError, ValueError) as e:
         raise _refused(name, f"is not recorded in this form ({e})") from None
-    return ours(*args, **given)
+    try:
+        return ours(*args, **given)
+    except Exception as e:
+        found = diagnosis(function, args, kwargs, e)
+        if found is e:
+            raise
+        raise found from e
+
+
+def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """NumPy's own function of the values."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*_plain(args), **_plain(kwargs))
+    except Exception as e:
+        found = diagnosis(function, args, kwargs, e)
+        if found is e:
+            raise
+        raise found from e
 
 
 def _says_nothing(option: str, value: Any) -> bool:

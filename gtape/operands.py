@@ -9,12 +9,20 @@ import numpy as np
 from gtape import errors
 from gtape.domains import BOOLEAN
 from gtape.primitive import REGISTRY, Primitive
+from gtape.python_values import exhausted
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = [
-    "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
-    "require_floats",
+    "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
+    "require_floats", "text_as_array",
 ]  # fmt: skip
+
+# What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
+FAILURES = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
+    NotImplementedError, RecursionError, np.linalg.LinAlgError,
+)  # fmt: skip
 
 _ON_BOOLS = frozenset({"equal", "not_equal"})
 _ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
@@ -78,16 +86,16 @@ def operands(*args: Any) -> list[Tensor]:
         x, y = args
         if x.__class__ is Tensor:
             if getattr(y, "_is_gtape_tensor", False):
-                return [x, y._as_tensor()]
+                return [x, as_operand(y)]
             return [x, as_operand(y, x)]
         if getattr(x, "_is_gtape_tensor", False):
-            x = x._as_tensor()
+            x = as_operand(x)
             return [x, as_operand(y, x)]
         if y.__class__ is Tensor:
             return [as_operand(x, y), y]
     like = None
     for a in args:
-        if a.__class__ is Tensor or getattr(a, "_is_gtape_tensor", False):
+        if a.__class__ is Tensor or (getattr(a, "_is_gtape_tensor", False) and a.__class__ is not type):
             like = a
             if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
                 break
@@ -137,10 +145,30 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
     return None
 
 
-def failure(prim: Primitive, tensors: tuple[Tensor, ...], e: Exception) -> errors.InvalidArgumentError:
-    """The error of a kernel, with the op's name and the dtypes and shapes it was given."""
-    shapes = ", ".join(f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors)
+def text_as_array(v: Any) -> Any:
+    """A string as an array without axes, for kernels that ask for a shape; anything else as it is."""
+    if v.__class__ is not bytes:
+        return v
+    made = np.empty((), object)
+    made[()] = v
+    return made
+
+
+def failure(
+    prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
+) -> Exception:
+    """The error of a kernel, with the op's name, the dtypes and shapes and the parameters that it was given."""
+    if isinstance(e, errors.OpError):
+        return e  # the kernel itself says what is wrong
+    given = [f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors]
+    given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
+    shapes = ", ".join(given)
     reason = str(e)
+    if isinstance(e, MemoryError):
+        return exhausted(f"{prim.name}({shapes})", e)
+    if not isinstance(e, ValueError | IndexError | np.linalg.LinAlgError) or not reason.strip():
+        what = "of these dtypes, shapes and values" if not params else "of these tensors with these parameters"
+        return errors.OperandTypeError(f"{prim.name}({shapes}) is not defined: no result {what}. NumPy says: {reason}")
     if prim.kind == "elementwise" and "broadcast" in reason:
         reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
     elif prim.name == "matmul" and len(tensors) == 2:

@@ -10,7 +10,7 @@ import numpy as np
 from gtape.absent import put_on
 from gtape.errors import InvalidArgumentError
 from gtape.primitive import REGISTRY
-from gtape.tensor import Operators, Tensor, as_operand, wrap
+from gtape.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
 
 __all__ = ["install"]
 
@@ -34,7 +34,10 @@ def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
     try:
         return REGISTRY[name](a, b)
     except InvalidArgumentError:
-        shapes = [np.shape(x._value) if hasattr(x, "_value") else np.shape(x) for x in (a, b)]
+        try:
+            shapes = [x._aval.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
+        except (ValueError, TypeError):
+            shapes = []  # a list without a shape, which the op refused for it
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
@@ -138,5 +141,5 @@ def install(cls: Any) -> None:
     cls.__array_ufunc__, cls.__array_function__ = _array_ufunc, _array_function
 
 
-install(Tensor)
+install(PublicTensor)
 put_on(Operators)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.shown import shown
 
 __all__ = ["format_value", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
 
@@ -270,6 +271,11 @@ def print_v2(
     >>> tf.print("x =", [tf.constant([0.0, 0.6]), tf.constant(2.0)], output_stream=sys.stdout)
     x = [[0 0.6], 2]
     """
+    for word, value in (("sep", sep), ("end", end)):
+        if not isinstance(value, str):
+            raise TypeError(f"print: `{word}` must be a string, not {shown(value)}")
+    if not isinstance(summarize, int | np.integer | None):
+        raise TypeError(f"print: `summarize` must be a whole number, not {shown(summarize)}")
     if summarize is None:
         summarize = 3
     if summarize < -1:
@@ -295,5 +301,5 @@ def _write(text: str, stream: Any) -> None:
         stream.write(text)
     else:
         raise ValueError(
-            f"Unknown output stream {stream!r}: pass an open file such as sys.stdout, or 'file://' and a path"
+            f"Unknown output stream {shown(stream)}: pass an open file such as sys.stdout, or 'file://' and a path"
         )

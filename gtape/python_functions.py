@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, nest
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.escaping import plain
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_spec import TensorSpec
 
@@ -34,12 +36,13 @@ def _outputs(made: Any, tout: Any, convert: Callable[[Any, Any, int], Tensor], w
     given = list(made) if isinstance(made, (list, tuple)) and isinstance(tout, (list, tuple)) else [made]
     if len(given) != len(wanted):
         raise InvalidArgumentError(
-            f"{what}: Tout says {len(wanted)} results, but the function returned {len(given)} ({made!r})"
+            f"{what}: Tout says {len(wanted)} results, but the function returned {len(given)} ({shown(made)})"
         )
     results = [convert(v, d, i) for i, (v, d) in enumerate(zip(given, wanted, strict=True))]
     return results if isinstance(tout, (list, tuple)) else results[0]
 
 
+@diagnosed
 def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:
     """Call a Python function of tensors; gradients flow through its ops.
 
@@ -75,7 +78,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     np.float32(6.0)
     """
     if not callable(func):
-        raise TypeError(f"py_function: expected func to be callable. Received: {func!r}")
+        raise TypeError(f"py_function: expected func to be callable. Received: {shown(func)}")
 
     def convert(value: Any, dtype: np.dtype[Any], i: int) -> Tensor:
         t = (
@@ -93,6 +96,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     return _outputs(func(*_inputs(inp)), Tout, convert, "py_function")
 
 
+@diagnosed
 def numpy_function(
     func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
 ) -> Any:
@@ -130,7 +134,7 @@ def numpy_function(
     array([1., 3.], dtype=float32)
     """
     if not callable(func):
-        raise TypeError(f"numpy_function: expected func to be callable. Received: {func!r}")
+        raise TypeError(f"numpy_function: expected func to be callable. Received: {shown(func)}")
 
     def convert(value: Any, dtype: np.dtype[Any], i: int) -> Tensor:
         if isinstance(value, (np.ndarray, np.generic)):

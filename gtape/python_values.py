@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.shown import shown
 
-__all__ = ["adapted", "array_from_python", "cast_number", "own_dtype"]
+__all__ = ["adapted", "array_from_python", "cast_number", "copied", "exhausted", "own_dtype"]
 
+_MOST_COUNTED = 2**32
 _PYTHON_INT32 = range(-(2**31), 2**31)
 
 
@@ -21,12 +23,20 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             "gradient is None, tape.explain(target, source) says."
         ) from None
     try:
+        if value.__class__ is range and value[_MOST_COUNTED:]:
+            raise MemoryError(f"{value} has more than 2**32 elements")
         array = np.asarray(value)
+    except MemoryError as e:
+        raise exhausted("a tensor of a list", e) from None
+    except RecursionError:
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: it is nested too deeply") from None
+    except (TypeError, OverflowError, ArithmeticError) as e:
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: {e}") from None
     except ValueError as e:
-        raise ValueError(f"Can't convert {value!r} to a tensor: its parts have different lengths ({e})") from None
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: its parts have different lengths ({e})") from None
     if array.dtype == object:
         raise ValueError(
-            f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+            f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) to a Tensor."
         )
     kind = array.dtype.kind
     if dtype is None:
@@ -64,7 +74,7 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
         or (wanted in "iu" and kind in "iu")
     )
     if not fits:
-        raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+        raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
     with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
         return array.astype(dtype)
 
@@ -82,7 +92,7 @@ def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     leaves[...] = value if isinstance(value, (str, bytes, list, tuple)) else array
     for i, leaf in enumerate(leaves.flat):
         if not isinstance(leaf, (str, bytes)):
-            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {shown(value)}")
         leaves.flat[i] = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8")
     return leaves
 
@@ -90,7 +100,39 @@ def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
     """A number in a dtype of floats; beyond its range it becomes infinite, without NumPy's warning."""
     with np.errstate(all="ignore"):
-        return np.float64(x).astype(dtype)
+        try:
+            return np.float64(x).astype(dtype)
+        except OverflowError:  # an integer beyond all floats
+            return np.float64(np.inf if x > 0 else -np.inf).astype(dtype)
+
+
+def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
+    """The error for something that does not fit into the memory."""
+    return errors.ResourceExhaustedError(f"{what}: out of memory; {str(e) or 'it is too large'}")
+
+
+def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """A copy of an array, in another dtype if one is given; what is too large becomes infinite, as in TensorFlow.
+
+    Raises
+    ------
+    gtape.errors.ResourceExhaustedError
+        When there is no room for it.
+    ValueError
+        When its elements are not of a kind that the dtype holds.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            if array.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind not in "cO":
+                raise ValueError(
+                    f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real "
+                    "first"
+                )
+            return np.array(array, dtype=dtype)
+    except MemoryError as e:
+        raise exhausted(f"a tensor of shape {array.shape}", e) from None
+    except (TypeError, OverflowError) as e:
+        raise ValueError(f"an array of {array.dtype} cannot become a tensor of {np.dtype(dtype)}: {e}") from None
 
 
 def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -118,6 +160,10 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
     gtape.errors.OperandTypeError
         Where something would be.
     """
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
+        raise errors.OperandTypeError(
+            f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with an array of {x.dtype}: numbers are needed"
+        )
     x = np.asarray(x)  # what a matrix or a masked array does otherwise is of no concern to ops
     if x.dtype.kind == "c" and dtype.kind != "c":
         if x.imag.any():
@@ -127,7 +173,7 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
             )
         x = x.real
     with np.errstate(all="ignore"):
-        made = x.astype(dtype)
+        made = copied(x, dtype)
         if x.dtype.kind == "f" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):
             raise errors.OperandTypeError(
                 f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "

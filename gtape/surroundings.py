@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.tensor import Tensor, wrap
 from gtape.variable import SCOPE
 
 __all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbolic_tensor", "timestamp"]
 
 
+@diagnosed
 def get_logger() -> logging.Logger:
     """The logger that gtape's remarks go to, such as those on what cannot be watched.
 
@@ -30,6 +32,7 @@ def get_logger() -> logging.Logger:
     return logging.getLogger("gtape")
 
 
+@diagnosed
 def timestamp(name: str | None = None) -> Tensor:
     """The seconds since 1970.
 
@@ -52,6 +55,7 @@ def timestamp(name: str | None = None) -> Tensor:
     return wrap(np.float64(time.time()))
 
 
+@diagnosed
 def get_current_name_scope() -> str:
     """What `name_scope` puts before the names of new variables, without the last slash.
 
@@ -69,6 +73,7 @@ def get_current_name_scope() -> str:
     return SCOPE.get().removesuffix("/")
 
 
+@diagnosed
 def inside_function() -> bool:
     """Whether code is being traced: never, since functions run as plain Python.
 
@@ -85,6 +90,7 @@ def inside_function() -> bool:
     return False
 
 
+@diagnosed
 def is_symbolic_tensor(tensor: Any) -> bool:
     """Whether a tensor has no value yet: that of a model of layers has none, every other one has.
 

@@ -26,6 +26,7 @@ from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
 from gtape.jacobians import batch_jacobian, jacobians, release
 from gtape.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone, record_of
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
@@ -91,10 +92,18 @@ class GradientTape:
     """
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Any = None) -> None:
-        if verify is not None and verify not in (False, True, "strict"):
-            raise ValueError(f"verify takes True, False or 'strict', not {verify!r}")
-        self._persistent = bool(persistent)
-        self._watch_accessed = bool(watch_accessed_variables)
+        if verify is not None and not (
+            (isinstance(verify, int) and verify in (0, 1)) or (isinstance(verify, str) and verify == "strict")
+        ):
+            raise ValueError(f"verify takes True, False or 'strict', not {shown(verify)}")
+        try:
+            self._persistent = bool(persistent)
+            self._watch_accessed = bool(watch_accessed_variables)
+        except ValueError:
+            raise TypeError(
+                "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
+                f"{shown(persistent)} and {shown(watch_accessed_variables)}"
+            ) from None
         self._verify = verify
         self._watched: dict[int, Variable] = {}
 

@@ -13,10 +13,11 @@ import numpy as np
 from gtape import dtypes, errors, record
 from gtape.aval import FLOAT64_SCALAR, Aval, make_aval
 from gtape.births import born
-from gtape.python_values import adapted, array_from_python, cast_number, own_dtype
+from gtape.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
+from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
-__all__ = ["Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
+__all__ = ["PublicTensor", "Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
 
 
 class Operators:
@@ -54,7 +55,7 @@ class Operators:
         def __invert__(self) -> Tensor: ...
 
 
-class Tensor(Operators):
+class PublicTensor(Operators):
     """An immutable array on the tape.
 
     Tensors are made by `constant`, `convert_to_tensor` and by ops, never by calling the class.
@@ -76,6 +77,9 @@ class Tensor(Operators):
     # NumPy arrays on the left (ndarray * tensor) leave the operation to the tensor.
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("a Tensor is made by gtape.constant, gtape.convert_to_tensor or an op, not by its class")
 
     @property
     def shape(self) -> TensorShape:
@@ -117,7 +121,10 @@ class Tensor(Operators):
         v = self._value
         if v.__class__ is float:
             return np.float64(v)
-        return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+        try:
+            return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+        except MemoryError as e:
+            raise exhausted(f"an array of shape {self.shape}", e) from None
 
     def ref(self) -> Any:
         """A hashable reference to this tensor, for use as a dictionary key."""
@@ -128,6 +135,10 @@ class Tensor(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
+        if self._aval.complex and dtype is not None and np.dtype(dtype).kind not in "cO":
+            raise TypeError(
+                f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
+            )
         return np.array(self._value, dtype=dtype)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
@@ -156,7 +167,13 @@ class Tensor(Operators):
             raise TypeError(
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._aval.tensor_shape}"
             )
-        return what(self._value)
+        value = self._value
+        if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
+            raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
+        try:
+            return what(value)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"the {self.dtype.name} tensor {shown(value)} cannot be converted to {name}: {e}") from None
 
     def __float__(self) -> float:
         result: float = self._scalar(float, "a Python float")
@@ -224,6 +241,18 @@ class Tensor(Operators):
         return (wrap, (self._value,))
 
 
+class Tensor(PublicTensor):
+    """What tensors are made of: the public class without its refusal to be called, which costs the ops no time."""
+
+    __slots__ = ()
+
+    __init__ = object.__init__
+    __doc__ = PublicTensor.__doc__
+
+
+PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know it by
+
+
 def wrap(value: Any) -> Tensor:
     """A tensor without a record around a raw value, which must not be changed afterwards."""
     t = Tensor()
@@ -259,13 +288,18 @@ def is_tensor(x: Any) -> bool:
     >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
     (True, False)
     """
-    return isinstance(x, Tensor) or getattr(x, "_is_gtape_tensor", False)
+    return isinstance(x, Tensor) or (getattr(x, "_is_gtape_tensor", False) and not isinstance(x, type))
 
 
-def _has_tensors(value: Any) -> bool:
+def _has_tensors(value: Any, depth: int = 0) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_has_tensors(v) for v in value)
+        if depth > _MOST_NESTED:
+            raise ValueError("a list that holds itself, or is nested more than 254 deep, is no tensor")
+        return any(_has_tensors(v, depth + 1) for v in value)
     return is_tensor(value)
+
+
+_MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's have 64
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
@@ -304,11 +338,13 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         if wanted is not None and value._aval.dtype != wanted:
             raise ValueError(
                 f"Tensor conversion requested dtype {dtypes.as_dtype(wanted).name} for Tensor with dtype "
-                f"{value.dtype.name}: {value!r}; "
+                f"{value.dtype.name}: {shown(value)}; "
                 "use gtape.cast to change the dtype"
             )
         return value
     if getattr(value, "_is_gtape_tensor", False):
+        if isinstance(value, type):
+            raise TypeError(f"a tensor or a variable is needed, not the class {value.__name__}")
         # Of a variable an op of its own: as in TensorFlow each read is another source.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -317,9 +353,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 return born(wrap(np.empty(value.shape, object)))
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
-            return born(wrap(np.array(value, dtype=own_dtype(value.dtype))))
-        with np.errstate(all="ignore"):
-            return born(wrap(np.array(value, dtype=wanted)))
+            return born(wrap(copied(value, own_dtype(value.dtype))))
+        return born(wrap(copied(value, wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None and -3e38 < value < 3e38:
         return born(wrap(np.float32(value)))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
@@ -402,17 +437,23 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         raise
     if shape is None:
         return born(t)
-    sizes = [shape] if isinstance(shape, (int, np.integer)) else list(shape)
-    if any(d is None or d < 0 for d in sizes):
+    from gtape.ops.axes import static_ints
+
+    unknown = isinstance(shape, (list, tuple)) and any(d is None for d in shape)
+    sizes = () if unknown else static_ints(shape)
+    if unknown or any(d < 0 for d in sizes):
         raise ValueError(f"the shape of a constant must be whole numbers that are not negative, got {shape}")
     shape = tuple(int(d) for d in sizes)
     array = np.asarray(t._value, dtype=t._aval.dtype)
     if array.size == 1 and array.shape != shape:
-        return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+        try:
+            return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+        except (MemoryError, ValueError) as e:
+            raise exhausted(f"a constant of shape {shape}", e) from None
     if array.size != int(np.prod(shape)):
         raise TypeError(
-            f"Eager execution of gtape.constant with unsupported shape. Tensor {value!r} has {array.size} elements, "
-            f"but got `shape` {shape}"
+            f"Eager execution of gtape.constant with unsupported shape. Tensor {shown(value)} has {array.size} "
+            f"elements, but got `shape` {shape}"
         )
     return born(wrap(array.reshape(shape)))
 
@@ -428,6 +469,8 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if x.__class__ is Tensor:
         return x
     if getattr(x, "_is_gtape_tensor", False):
+        if x.__class__ is type:
+            raise errors.OperandTypeError(f"a tensor or a variable is needed, not the class {x.__name__}")
         return x._as_tensor()  # type: ignore[no-any-return]
     dtype = None
     if like is not None:
@@ -450,7 +493,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                 if not _has_tensors(x):
                     raise  # otherwise the op says which dtypes do not go together
         elif hasattr(x, "__array__"):
-            return wrap(adapted(np.array(x), dtype))
+            return wrap(adapted(array_from_python(x, None), dtype))
     return convert_to_tensor(x)
 
 
@@ -460,19 +503,28 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
         t = Tensor()
         t._record = None
         if dtype == FLOAT64_SCALAR.dtype:
-            t._value, t._aval = float(x), FLOAT64_SCALAR
+            try:
+                t._value = float(x)
+            except OverflowError:
+                t._value = float(cast_number(x, dtype))
+            t._aval = FLOAT64_SCALAR
         else:
             # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
             t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
             t._aval = make_aval(dtype, ())
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
-        return wrap(np.asarray(x).astype(dtype)[()])
+        try:
+            return wrap(np.array(x, dtype)[()])
+        except OverflowError:
+            raise errors.OperandTypeError(
+                f"Cannot convert {shown(x)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}: it is out of range"
+            ) from None
     if isinstance(x, np.generic):
         return wrap(adapted(x, dtype))
     hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""
     wanted = dtypes.as_dtype(dtype).name
-    raise errors.OperandTypeError(f"Cannot convert {x!r} to EagerTensor of dtype {wanted}{hint}") from None
+    raise errors.OperandTypeError(f"Cannot convert {shown(x)} to EagerTensor of dtype {wanted}{hint}") from None
 
 
 import gtape.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.errors import InvalidArgumentError, OutOfRangeError
+from gtape.diagnosis import diagnosed_methods
+from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
+from gtape.ops.axes import only_int, whole_numbers
 from gtape.primitive import REGISTRY
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["TensorArray"]
+
+# Beyond it, places would take the memory that the elements need.
+_MOST_ELEMENTS = 1 << 24
 
 
 def _index(i: Any) -> int:
@@ -29,6 +34,7 @@ def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
     return convert_to_tensor(value)
 
 
+@diagnosed_methods
 class TensorArray:
     """A list of tensors of one dtype, written and read by index.
 
@@ -94,7 +100,12 @@ class TensorArray:
         self._clears = True if clear_after_read is None else bool(clear_after_read)
         self._infers = bool(infer_shape)
         self._element_shape = TensorShape(None if element_shape is None else element_shape)
-        self._items: list[Tensor | None] = [None] * int(size)
+        n = only_int(size, "TensorArray: size")
+        if n < 0:
+            raise InvalidArgumentError(f"TensorArray: size must not be negative, got {n}")
+        if n > _MOST_ELEMENTS:
+            raise ResourceExhaustedError(f"a TensorArray of {n} elements has no room in the memory")
+        self._items: list[Tensor | None] = [None] * n
         self._read: set[int] = set()
 
     @property
@@ -136,6 +147,12 @@ class TensorArray:
                 )
             t = self._items[i] = wrap(np.zeros(tuple(self._element_shape), self._dtype))
         return t
+
+    def _place(self, i: Any) -> int:
+        """An index that `gather` was given."""
+        if np.ndim(i) or not 0 <= i < len(self._items):
+            raise OutOfRangeError(f"Tried to read from index {i} (array size={len(self._items)})")
+        return int(i)
 
     def _all(self) -> list[Tensor]:
         return [self._present(i) for i in range(len(self._items))]
@@ -196,8 +213,11 @@ class TensorArray:
         if i >= n:
             if not self._dynamic:
                 raise OutOfRangeError(f"Tried to write to index {i} but array is not resizeable and size is: {n}")
-            self._items.extend([None] * (i - n + 1))
-        self._items[i] = self._checked(value)
+            if i > _MOST_ELEMENTS:
+                raise ResourceExhaustedError(f"a TensorArray of {i + 1} elements has no room in the memory")
+        made = self._checked(value)
+        self._items.extend([None] * (i - n + 1))
+        self._items[i] = made
         return self
 
     def stack(self, name: str | None = None) -> Tensor:
@@ -213,7 +233,7 @@ class TensorArray:
         """The elements at `indices` along a new first axis."""
         from gtape.ops.join import stack
 
-        return stack([self._present(int(i)) for i in convert_to_tensor(indices).numpy()])
+        return stack([self._present(self._place(i)) for i in whole_numbers(indices, "TensorArray.gather", "indices")])
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements one behind the other along their first axis."""
@@ -235,14 +255,18 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Put row i of `value` at ``indices[i]``; returns the array."""
-        for i, row in zip(convert_to_tensor(indices).numpy(), _as(value, self._dtype), strict=True):
+        places = np.atleast_1d(whole_numbers(indices, "TensorArray.scatter", "indices"))
+        rows = list(_as(value, self._dtype))
+        if len(places) != len(rows):
+            raise InvalidArgumentError(f"Expected as many indices as rows: {len(places)} indices for {len(rows)} rows")
+        for i, row in zip(places, rows, strict=True):
             self.write(int(i), row)
         return self
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """Make pieces of the given lengths along the first axis of `value` the elements; returns the array."""
         t = as_operand(_as(value, self._dtype))
-        sizes = convert_to_tensor(lengths).numpy()
+        sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
             raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {list(sizes.shape)}")
         if not t._aval.shape:

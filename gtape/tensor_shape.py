@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from operator import index
 from typing import Any, SupportsIndex
 
+from gtape.shown import shown
+
 __all__ = ["UNKNOWN", "TensorShape", "as_shape"]
+
+
+_LARGEST = 2**63 - 1
+# Beyond all axes that a tensor may have, but not beyond all iterables that hold no sizes.
+_MOST_AXES = 1 << 16
 
 
 def _size(dim: Any) -> int | None:
@@ -15,10 +23,21 @@ def _size(dim: Any) -> int | None:
     try:
         size = index(dim)
     except TypeError:
-        raise TypeError(f"Dimension value must be integer or None or have an __index__ method, got {dim!r}") from None
+        raise TypeError(
+            f"Dimension value must be integer or None or have an __index__ method, got {shown(dim)}"
+        ) from None
     if size < 0:
         raise ValueError(f"Dimension {size} must be >= 0")
+    if size > _LARGEST:
+        raise ValueError(f"Dimension {size} is too large: a size must be < 2**63")
     return size
+
+
+def _whole(op: str, rank: Any) -> int:
+    try:
+        return index(rank)
+    except TypeError:
+        raise TypeError(f"{op}: `rank` must be a whole number, not {shown(rank)}") from None
 
 
 class TensorShape(tuple[Any, ...]):
@@ -61,7 +80,10 @@ class TensorShape(tuple[Any, ...]):
                 dims = iter(dims)
             except TypeError:  # a scalar array or tensor: it has __iter__, but refuses
                 dims = (dims,)
-        return super().__new__(cls, map(_size, dims))
+        sizes = [_size(d) for d in islice(dims, _MOST_AXES)]
+        if len(sizes) == _MOST_AXES:
+            raise ValueError(f"a shape of more than {_MOST_AXES - 1} axes cannot be")
+        return super().__new__(cls, sizes)
 
     @property
     def rank(self) -> int | None:
@@ -117,7 +139,7 @@ class TensorShape(tuple[Any, ...]):
 
     def assert_has_rank(self, rank: int) -> None:
         """Raise ValueError unless the shape may have `rank` axes."""
-        if self.rank not in (None, rank):
+        if self.rank != _whole("assert_has_rank", rank) and self.rank is not None:
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def assert_same_rank(self, other: Any) -> None:
@@ -150,7 +172,7 @@ class TensorShape(tuple[Any, ...]):
         ValueError
             If it has fewer.
         """
-        if self.rank is not None and self.rank < rank:
+        if self.rank is not None and self.rank < _whole("with_rank_at_least", rank):
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
@@ -162,7 +184,7 @@ class TensorShape(tuple[Any, ...]):
         ValueError
             If it has more.
         """
-        if self.rank is not None and self.rank > rank:
+        if self.rank is not None and self.rank > _whole("with_rank_at_most", rank):
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
@@ -208,7 +230,12 @@ class TensorShape(tuple[Any, ...]):
         return TensorShape(a if a == b else None for a, b in zip(self, other, strict=True))
 
     def __getitem__(self, key: SupportsIndex | slice) -> Any:
-        part = tuple.__getitem__(self, key)
+        try:
+            part = tuple.__getitem__(self, key)
+        except IndexError:
+            raise IndexError(f"axis {shown(key)} of {self!r}, which has {len(self)} axes") from None
+        except TypeError:
+            raise TypeError(f"a TensorShape is indexed by whole numbers and slices of them, not {shown(key)}") from None
         return TensorShape(part) if isinstance(key, slice) else part
 
     def __add__(self, other: Any) -> TensorShape:
@@ -268,7 +295,10 @@ class _Unknown(TensorShape):
         return True
 
     def with_rank(self, rank: int) -> TensorShape:
-        return TensorShape([None] * rank)
+        n = _whole("with_rank", rank)
+        if not 0 <= n < _MOST_AXES:
+            raise ValueError(f"with_rank: no shape has {n} axes")
+        return TensorShape([None] * n)
 
     def concatenate(self, other: Any) -> TensorShape:
         as_shape(other)

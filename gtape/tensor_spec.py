@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gtape import dtypes
+from gtape.shown import shown
 from gtape.tensor_shape import TensorShape
 
 __all__ = ["TensorSpec"]
@@ -40,10 +43,14 @@ class TensorSpec:
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         """The spec of a tensor."""
+        if not isinstance(tensor, np.ndarray | np.generic) and not hasattr(tensor, "_aval"):
+            raise TypeError(f"TensorSpec.from_tensor takes a tensor, a variable or an array, not {shown(tensor)}")
         return cls(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a tensor or another spec may be taken for this one."""
+        if not isinstance(spec_or_value, TensorSpec | np.ndarray | np.generic) and not hasattr(spec_or_value, "_aval"):
+            return False
         return bool(
             dtypes.np_dtype(spec_or_value.dtype) == dtypes.np_dtype(self.dtype)
             and self.shape.is_compatible_with(spec_or_value.shape)
@@ -61,4 +68,4 @@ class TensorSpec:
         return hash((str(self.shape), self.dtype.name, self.name))
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype=gtape.{self.dtype.name}, name={self.name!r})"
+        return f"TensorSpec(shape={self.shape}, dtype=gtape.{self.dtype.name}, name={shown(self.name)})"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.diagnosis import diagnosed
 from gtape.dtypes import as_dtype
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, wrap
@@ -26,6 +27,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+@diagnosed
 def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) -> Any:
     """The Jacobians of a function by the tape, and by central differences.
 
@@ -202,6 +204,7 @@ class TestCase(unittest.TestCase):
         return [(np.asarray(left), np.asarray(right))]
 
 
+@diagnosed
 def main(argv: Any = None) -> None:
     """Run the tests of a script.
 
@@ -222,6 +225,7 @@ def main(argv: Any = None) -> None:
     unittest.main(argv=argv)
 
 
+@diagnosed
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
     """Whether there is a graphics card to compute on: never.
 
@@ -243,6 +247,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
     return False
 
 
+@diagnosed
 def gpu_device_name() -> str:
     """The name of the graphics card: empty, since there is none.
 
@@ -259,6 +264,7 @@ def gpu_device_name() -> str:
     return ""
 
 
+@diagnosed
 def is_built_with_cuda() -> bool:
     """Whether graphics cards could be used: no.
 

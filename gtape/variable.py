@@ -14,6 +14,7 @@ from gtape.aval import FLOAT64_SCALAR, Aval
 from gtape.escaping import plain
 from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet, sharing
+from gtape.shown import shown
 from gtape.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensor_shape import TensorShape, as_shape
 from gtape.variable_parts import ChangesInPart, VariableSlice
@@ -112,7 +113,7 @@ class Variable(ChangesInPart, Operators):
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
-            raise ValueError(f"Argument `constraint` must be None or a callable, got {constraint!r}")
+            raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
         before = record.peek()
         try:
             if before is not None:  # what a variable starts from is no part of what is recorded
@@ -121,6 +122,8 @@ class Variable(ChangesInPart, Operators):
         finally:
             record.go_back(before)
             record.hand_on()
+        if not isinstance(name, str | None):
+            raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)
         if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
             raise ValueError(
@@ -391,7 +394,7 @@ class Variable(ChangesInPart, Operators):
                 "gtape.cast"
             )
         if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
-            raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {self.dtype.name}")
+            raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
         if t._aval.dtype != self._aval.dtype:
             raise ValueError(

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed_methods
 from gtape.escaping import plain
 from gtape.quiet import quietly
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangesInPart", "VariableSlice"]
 
 
+@diagnosed_methods
 class ChangesInPart:
     """The methods of a variable that replace some rows or elements and leave the others."""
 
@@ -36,7 +39,7 @@ class ChangesInPart:
         from gtape.indexed_slices import IndexedSlices
 
         if not isinstance(slices, IndexedSlices):
-            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {slices}")
+            raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {shown(slices)}")
         self._touch()
         indices, new = np.asarray(slices.indices._value), self._incoming(slices.values)
 
@@ -102,6 +105,8 @@ class ChangesInPart:
     def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Self:
         self._touch()
         places = np.asarray(convert_to_tensor(indices)._value)
+        if places.dtype.kind not in "iu":
+            raise errors.InvalidArgumentError(f"indices must be whole numbers, not {shown(indices)}")
         depth = places.shape[-1] if places.ndim else 0
         new = self._incoming(updates)
 

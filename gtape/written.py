@@ -16,6 +16,7 @@ import numpy as np
 from gtape.aval import FLOAT64_SCALAR
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.pulls import held
+from gtape.shown import shown
 from gtape.worlds import NUMPY
 
 __all__ = ["Noted", "Notes", "Untraceable", "kernel_for"]
@@ -178,7 +179,7 @@ class Notes:
         if x.__class__ is Noted:
             return x
         if not isinstance(x, (int, float)) or isinstance(x, bool):
-            raise Untraceable(f"a rule may use integers and the constants of the namespace, not {x!r}")
+            raise Untraceable(f"a rule may use integers and the constants of the namespace, not {shown(x)}")
         sample = other.value
         if sample is not None and sample.__class__ is not float and sample.dtype.kind == "f":
             return self.bound(np.full((), x, sample.dtype))  # NumPy takes its own numbers sooner than Python's
@@ -196,7 +197,7 @@ class Notes:
         def call(*args: Any, **params: Any) -> Noted:
             for a in args:
                 if a.__class__ is not Noted and (not isinstance(a, (int, float)) or isinstance(a, bool)):
-                    raise Untraceable(f"a rule passes {a!r} to {name}")
+                    raise Untraceable(f"a rule passes {shown(a)} to {name}")
             prim.users.add(self._user)
             values = [a.value if a.__class__ is Noted else a for a in args]
             kernel, made = self._called(prim, values, params)

@@ -16,7 +16,9 @@ from flint import acb, acb_mat, arb, arb_mat, ctx
 
 from gtape import checks
 from gtape.blocks import block
+from gtape.diagnosis import diagnosed
 from gtape.locks import Lock
+from gtape.shown import shown
 
 __all__ = [
     "Undecided",
@@ -192,7 +194,8 @@ def precision(bits: int) -> Iterator[None]:
     >>> digits(third, 50)
     '0.33333333333333333333333333333333333333333333333333'
     """
-    if checks.whole("precision", "bits", bits) < 2 or bits > _MOST_BITS:
+    bits = checks.whole("precision", "bits", bits)
+    if not 2 <= bits <= _MOST_BITS:
         raise ValueError(f"precision needs at least 2 bits, and at most {_MOST_BITS}, got {bits}")
     with _one_thread:
         before = ctx.prec
@@ -203,8 +206,9 @@ def precision(bits: int) -> Iterator[None]:
             ctx.prec = before
 
 
-# More would take more memory for one number than there is.
-_MOST_BITS = 2**31
+# FLINT ends the process where it cannot have the memory for a number.
+MOST_DIGITS = 1_000_000
+_MOST_BITS = 4 * MOST_DIGITS
 
 
 _to_arb = np.frompyfunc(arb, 1, 1)
@@ -309,13 +313,14 @@ def _floats(f: Any, x: np.ndarray) -> np.ndarray:
         return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
     except (TypeError, ValueError, OverflowError):  # complex balls have no float
         if not has_complex(x):
-            raise TypeError(f"arrays of balls or numbers are needed, not {checks.shown(x)}") from None
+            raise TypeError(f"arrays of balls or numbers are needed, not {shown(x)}") from None
     out = np.empty(x.size, np.complex128)
     out.real = list(map(f, [e.real if isinstance(e, acb) else e for e in flat]))
     out.imag = list(map(f, [e.imag if isinstance(e, acb) else 0 for e in flat]))
     return out.reshape(x.shape)
 
 
+@diagnosed
 def to_float(x: Any) -> np.ndarray:
     """Midpoints, correctly rounded to float64; complex128 where there are complex balls.
 
@@ -345,6 +350,7 @@ def _low(x: Any, high: float) -> float:
 _INFINITY = float("inf")
 
 
+@diagnosed
 def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
     """Midpoints as unevaluated sums ``hi + lo`` of float64, hi the correctly rounded midpoint.
 
@@ -384,6 +390,7 @@ def _radius(x: Any) -> float:
     return 0.0
 
 
+@diagnosed
 def radius(x: Any) -> np.ndarray:
     """Upper bounds of the radii; infinite where a ball is indeterminate.
 
@@ -404,6 +411,7 @@ def radius(x: Any) -> np.ndarray:
     return _floats(_radius, objects(x))
 
 
+@diagnosed
 def digits(x: Any, n: int = 40) -> str:
     """The midpoint in `n` significant decimal digits.
 
@@ -421,7 +429,7 @@ def digits(x: Any, n: int = 40) -> str:
     TypeError
         For what is neither a ball nor a number.
     ValueError
-        For an `n` that is no positive integer.
+        For an `n` that is no positive integer, or more than a million.
 
     Examples
     --------
@@ -429,13 +437,15 @@ def digits(x: Any, n: int = 40) -> str:
     >>> digits(arb(0.1), 25)
     '0.1000000000000000055511151'
     """
+    n = checks.whole("digits", "n", n, least=1)
+    if n > MOST_DIGITS:
+        raise ValueError(f"digits: `n` is a whole number from 1 to {MOST_DIGITS}, not {n}")
     if isinstance(x, acb):
         return f"({digits(x.real, n)}, {digits(x.imag, n)}j)"
-    n = checks.whole("digits", "n", n, least=1)
     try:
         mid = (x if isinstance(x, arb) else arb(x)).mid()
     except (TypeError, ValueError):
-        raise TypeError(f"digits takes a ball or a number, not {checks.shown(x)}") from None
+        raise TypeError(f"digits takes a ball or a number, not {shown(x)}") from None
     if not mid.is_finite():
         f = float(mid)
         return repr(f)

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from gtape import checks
+from gtape.diagnosis import diagnosed
 from gtape.escaping import plain
 from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["GradMark", "Node", "Program", "build", "trace"]
@@ -171,7 +173,7 @@ class Program:
         if session is None:
             return {}
         if not isinstance(session, Session):
-            raise TypeError(f"Program.blocked takes the session of a tape, not {checks.shown(session)}")
+            raise TypeError(f"Program.blocked takes the session of a tape, not {shown(session)}")
         found = self._blocked.get(session)
         if found is None:
             found = self._blocked[session] = {}
@@ -190,7 +192,7 @@ class Program:
         pending = _numbers_of(targets)
         for i in pending:
             if not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.nodes):
-                raise ValueError(f"Program: there are nodes 0 to {len(self.nodes) - 1}, not {checks.shown(i)}")
+                raise ValueError(f"Program: there are nodes 0 to {len(self.nodes) - 1}, not {shown(i)}")
         while pending:
             i = pending.pop()
             if i not in seen:
@@ -219,9 +221,9 @@ class Program:
             Node index -> value.
         """
         if not hasattr(world, "lift"):
-            raise TypeError(f"Program.evaluate: `world` must be one of gtape.symbolic, not {checks.shown(world)}")
+            raise TypeError(f"Program.evaluate: `world` must be one of gtape.symbolic, not {shown(world)}")
         if values is not None and not isinstance(values, dict):
-            raise TypeError(f"Program.evaluate: `values` must be a dict, not {checks.shown(values)}")
+            raise TypeError(f"Program.evaluate: `values` must be a dict, not {shown(values)}")
         if only is not None:
             only = _numbers_of(only)
         env: dict[int, Any] = dict(values or {})
@@ -233,7 +235,7 @@ class Program:
     def step(self, world: Any, node: Node, env: dict[int, Any]) -> Any:
         """The value of one node, from those of its inputs."""
         if not isinstance(node, Node):
-            raise TypeError(f"Program.step takes a node of the program, not {checks.shown(node)}")
+            raise TypeError(f"Program.step takes a node of the program, not {shown(node)}")
         if node.kind in ("leaf", "const"):
             return world.lift(node.output)
         if node.kind == "item":
@@ -271,7 +273,7 @@ def _numbers_of(nodes: Any) -> list[Any]:
     try:
         return list(nodes)
     except TypeError:
-        raise TypeError(f"Program: a list of nodes' numbers is needed, not {checks.shown(nodes)}") from None
+        raise TypeError(f"Program: a list of nodes' numbers is needed, not {shown(nodes)}") from None
 
 
 def _call_text(n: Node) -> str:
@@ -425,6 +427,7 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     return b.program
 
 
+@diagnosed
 def trace(f: Callable[..., Any], *args: Any) -> Program:
     """Record what a function does to its arguments.
 
@@ -480,5 +483,5 @@ def as_input(x: Any) -> Tensor:
     except (TypeError, ValueError):  # lists of different lengths
         array = np.empty((), object)
     if array.dtype == object:
-        raise ValueError(f"an argument must be a tensor, an array or numbers, not {checks.shown(x)}") from None
+        raise ValueError(f"an argument must be a tensor, an array or numbers, not {shown(x)}") from None
     return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

@@ -87,6 +87,10 @@ class BallWorld(ObjectWorld):
         return matmul_balls(a, b)
 
 
+# A jet has 2**k parts.
+_MOST_DIRECTIONS = 16
+
+
 class JetWorld(BallWorld):
     """The world of jets in `k` directions over balls: values with exact derivatives, by no rule of the tape.
 

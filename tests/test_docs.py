@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import os
 import pkgutil
@@ -155,10 +156,17 @@ def run_examples(test: doctest.DocTest) -> None:
     assert not runner.failures, printed.getvalue()
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds the examples of functions behind decorators, too."""
+
+    def _from_module(self, module: Any, object: Any) -> bool:
+        return super()._from_module(module, inspect.unwrap(object) if inspect.isfunction(object) else object)
+
+
 @pytest.mark.parametrize("name", modules())
 def test_examples_of_a_module_run(name: str) -> None:
     module: types.ModuleType = importlib.import_module(name)
-    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+    for test in Finder(exclude_empty=True).find(module, name):
         if test.examples:
             run_examples(test)
 

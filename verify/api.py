@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.diagnosis import diagnosed
 from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
 from gtape.symbolic.program import Program
 from gtape.verify.branches import branches_met
@@ -41,6 +42,7 @@ class ExactNumber(str):
         return made
 
 
+@diagnosed
 def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """Check gtape's own derivatives of a function at a point against the exact ones.
 
@@ -82,6 +84,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     return report
 
 
+@diagnosed
 def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -> Any:
     """The exact derivative of a function at a point, as decimal numbers with radii.
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.checks import dtype as dtype_of
-from gtape.checks import each, shown, whole
+from gtape.checks import each, whole
+from gtape.shown import shown
 from gtape.verify.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
 from gtape.verify.interrupts import Interrupts
 from gtape.verify.partials import (

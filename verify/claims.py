@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.diagnosis import diagnosed
+from gtape.shown import shown
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensor import Tensor
@@ -22,6 +24,7 @@ from gtape.verify.verdict import Finding, Report
 __all__ = ["judge"]
 
 
+@diagnosed
 def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Report:
     """Judge somebody else's numbers for a derivative: those of another library, or worked out by hand.
 
@@ -142,7 +145,7 @@ def _numbers(part: Any, name: str) -> Any:
             raise ValueError("None is no number")
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}: numbers are wanted, not {part!r}") from None
+        raise ValueError(f"{name}: numbers are wanted, not {shown(part)}") from None
 
 
 def _describe(x: Any) -> str:

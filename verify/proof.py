@@ -16,7 +16,9 @@ import numpy as np
 import sympy as sp
 
 from gtape import catalogue
+from gtape.diagnosis import diagnosed
 from gtape.primitive import REGISTRY, Primitive
+from gtape.shown import shown
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 from gtape.verify.naming import made_of
@@ -98,6 +100,8 @@ class Proof:
     def __init__(
         self, name: str, cases: list[Case], counterexample: str | None = None, unseen: tuple[str, ...] = ()
     ) -> None:
+        if not isinstance(cases, list | tuple) or any(not isinstance(c, Case) for c in cases):
+            raise TypeError(f"a Proof is made of a list of cases, not of {shown(cases)}; gtape.verify.prove makes one")
         self.name, self.cases, self.counterexample, self.unseen = name, cases, counterexample, unseen
 
     @property
@@ -122,6 +126,7 @@ class Proof:
         return f"<Proof of {self.name}: {word}, {len(self.cases)} cases, {self.seconds:.2f} s>"
 
 
+@diagnosed
 def prove(name: str, *, seconds: float = 30.0) -> Proof:
     """Prove the derivative rules of a primitive.
 

@@ -11,6 +11,7 @@ from gtape import nest, record
 from gtape.errors import UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.record import Session
+from gtape.shown import shown
 from gtape.symbolic.program import Program, as_input, build
 from gtape.tape import GradientTape
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
@@ -34,14 +35,14 @@ class _TracingTape(GradientTape):
 def checked_order(order: int) -> int:
     """The order of a derivative, if there are checks of it."""
     if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
-        raise ValueError(f"order is 1, 2 or 3, not {order!r}")
+        raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
     return int(order)
 
 
 def _input(i: int, a: Any) -> Tensor:
     """Argument number `i` as a fresh tensor."""
     if not isinstance(a, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)) and not is_tensor(a):
-        raise TypeError(f"argument {i} is {a!r}, of type {type(a).__name__}; give a number, an array or a tensor")
+        raise TypeError(f"argument {i} is {shown(a)}, of type {type(a).__name__}; give a number, an array or a tensor")
     try:
         return as_input(a)
     except ValueError as e:

@@ -15,9 +15,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gtape import catalogue
-from gtape.checks import each, settings, shown, whole
+from gtape.checks import each, settings, whole
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.primitive import REGISTRY, Primitive
+from gtape.shown import shown
 from gtape.verify.points import NEIGHBOURS, landmarks, steps, unsteps
 from gtape.verify.subjects import subjects
 from gtape.verify.trials import dominated, fitted, usable
@@ -70,6 +72,7 @@ def _binades(
     return (found[0], found[-1]) if found else None
 
 
+@diagnosed
 def floats_for(
     interval: Interval, dtype: Any = "float64", *, special: Sequence[float] = (), kinks: Sequence[float] = (),
     magnitude: tuple[float, float] | None = None,
@@ -161,6 +164,7 @@ def _next_to(mark: float, interval: Interval, dtype: Any) -> bool:
     return any(float(unsteps(steps(np.array(mark), dtype) + d, dtype)) in interval for d in (-1, 1))
 
 
+@diagnosed
 def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
     """Small shapes, scalars and size-1 axes among them.
 
@@ -199,6 +203,7 @@ def _array(elements: st.SearchStrategy[float], shape: tuple[int, ...], dtype: An
 
 
 @st.composite
+@diagnosed
 def tensors(
     draw: Callable[..., Any], dtype: Any = "float64", *, shape: tuple[int, ...] | st.SearchStrategy[Any] | None = None,
     interval: Interval = ANY_REAL, special: Sequence[float] = (), kinks: Sequence[float] = (),
@@ -345,6 +350,7 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
     return Call(prim, fitted(prim, arrays), params)
 
 
+@diagnosed
 def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrategy[Call]:
     """Calls of one primitive inside its domain.
 
@@ -374,7 +380,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     catalogue.load()
     if isinstance(prim, str):
         if prim not in REGISTRY:
-            raise ValueError(f"there is no primitive named {prim!r}")
+            raise ValueError(f"there is no primitive named {shown(prim)}")
         prim = REGISTRY[prim]
     if not isinstance(prim, Primitive):
         raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
@@ -393,6 +399,7 @@ def _in_domain(call: Call) -> bool:
     return all(tuple(p) in call.prim.domain for p in zip(*[c.ravel().tolist() for c in columns], strict=True))
 
 
+@diagnosed
 def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.SearchStrategy[Call]:
     """Calls of any differentiable primitive.
 

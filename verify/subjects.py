@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from gtape import catalogue
-from gtape.checks import each, shown
+from gtape.checks import each
 from gtape.domains import BOOLEAN
 from gtape.forward import ForwardAccumulator
 from gtape.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.shown import shown
 from gtape.tape import GradientTape
 from gtape.tensor import wrap
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gtape.checks import each, flag, number, settings, shown, whole
+from gtape.checks import each, flag, number, settings, whole
 from gtape.errors import VerificationError
 from gtape.escaping import json_data, place_text, plain, plain_lines
+from gtape.shown import shown
 
 __all__ = ["GRAVITY", "Finding", "Report"]
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import checks
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 
 __all__ = [
@@ -24,7 +25,7 @@ def _scores(owner: str, name: str, x: Any) -> Any:
     if not found.ndim or not found.shape[-1] or found.dtype.kind == "c":
         raise ValueError(
             f"{owner}: `{name}` must be real numbers for several classes along the last axis. Received: "
-            f"{name}={checks.shown(x)}"
+            f"{name}={shown(x)}"
         )
     return found
 

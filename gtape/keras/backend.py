@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import checks
+from gtape.shown import shown
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 
@@ -60,9 +61,7 @@ def set_floatx(value: str) -> None:
     >>> tf.keras.backend.set_floatx("float32")
     """
     if not isinstance(value, str) or value not in ("float16", "float32", "float64"):
-        raise ValueError(
-            f"Unknown `floatx` value: {checks.shown(value)}. Expected one of 'float16', 'float32', 'float64'"
-        )
+        raise ValueError(f"Unknown `floatx` value: {shown(value)}. Expected one of 'float16', 'float32', 'float64'")
     _SETTINGS["floatx"] = value
 
 

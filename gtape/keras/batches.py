@@ -12,6 +12,7 @@ from gtape import checks, nest
 from gtape.data import Dataset, drawn, is_dataset
 from gtape.escaping import plain
 from gtape.keras.utils import pack_x_y_sample_weight
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor
 from gtape.variable import Variable
 
@@ -22,7 +23,7 @@ def rows_of(x: Any) -> int:
     """How many samples there are."""
     sizes = [checks.tensor("a model", "x", leaf)._aval.shape for leaf in nest.flatten(x)[:1]]
     if not sizes or not sizes[0]:
-        raise ValueError(f"a model's data must have an axis of samples, unlike {checks.shown(x)}")
+        raise ValueError(f"a model's data must have an axis of samples, unlike {shown(x)}")
     return sizes[0][0]
 
 
@@ -37,7 +38,7 @@ def check_rows(**given: Any) -> None:
     }
     for name, sizes in found.items():
         if None in sizes or not sizes:
-            raise ValueError(f"`{name}` must have an axis of samples. Received: {name}={checks.shown(given[name])}")
+            raise ValueError(f"`{name}` must have an axis of samples. Received: {name}={shown(given[name])}")
     if len({n for sizes in found.values() for n in sizes}) > 1:
         said = ", ".join(f"'{plain(name)}' sizes: {', '.join(map(str, sizes))}" for name, sizes in found.items())
         raise ValueError(f"Make sure all arrays contain the same number of samples. {said}")
@@ -53,7 +54,7 @@ def arrays(x: Any) -> Any:
             return np.asarray(v)
         except (TypeError, ValueError):  # lists of different lengths
             raise ValueError(
-                f"a model's data must be arrays, tensors or structures of these. Received: {checks.shown(v)}"
+                f"a model's data must be arrays, tensors or structures of these. Received: {shown(v)}"
             ) from None
 
     if isinstance(x, list) and not any(hasattr(v, "shape") for v in x):
@@ -105,14 +106,14 @@ def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> An
     if class_weight is None:
         return given
     if not isinstance(class_weight, dict):
-        raise TypeError(f"`class_weight` must be a dict. Received: class_weight={checks.shown(class_weight)}")
+        raise TypeError(f"`class_weight` must be a dict. Received: class_weight={shown(class_weight)}")
     class_weight = {
         checks.whole("fit", "class_weight", c): float(checks.number("fit", "class_weight", w))
         for c, w in class_weight.items()
     }
     labels = checks.numeric("fit", "y", y)
     if not labels.ndim or labels.dtype.kind == "c":
-        raise ValueError(f"`class_weight` needs labels `y` that are classes. Received: y={checks.shown(y)}")
+        raise ValueError(f"`class_weight` needs labels `y` that are classes. Received: y={shown(y)}")
     classes = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.reshape(len(labels))
     own = np.array([class_weight.get(int(c), 1.0) for c in classes], np.float32)
     return convert_to_tensor(own if given is None else own * np.asarray(given))

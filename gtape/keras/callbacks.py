@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gtape import checks
+from gtape.shown import shown
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 
@@ -151,7 +152,7 @@ class Callbacks:
             if isinstance(c, type) or not (hasattr(c, "set_params") and hasattr(c, "set_model")):
                 raise TypeError(
                     "`callbacks` must be objects of gtape.keras.callbacks.Callback, or of a subclass. Received: "
-                    f"{checks.shown(c)}"
+                    f"{shown(c)}"
                 )
         for c in self.each:
             c.set_params(params)

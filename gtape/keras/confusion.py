@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import checks
 from gtape.keras.metric import Metric, reals_of, spread
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 
 __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives", "TruePositives"]
@@ -29,7 +30,7 @@ class _Counts(Metric):
         if not inside or found.ndim > 1 or not found.size:
             raise ValueError(
                 f"{type(self).__name__}: Threshold values must be in [0, 1], one or a list. Received: thresholds="
-                f"{checks.shown(thresholds)}"
+                f"{shown(thresholds)}"
             )
         given = np.atleast_1d(found).astype(np.float64)
         self.thresholds = given

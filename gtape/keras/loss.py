@@ -10,6 +10,7 @@ import gtape
 from gtape import checks, nest
 from gtape.keras.lookup import made_from
 from gtape.keras.loss_functions import floats
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["Loss", "Reduction", "reduced"]
@@ -118,7 +119,7 @@ class Loss:
         if not isinstance(reduction, str) or reduction not in _REDUCTIONS:
             raise ValueError(
                 f"Invalid value for argument `reduction`. Expected one of {set(_REDUCTIONS)}. Received: "
-                f"reduction={checks.shown(reduction)}"
+                f"reduction={shown(reduction)}"
             )
         self.name = checks.name_of(self, name, type(self).__name__)
         self.reduction = reduction

@@ -11,6 +11,7 @@ from gtape import checks
 from gtape.escaping import plain
 from gtape.keras import loss_functions
 from gtape.keras.lookup import made_from
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 
@@ -21,7 +22,7 @@ def array_of(x: Any, owner: Any = "a metric", name: str = "values") -> Any:
     """The values of a tensor, array or list of numbers."""
     found = np.asarray(checks.tensor(owner, name, x)._value)
     if found.dtype.kind not in "biufcV":
-        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be numbers. Received: {name}={checks.shown(x)}")
+        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be numbers. Received: {name}={shown(x)}")
     return found
 
 
@@ -29,7 +30,7 @@ def reals_of(x: Any, owner: Any, name: str) -> Any:
     """The values of a tensor, array or list of real numbers, in float64."""
     found = array_of(x, owner, name)
     if found.dtype.kind == "c":
-        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be real numbers. Received: {name}={checks.shown(x)}")
+        raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be real numbers. Received: {name}={shown(x)}")
     with np.errstate(all="ignore"):
         return found.astype(np.float64)
 

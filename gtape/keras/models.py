@@ -15,6 +15,7 @@ from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
 from gtape.keras.training import Trainer
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
@@ -106,7 +107,7 @@ class Model(Trainer, Layer):
             if isinstance(name, str) and layer.name == name:
                 return layer
         wanted = name if index is None else index
-        said = wanted if isinstance(wanted, str) else checks.shown(wanted)
+        said = wanted if isinstance(wanted, str) else shown(wanted)
         raise ValueError(f"No such layer: {plain(said)}. There are {[x.name for x in self.layers]}")
 
     @property
@@ -323,7 +324,7 @@ class Sequential(Model):
             layer = InputLayer(batch_shape=layer.shape, dtype=layer.dtype, name=layer.name)
         if not isinstance(layer, Layer):
             raise ValueError(
-                f"Only instances of `keras.Layer` can be added to a Sequential model, not {checks.shown(layer)}; for a "
+                f"Only instances of `keras.Layer` can be added to a Sequential model, not {shown(layer)}; for a "
                 "function there is gtape.keras.layers.Lambda"
             )
         if any(layer.name == other.name and layer is not other for other in self._sequence):
@@ -404,7 +405,7 @@ def clone_model(model: Model) -> Any:
         return clone_model(layer) if isinstance(layer, Model) else type(layer).from_config(layer.get_config())
 
     if not isinstance(model, Model):
-        raise ValueError(f"Expected `model` argument to be a `Model` instance. Received: model={checks.shown(model)}")
+        raise ValueError(f"Expected `model` argument to be a `Model` instance. Received: model={shown(model)}")
     if isinstance(model, Sequential):
         return Sequential([fresh(layer) for layer in model._sequence], trainable=model.trainable)
     graph = model._graph

@@ -16,6 +16,7 @@ from gtape.keras.callbacks import Callbacks, History
 from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
 from gtape.keras.utils import unpack_x_y_sample_weight
+from gtape.shown import shown
 from gtape.tape import GradientTape
 
 __all__ = ["Trainer"]
@@ -432,7 +433,7 @@ def _verbose(value: Any) -> Any:
         return value
     if isinstance(value, str) and value == "auto":
         return value
-    raise ValueError(f"`verbose` must be 'auto', 0, 1 or 2. Received: verbose={checks.shown(value)}")
+    raise ValueError(f"`verbose` must be 'auto', 0, 1 or 2. Received: verbose={shown(value)}")
 
 
 def _for_validation(given: Any) -> tuple[Any, ...] | None:
@@ -443,8 +444,7 @@ def _for_validation(given: Any) -> tuple[Any, ...] | None:
         return (given,)
     if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
         raise ValueError(
-            "`validation_data` must be (x, y), (x, y, weights) or a Dataset. Received: "
-            f"validation_data={checks.shown(given)}"
+            f"`validation_data` must be (x, y), (x, y, weights) or a Dataset. Received: validation_data={shown(given)}"
         )
     return tuple(given)
 
@@ -453,7 +453,7 @@ def _part(structure: Any, i: int) -> Any:
     """The labels, or what was made, of one output."""
     leaves = nest.flatten(structure)
     if i >= len(leaves):
-        raise ValueError(f"there is no output {i} among {len(leaves)}: {checks.shown(structure)}")
+        raise ValueError(f"there is no output {i} among {len(leaves)}: {shown(structure)}")
     return leaves[i]
 
 
@@ -503,7 +503,7 @@ def _metric(asked: Any) -> Metric:
 
 def _numbers(logs: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(logs, dict):
-        raise TypeError(f"a step of a model must return a dict of figures by name, not {checks.shown(logs)}")
+        raise TypeError(f"a step of a model must return a dict of figures by name, not {shown(logs)}")
     return {k: float(np.mean(checks.numeric("a model", k, v))) for k, v in logs.items()}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import checks
 from gtape.errors import ResourceExhaustedError
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
@@ -51,7 +52,7 @@ def set_random_seed(seed: int) -> None:
 
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
         raise ValueError(
-            f"Expected `seed` argument to be an integer from 0 up to 2**32. Received: seed={checks.shown(seed)} (of "
+            f"Expected `seed` argument to be an integer from 0 up to 2**32. Received: seed={shown(seed)} (of "
             f"type {type(seed)})"
         )
     seed = int(seed)
@@ -90,7 +91,7 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     """
     numbers = checks.numeric("to_categorical", "x", x)
     if numbers.dtype.kind == "c" or (numbers.size and not (np.abs(numbers.astype(np.float64)) < 2**31).all()):
-        raise ValueError(f"to_categorical: `x` must be numbers of classes. Received: x={checks.shown(x)}")
+        raise ValueError(f"to_categorical: `x` must be numbers of classes. Received: x={shown(x)}")
     numbers = numbers.astype(np.int64)
     if numbers.ndim > 1 and numbers.shape[-1] == 1:
         numbers = numbers[..., 0]
@@ -194,7 +195,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
         return data, None, None
     if not 1 <= len(data) <= 3:
         raise ValueError(
-            f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {checks.shown(data)}"
+            f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`: {shown(data)}"
         )
     x, y, sample_weight = (*data, None, None)[:3]
     return x, y, sample_weight

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.join import concat
 from gtape.ops.selection import relu
@@ -15,6 +16,7 @@ from gtape.tensor import Tensor, as_operand, is_tensor
 __all__ = ["crelu", "gelu", "leaky_relu", "silu"]
 
 
+@diagnosed
 def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     """The positive part and the negative part, side by side along an axis.
 
@@ -45,6 +47,7 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     return relu(concat([x, -x], axis))
 
 
+@diagnosed
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
     """Gaussian error linear unit, x times the standard normal distribution function.
 
@@ -74,6 +77,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     return REGISTRY["gelu_tanh" if approximate else "gelu"].function(features)  # type: ignore[no-any-return]
 
 
+@diagnosed
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """x where x > 0, otherwise alpha * x; the slope at 0 is alpha.
 
@@ -109,6 +113,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     return REGISTRY["leaky_relu"].function(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
 
+@diagnosed
 def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     """Sigmoid linear unit or swish, ``x * sigmoid(beta * x)``.
 

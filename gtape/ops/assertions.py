@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand
@@ -38,6 +39,7 @@ _check = linear(
 )
 
 
+@diagnosed
 def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
     """The same tensor, after a look whether it is finite; gradients that flow back are looked at, too.
 
@@ -77,6 +79,7 @@ def _summary(x: Any, summarize: Any) -> str:
     return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
 
 
+@diagnosed
 def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
     """Raise unless a condition holds.
 
@@ -143,6 +146,7 @@ def _comparison(
     raise InvalidArgumentError("\n".join(lines))
 
 
+@diagnosed
 def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless all elements of two tensors are equal.
 
@@ -173,6 +177,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise unless all elements of two tensors differ.
 
@@ -198,6 +203,7 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x < y`` in every element.
 
@@ -223,6 +229,7 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name
     _comparison("assert_less", "<", lambda a, b: a < b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x <= y`` in every element.
 
@@ -248,6 +255,7 @@ def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None
     _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x > y`` in every element.
 
@@ -273,6 +281,7 @@ def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, n
     _comparison("assert_greater", ">", lambda a, b: a > b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
     """Raise unless ``x >= y`` in every element.
 
@@ -298,6 +307,7 @@ def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = N
     _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
 
 
+@diagnosed
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> None:
@@ -375,7 +385,7 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
     >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([{shown}]))
     """
-    return check
+    return diagnosed(check)
 
 
 assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
@@ -384,6 +394,7 @@ assert_non_negative = _sign("assert_non_negative", ">=", lambda a, b: a >= b)
 assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 
+@diagnosed
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     """The same tensor, if all its elements are finite.
 

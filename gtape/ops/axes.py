@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.errors import InvalidArgumentError, OperandTypeError, ResourceExhaustedError
+from gtape.shown import shown
 
 __all__: list[str] = []
 
@@ -67,20 +70,27 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
     return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
 
 
+_LARGEST = 2**63
+_MOST_BYTES = 1 << 41
+_MOST = 1 << 20  # whole numbers in one static argument
+
+
 def scalar_int(v: Any) -> int:
     """A static integer argument: an int, or an integer tensor or array of one element."""
     if v.__class__ is int:
+        if not -_LARGEST <= v < _LARGEST:
+            raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
         return v
-    if getattr(v, "_is_gtape_tensor", False):
+    if getattr(v, "_is_gtape_tensor", False) and v.__class__ is not type:
         v = v._as_tensor()
     if isinstance(v, np.ndarray):
         if v.size != 1:
             raise ValueError(f"expected one integer, got an array of shape {v.shape}")
         v = v.reshape(())[()]
     try:
-        return operator.index(v)
+        return scalar_int(operator.index(v))
     except TypeError:
-        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {v!r}") from None
+        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
 
 
 def static_ints(v: Any) -> tuple[int, ...]:
@@ -91,15 +101,76 @@ def static_ints(v: Any) -> tuple[int, ...]:
     TypeError
         For floats and other things that are no integers.
     """
+    if isinstance(v, type):
+        raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
     if getattr(v, "_is_gtape_tensor", False):
         v = v._as_tensor()
     if hasattr(v, "_aval"):
         v = np.asarray(v._value)
     if isinstance(v, np.ndarray):
+        if v.size > _MOST:
+            raise _too_many(v.size)
         v = v.ravel().tolist()
-    if isinstance(v, (list, tuple)) or hasattr(v, "__iter__"):
+    if v.__class__ is tuple or v.__class__ is list:
         return tuple([scalar_int(e) for e in v])
+    if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
+        try:
+            items = iter(v)
+        except TypeError:  # a scalar: it has __iter__, but refuses
+            return (scalar_int(v),)
+        found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
+        if len(found) > _MOST:
+            raise _too_many(len(found))
+        return found
     return (scalar_int(v),)
+
+
+def _too_many(n: int) -> ValueError:
+    return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
+
+
+def truth_of(v: Any, op: str, name: str) -> bool:
+    """A static argument that says yes or no.
+
+    Raises
+    ------
+    OperandTypeError
+        For what is neither, such as an array of several.
+    """
+    try:
+        return bool(v)
+    except (TypeError, ValueError):
+        raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
+
+
+def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
+    """Refuse the shape of a result that only a view could have, because no memory holds its elements.
+
+    Raises
+    ------
+    ResourceExhaustedError
+    """
+    if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
+        raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
+
+
+def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
+    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
+
+    Raises
+    ------
+    OperandTypeError
+        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
+    """
+    from gtape.tensor import as_operand
+
+    t = as_operand(v)
+    found = np.asarray(t._value)
+    if found.dtype.kind not in "biuf":
+        raise OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
+    if found.dtype.kind == "f" and not (np.abs(found.astype(np.float64)) < _LARGEST).all():
+        raise InvalidArgumentError(f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}")
+    return found.astype(np.int64)
 
 
 def only_int(v: Any, what: str) -> int:
@@ -112,7 +183,7 @@ def only_int(v: Any, what: str) -> int:
     """
     found = static_ints(v)
     if len(found) != 1:
-        raise InvalidArgumentError(f"{what} must be one integer, got {v!r}")
+        raise InvalidArgumentError(f"{what} must be one integer, got {shown(v)}")
     return found[0]
 
 
@@ -127,7 +198,7 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     try:
         a = scalar_int(axis)
     except TypeError:
-        raise OperandTypeError(f"an axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"an axis must be one integer, got {shown(axis)}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
@@ -158,9 +229,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
     except TypeError:  # TensorFlow raises one class or the other, by op and by what the axis is
-        raise OperandTypeError(f"an axis must be an integer or several, got {axis!r}") from None
+        raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
     if len(set(axes)) != len(axes):
-        raise InvalidArgumentError(f"an axis is named twice in {axis!r} for a tensor with {ndim} axes")
+        raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:
         _FOUND[axis, ndim] = tuple(axes)
     return tuple(axes)

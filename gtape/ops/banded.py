@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import decomposition_kernels as k
 from gtape.ops.axes import shape_of
@@ -15,6 +16,7 @@ from gtape.ops.matmul import swap_last
 from gtape.ops.scan import shift_op
 from gtape.ops.shape import reshape_op
 from gtape.primitive import REGISTRY, implicit
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
@@ -90,6 +92,7 @@ _tridiagonal = implicit(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def tridiagonal_solve(
     diagonals: Any,
     rhs: Any,
@@ -177,7 +180,9 @@ def _compact(diagonals: Any, form: str) -> Tensor:
             raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
         parts = operands(*diagonals)
     else:
-        raise ValueError(f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {form!r}")
+        raise ValueError(
+            f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}"
+        )
     above, main, below = parts
     m = main._aval.shape[-1]
     none = [[0, 0]] * (len(main._aval.shape) - 1)
@@ -194,6 +199,7 @@ def _compact(diagonals: Any, form: str) -> Tensor:
     return concat([reshape_op(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
 
 
+@diagnosed
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
@@ -252,6 +258,7 @@ def banded_triangular_solve(
     return reshape_op(x, shape=x._aval.shape[:-1]) if vector else x
 
 
+@diagnosed
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """Product of a matrix that has elements next to its diagonal only, and another one.
 

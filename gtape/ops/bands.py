@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.errors import InvalidArgumentError
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 
 __all__: list[str] = []
@@ -29,7 +30,7 @@ def places(low: int, high: int, rows: int, columns: int, align: str, op: str) ->
         When there are no such diagonals, or the alignment is unknown.
     """
     if align not in _ALIGN:
-        raise InvalidArgumentError(f"{op}: align must be one of {', '.join(_ALIGN)}, got {align!r}")
+        raise InvalidArgumentError(f"{op}: align must be one of {', '.join(_ALIGN)}, got {shown(align)}")
     if not -max(rows, 1) < low <= high < max(columns, 1):
         raise InvalidArgumentError(
             f"{op}: a matrix of {rows} rows and {columns} columns has no diagonals k=({low}, {high})"

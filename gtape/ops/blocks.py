@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import scalar_int
 from gtape.ops.spatial import rank, reshaped
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = ["batch_to_space", "depth_to_space", "space_to_batch", "space_to_batch_nd", "space_to_depth"]
@@ -26,13 +28,16 @@ def _transposed(x: Tensor, perm: tuple[int, ...]) -> Tensor:
 def _block_size(input: Any, block_size: Any, data_format: str, op: str) -> tuple[Tensor, int, bool]:
     x, b = as_operand(input), scalar_int(block_size)
     if data_format not in ("NHWC", "NCHW"):
-        raise errors.InvalidArgumentError(f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {data_format!r}")
+        raise errors.InvalidArgumentError(
+            f"{op}: `data_format` must be 'NHWC' or 'NCHW'. Received: {shown(data_format)}"
+        )
     rank(x, 4, "input", op)
     if b < 2:
         raise errors.InvalidArgumentError(f"{op}: `block_size` must be greater than 1. Received: {b}")
     return x, b, data_format == "NCHW"
 
 
+@diagnosed
 def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Move each block of pixels to the channels of one pixel.
 
@@ -74,6 +79,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     return reshaped(parts, (n, h // b, w // b, c * b * b))
 
 
+@diagnosed
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Make a block of pixels from the channels of each pixel; undoes `space_to_depth`.
 
@@ -138,6 +144,7 @@ def _blocks(input: Any, block_shape: Any, pairs: Any, what: str, op: str) -> tup
     return x, blocks, [(int(a), int(b)) for a, b in given]
 
 
+@diagnosed
 def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """Move each pixel of a block to an image of its own, after padding with zeros.
 
@@ -183,6 +190,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     return reshaped(moved, (n * math.prod(blocks), *cut, *rest))
 
 
+@diagnosed
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """The same as `space_to_batch`.
 
@@ -210,6 +218,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
     return space_to_batch(input, block_shape, paddings)
 
 
+@diagnosed
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Put images together, pixel by pixel, into blocks; undoes `space_to_batch`.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import lead_of, shape_of, static_ints
 from gtape.primitive import linear, planned
@@ -106,6 +107,7 @@ def _whole_shape(shape: Any) -> tuple[int, ...]:
     return made
 
 
+@diagnosed
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """Repeat a tensor along new axes and axes of size 1, by NumPy's rules.
 

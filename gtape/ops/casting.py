@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.creation import cast
 from gtape.primitive import REGISTRY
@@ -32,6 +33,7 @@ def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
     return np.nextafter(found, source.type(inwards * np.inf)) if beyond else found
 
 
+@diagnosed
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """Change the dtype; what its range does not hold is clipped to the range first.
 
@@ -81,6 +83,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     return cast(t, wanted)
 
 
+@diagnosed
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """Read the same bits as numbers of another type.
 

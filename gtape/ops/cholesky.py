@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops import lapack
@@ -72,6 +73,7 @@ _cholesky = implicit(
 )
 
 
+@diagnosed
 def cholesky(input: Any, name: str | None = None) -> Tensor:
     """Lower triangular L with ``L @ transpose(L) = input``, for each matrix.
 
@@ -108,6 +110,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     return _cholesky(x)
 
 
+@diagnosed
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """Solution x of ``A @ x = rhs`` from the Cholesky factor of A.
 

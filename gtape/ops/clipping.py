@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import IndexedSlices
 from gtape.operands import float_operand
@@ -17,6 +18,7 @@ from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
 
+@diagnosed
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Clip every element to ``[clip_value_min, clip_value_max]``.
 
@@ -58,6 +60,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return clipped
 
 
+@diagnosed
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Scale a tensor down where its Euclidean norm is greater than a limit.
 
@@ -114,6 +117,7 @@ def _values(t_list: Any, op: str) -> list[Any]:
     return found
 
 
+@diagnosed
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """The Euclidean norm of all elements of all tensors together.
 
@@ -148,6 +152,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     return reduce_euclidean_norm(whole)
 
 
+@diagnosed
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
     """Scale many tensors down by one factor when their common Euclidean norm is greater than a limit.
 

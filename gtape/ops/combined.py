@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import IndexedSlices
 from gtape.operands import operands
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 
+@diagnosed
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
     """Sum of several tensors of one shape and dtype, as `add_n`.
 
@@ -70,6 +72,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     return functools.reduce(operator.add, tensors)
 
 
+@diagnosed
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """A tensor, or IndexedSlices, times a number.
 
@@ -104,6 +107,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     return IndexedSlices(product, x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else product
 
 
+@diagnosed
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     """A polynomial at x, by Horner's rule.
 
@@ -142,6 +146,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     return total
 
 
+@diagnosed
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest whole number, the even one at a tie.
 
@@ -172,6 +177,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return t if t._aval.dtype.kind in "iu" else REGISTRY["rint"](t)
 
 
+@diagnosed
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     """The number next to `x1` on the way to `x2`.
 
@@ -226,6 +232,7 @@ def _increasing(x: Any, relation: Any, op: str) -> Tensor:
     return wrap(np.bool_(relation(flat[:-1], flat[1:]).all()))
 
 
+@diagnosed
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     """Whether no element, in row-major order, is less than the one before.
 
@@ -254,6 +261,7 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     return _increasing(x, np.less_equal, "is_non_decreasing")
 
 
+@diagnosed
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether every element, in row-major order, is greater than the one before.
 
@@ -282,6 +290,7 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     return _increasing(x, np.less, "is_strictly_increasing")
 
 
+@diagnosed
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """Which part of the elements is zero.
 
@@ -308,6 +317,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     return wrap(np.float32((elements.size - np.count_nonzero(elements)) / elements.size))
 
 
+@diagnosed
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
     """Whether the target's prediction is among the k greatest of its row; equal ones all count as the greatest.
 

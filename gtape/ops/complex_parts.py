@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.primitive import REGISTRY, linear, primitive
@@ -93,6 +94,7 @@ def _number(x: Any, op: str) -> Tensor:
     return t
 
 
+@diagnosed
 def real(input: Any, name: str | None = None) -> Tensor:
     """The real part.
 
@@ -117,6 +119,7 @@ def real(input: Any, name: str | None = None) -> Tensor:
     return _real(t) if t._aval.complex else t
 
 
+@diagnosed
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part.
 
@@ -141,6 +144,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     return _imag(t) if t._aval.complex else wrap(np.zeros(t._aval.shape, t._aval.dtype))
 
 
+@diagnosed
 def conj(x: Any, name: str | None = None) -> Tensor:
     """The complex conjugate.
 
@@ -165,6 +169,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     return _conj(t) if t._aval.complex else t
 
 
+@diagnosed
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """Complex numbers from their real and imaginary parts; gradients with respect to the parts are real.
 
@@ -210,6 +215,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     return _complex(a, b)
 
 
+@diagnosed
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The angle (argument) of complex numbers, in (-pi, pi].
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.convolution_kernels import Geometry, output_sizes
 from gtape.ops.correlation import correlate
@@ -74,6 +75,7 @@ def _convolve(
     return move_channels(y, n, back=False) if first else y
 
 
+@diagnosed
 def convolution(
     input: Any,
     filters: Any,
@@ -128,6 +130,7 @@ def convolution(
     return _convolve(x, w, strides, padding, data_format, dilations, n, "convolution")
 
 
+@diagnosed
 def conv1d(
     input: Any,
     filters: Any,
@@ -174,6 +177,7 @@ def conv1d(
     return _convolve(input, filters, stride, padding, data_format, dilations, 1, "conv1d")
 
 
+@diagnosed
 def conv2d(
     input: Any,
     filters: Any,
@@ -222,6 +226,7 @@ def conv2d(
     return _convolve(input, filters, strides, padding, data_format, dilations, 2, "conv2d")
 
 
+@diagnosed
 def conv3d(
     input: Any,
     filters: Any,
@@ -268,6 +273,7 @@ def conv3d(
     return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
 
 
+@diagnosed
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
     """`conv2d` with holes between the taps of the filter: the same dilation along both axes.
 
@@ -302,6 +308,7 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     return _convolve(value, filters, 1, padding, None, rate, 2, "atrous_conv2d")
 
 
+@diagnosed
 def depthwise_conv2d(
     input: Any,
     filter: Any,
@@ -349,6 +356,7 @@ def depthwise_conv2d(
     return _convolve(input, filter, strides, padding, data_format, dilations, 2, "depthwise_conv2d", depthwise=True)
 
 
+@diagnosed
 def separable_conv2d(
     input: Any,
     depthwise_filter: Any,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import static_ints
 from gtape.ops.convolution import images_and_filters
 from gtape.ops.convolution_kernels import Geometry, output_sizes
 from gtape.ops.correlation import correlate_input
 from gtape.ops.spatial import move_channels, paddings, rank, steps
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__ = ["atrous_conv2d_transpose", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose", "conv_transpose"]
@@ -45,6 +47,7 @@ def _transposed(
     return move_channels(x, n, back=False) if first else x
 
 
+@diagnosed
 def conv_transpose(
     input: Any,
     filters: Any,
@@ -93,10 +96,13 @@ def conv_transpose(
     """
     n = len(static_ints(output_shape)) - 2
     if n < 1:
-        raise ValueError(f"conv_transpose: `output_shape` must have 3 entries at least. Received: {output_shape!r}")
+        raise ValueError(
+            f"conv_transpose: `output_shape` must have 3 entries at least. Received: {shown(output_shape)}"
+        )
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, "conv_transpose")
 
 
+@diagnosed
 def conv1d_transpose(
     input: Any,
     filters: Any,
@@ -143,6 +149,7 @@ def conv1d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
 
 
+@diagnosed
 def conv2d_transpose(
     input: Any,
     filters: Any,
@@ -190,6 +197,7 @@ def conv2d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
 
 
+@diagnosed
 def conv3d_transpose(
     input: Any,
     filters: Any,
@@ -236,6 +244,7 @@ def conv3d_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
 
 
+@diagnosed
 def atrous_conv2d_transpose(
     value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import scalar_int
+from gtape.diagnosis import diagnosed
+from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.ops.axes import scalar_int, whole_numbers
 from gtape.ops.decided import decided
 from gtape.ops.gather import index_values
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
@@ -35,6 +37,7 @@ def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
     return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
 
 
+@diagnosed
 def bincount(
     arr: Any,
     weights: Any = None,
@@ -90,7 +93,7 @@ def bincount(
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
     if binary_output and weights is not None:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive.")
-    values = np.asarray(as_operand(arr)._value).astype(np.int64)
+    values = whole_numbers(arr, "bincount", "arr")
     if values.size and values.min() < 0:
         raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
     if axis == -1 and values.ndim > 2:
@@ -117,7 +120,7 @@ def bincount(
 
 
 def _classes(v: Any, name: str, count: int | None) -> Any:
-    found = np.asarray(as_operand(v)._value).astype(np.int64)
+    found = whole_numbers(v, "confusion_matrix", name)
     if found.size and found.min() < 0:
         raise InvalidArgumentError(f"`{name}` contains negative values.")
     if count is not None and found.size and found.max() >= count:
@@ -125,6 +128,7 @@ def _classes(v: Any, name: str, count: int | None) -> Any:
     return found
 
 
+@diagnosed
 def confusion_matrix(
     labels: Any,
     predictions: Any,
@@ -203,6 +207,7 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
 
 
+@diagnosed
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
@@ -241,6 +246,7 @@ def histogram_fixed_width_bins(
     return wrap(np.clip(np.nan_to_num(at), 0, n - 1).astype(dtypes.np_dtype(dtype)))
 
 
+@diagnosed
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
@@ -275,6 +281,7 @@ def histogram_fixed_width(
     return wrap(counts.astype(dtypes.np_dtype(dtype)))
 
 
+@diagnosed
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     """Where each of the numbers 0, 1, ... stands in a permutation of them.
 
@@ -313,6 +320,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     return wrap(out)
 
 
+@diagnosed
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
     """Masks whose first elements are true, as many as `lengths` says.
 
@@ -343,16 +351,21 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
            [ True,  True,  True]])
     """
     n = np.asarray(as_operand(lengths)._value)
+    if n.dtype.kind not in "iuf":
+        raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {as_operand(lengths).dtype.name}")
     if maxlen is None:
         size = n.max(initial=0)
     else:
         size = np.asarray(as_operand(maxlen)._value)
         if size.ndim:
-            raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {maxlen!r}")
+            raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
+        if size.dtype.kind not in "iuf" or not np.isfinite(size):
+            raise OperandTypeError(f"sequence_mask: `maxlen` must be a whole number, not {shown(maxlen)}")
         n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
 
 
+@diagnosed
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
@@ -390,7 +403,7 @@ def searchsorted(
     array([0, 1, 3], dtype=int32)
     """
     if side not in ("left", "right"):
-        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {side!r}.")
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {shown(side)}.")
     a = as_operand(sorted_sequence)
     b = as_operand(values, a) if is_tensor(sorted_sequence) and not is_tensor(values) else as_operand(values)
     if a._aval.dtype != b._aval.dtype:

@@ -8,10 +8,11 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.births import born
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.indexed_slices import IndexedSlices
 from gtape.operands import operands
-from gtape.ops.axes import one_axis, scalar_int, static_ints
+from gtape.ops.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand, wrap
@@ -103,6 +104,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return made
 
 
+@diagnosed
 def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of zeros.
 
@@ -133,6 +135,7 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     return born(wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted)))
 
 
+@diagnosed
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of ones.
 
@@ -274,6 +277,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     return t if t._aval.dtype == wanted else _cast(t, dtype=wanted)
 
 
+@diagnosed
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor filled with one value, which may be differentiated.
 
@@ -305,9 +309,12 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
         raise InvalidArgumentError(
             f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
         )
-    return born(REGISTRY["broadcast_to"](t, shape=_shape(dims)))
+    sizes = _shape(dims)
+    check_room(sizes, t._aval.dtype, "fill")
+    return born(REGISTRY["broadcast_to"](t, shape=sizes))
 
 
+@diagnosed
 def eye(
     num_rows: Any,
     num_columns: Any = None,
@@ -351,6 +358,7 @@ def eye(
     return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
 
 
+@diagnosed
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
     """Numbers from `start` (0 when only one argument is given) up to but not including `limit`, in steps of `delta`.
 
@@ -404,6 +412,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     return born(wrap(np.arange(first, last, step).astype(wanted)))
 
 
+@diagnosed
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any = 0) -> Tensor:
     """Evenly spaced numbers from `start` to `stop`, both included.
 
@@ -453,6 +462,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     return born(a * down + b * up)
 
 
+@diagnosed
 def one_hot(
     indices: Any,
     depth: Any,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.broadcasting import broadcast_to_op
 from gtape.ops.pairs import add_pairs, log_pair, two_sum, wide
@@ -83,6 +84,7 @@ _sigmoid_cross_entropy_primitive = elementwise(
 )
 
 
+@diagnosed
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
     """Cross-entropy between label distributions and ``softmax(logits)``; differentiable in both.
 
@@ -137,6 +139,7 @@ def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     return labels, logits
 
 
+@diagnosed
 def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Tensor:
     """Cross-entropy between class numbers and ``softmax(logits)``.
 
@@ -197,6 +200,7 @@ def _same_shape(labels: Tensor, logits: Tensor) -> None:
         )
 
 
+@diagnosed
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Cross-entropy between probabilities and ``sigmoid(logits)``, elementwise; differentiable in both.
 
@@ -231,6 +235,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy_primitive(z, x)
 
 
+@diagnosed
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` with the positive class weighted.
 

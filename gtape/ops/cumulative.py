@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import shape_of
 from gtape.ops.double import doubled
 from gtape.ops.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
@@ -208,6 +209,7 @@ _cumulative_logsumexp = primitive(
 # ---------------------------------------------------------------------------------------------- public function
 
 
+@diagnosed
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, Domain
 from gtape.half_precision import spacing_at_one
 from gtape.operands import float_operand, matrix_operand, operands
@@ -144,6 +145,7 @@ class Qr(NamedTuple):
     r: Tensor
 
 
+@diagnosed
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     """Orthonormal columns and an upper triangle: ``input = q @ r``.
 
@@ -201,6 +203,7 @@ def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
     return q, r
 
 
+@diagnosed
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Pseudo-inverse of Moore and Penrose.
 
@@ -246,6 +249,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     return _pinv(x, rcond=rcond)
 
 
+@diagnosed
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
     """Least squares: the x of least ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm where many are.
 
@@ -311,6 +315,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         ) from e
 
 
+@diagnosed
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
     """A tensor divided by its norm, and the norm.
 
@@ -355,6 +360,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     return x / size, size
 
 
+@diagnosed
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     """A tensor with given elements where its first and its second half of indices agree, else 0.
 
@@ -388,6 +394,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     return reshape_op(diag_embed_op(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)
 
 
+@diagnosed
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     """The elements for which the first half of the indices is the second half.
 

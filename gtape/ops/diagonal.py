@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.axes import scalar_int, static_ints
 from gtape.ops.bands import inverse, length, places, taken
@@ -131,6 +132,7 @@ def _check_offset(k: int, rows: int, columns: int, op: str) -> None:
         raise errors.InvalidArgumentError(f"{op}: a matrix of {rows} rows and {columns} columns has no diagonal k={k}")
 
 
+@diagnosed
 def diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
@@ -173,6 +175,7 @@ def diag_part(
     return diag_part_op(x, k=low)
 
 
+@diagnosed
 def diag(
     diagonal: Any,
     name: str = "diag",
@@ -230,7 +233,7 @@ def diag(
             f"diag: diagonals k={(low, high)} of {n} elements do not fit a matrix of {rows} rows and {columns} columns"
         )
     if not _packed(k):
-        if not padding_value:
+        if isinstance(padding_value, int | float) and not padding_value:
             return diag_embed_op(d, k=low, shape=(rows, columns))
         d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
     elif d._aval.shape[-2:] != (high - low + 1, n):
@@ -241,6 +244,7 @@ def diag(
     return taken(d, inverse(table, rows, columns), 2, padding_value)
 
 
+@diagnosed
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The matrices with one diagonal replaced, or several packed in a table.
 
@@ -292,6 +296,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     return where(mask, taken(d, at, 2, 0), x)
 
 
+@diagnosed
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
     """The matrices with everything outside a band around the diagonal set to zero.
 
@@ -329,6 +334,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     return _band_part(x, lower=max(lower, -1), upper=max(upper, -1))
 
 
+@diagnosed
 def trace(x: Any, name: str | None = None) -> Tensor:
     """Sum of the main diagonal of each matrix.
 

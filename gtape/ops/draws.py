@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import static_ints
 from gtape.tensor import Tensor, convert_to_tensor
@@ -48,6 +49,7 @@ if hasattr(os, "register_at_fork"):  # a forked worker would draw what its paren
     os.register_at_fork(after_in_child=_seeds.begin)
 
 
+@diagnosed
 def set_seed(seed: Any) -> None:
     """Set the global seed: the draws after it repeat whenever it is set to the same number again.
 
@@ -77,6 +79,7 @@ def stream(*words: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([w & _WORD for w in words])))
 
 
+@diagnosed
 def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
     """The generator for one call of an op.
 
@@ -108,6 +111,7 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
 # ---------------------------------------------------------------------------------------------- raw draws
 
 
+@diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape argument of a random op."""
     if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._aval.shape):
@@ -121,11 +125,13 @@ def shape_of_draw(shape: Any) -> tuple[int, ...]:
 _WIDE: dict[Any, Any] = {np.dtype(np.float64): np.float64, np.dtype(np.float32): np.float32}
 
 
+@diagnosed
 def normal_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Standard normal numbers."""
     return np.asarray(rng.standard_normal(shape, _WIDE.get(np.dtype(dtype), np.float32))).astype(dtype, copy=False)
 
 
+@diagnosed
 def unit_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Uniform numbers in [0, 1)."""
     wide = _WIDE.get(np.dtype(dtype))
@@ -137,6 +143,7 @@ def unit_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> A
     return (rng.integers(0, 1 << digits, shape) / float(1 << digits)).astype(dtype)
 
 
+@diagnosed
 def truncated_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Standard normal numbers within 2 of 0."""
     n = int(np.prod(shape, dtype=np.int64))
@@ -147,6 +154,7 @@ def truncated_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any)
     return kept[:n].reshape(shape)
 
 
+@diagnosed
 def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, high: Any, dtype: Any) -> Any:
     """Whole numbers in [low, high)."""
     low, high = np.asarray(low), np.asarray(high)

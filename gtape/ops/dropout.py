@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import scalar_int
 from gtape.ops.draws import generator_for
 from gtape.ops.selection import where
@@ -39,6 +40,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
     return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._aval.dtype))
 
 
+@diagnosed
 def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
     """Set elements to zero at random and scale the others, so that the expected value stays.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops.axes import shape_of
@@ -164,6 +165,7 @@ _eig = implicit(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices.
 
@@ -208,6 +210,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     return e, complex(vectors[..., 0, :, :], vectors[..., 1, :, :])
 
 
+@diagnosed
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of square matrices.
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.arithmetic import multiply
 from gtape.ops.diagonal import diag_part_op
@@ -19,6 +20,7 @@ from gtape.ops.matmul import matmul_op
 from gtape.ops.order import transpose_op
 from gtape.ops.shape import reshape_op
 from gtape.ops.sums import sum_op
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor
 
 __all__ = ["einsum", "tensordot"]
@@ -51,24 +53,26 @@ def _labels(text: str, ndim: int, equation: str) -> tuple[Label, ...]:
     """Labels of one operand: letters, and integers for the axes that an ellipsis stands for."""
     head, dots, tail = text.partition("...")
     if (not (head + tail).isalpha() and head + tail) or "..." in tail:
-        raise ValueError(f"einsum: {text!r} in the equation {equation!r} should be letters with one '...' at most")
+        raise ValueError(
+            f"einsum: {shown(text)} in the equation {shown(equation)} should be letters with one '...' at most"
+        )
     hidden = ndim - len(head) - len(tail)
     if hidden < 0 or (hidden and not dots):
         raise errors.InvalidArgumentError(
-            f"einsum: {text!r} in {equation!r} names {len(head + tail)} axes, but the operand has {ndim}"
+            f"einsum: {shown(text)} in {shown(equation)} names {len(head + tail)} axes, but the operand has {ndim}"
         )
     return (*head, *range(hidden, 0, -1), *tail)
 
 
 def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
     if not isinstance(equation, str):
-        raise TypeError(f"einsum: the equation must be a string such as 'ij,jk->ik', not {equation!r}")
+        raise TypeError(f"einsum: the equation must be a string such as 'ij,jk->ik', not {shown(equation)}")
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
         raise ValueError(
-            f"einsum: the equation {equation!r} has {len(parts)} operands, but {len(tensors)} tensors were given"
+            f"einsum: the equation {shown(equation)} has {len(parts)} operands, but {len(tensors)} tensors were given"
         )
     inputs = [_labels(p, len(t._aval.shape), equation) for p, t in zip(parts, tensors, strict=True)]
     every = [a for labels in inputs for a in labels]
@@ -81,7 +85,8 @@ def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]
     for a in out:
         if a not in every or out.count(a) > 1:
             raise ValueError(
-                f"einsum: the output of {equation!r} names {a!r}, which is repeated there or missing from the inputs"
+                f"einsum: the output of {shown(equation)} names {a!r}, which is repeated there or missing from the "
+                "inputs"
             )
     return inputs, out
 
@@ -94,7 +99,7 @@ def _sizes(inputs: list[tuple[Label, ...]], tensors: list[Tensor], equation: str
             if old != d:
                 if not isinstance(a, int) or 1 not in (old, d):
                     raise errors.InvalidArgumentError(
-                        f"einsum: in {equation!r} the axis {a!r} has size {old} in one place and {d} in another"
+                        f"einsum: in {shown(equation)} the axis {a!r} has size {old} in one place and {d} in another"
                     )
                 sizes[a] = max(old, d) if 0 not in (old, d) else 0
     return sizes
@@ -147,6 +152,7 @@ def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int
     return labels, _shaped(matmul_op(a, b), shape["batch"] + shape["left"] + shape["right"])
 
 
+@diagnosed
 def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None = None) -> Tensor:
     """Sum of products over named axes.
 
@@ -229,7 +235,7 @@ def _axes(axes: Any, na: int, nb: int) -> tuple[list[int], list[int]]:
             )
         return list(range(na - axes, na)), list(range(axes))
     if len(axes) != 2:
-        raise ValueError(f"tensordot: 'axes' must be an integer or have length 2; it is {axes!r}")
+        raise ValueError(f"tensordot: 'axes' must be an integer or have length 2; it is {shown(axes)}")
     first, second = [[int(i) for i in (np.atleast_1d(np.asarray(getattr(a, "_value", a))))] for a in axes]
     if len(first) != len(second):
         raise ValueError(
@@ -243,6 +249,7 @@ def _axes(axes: Any, na: int, nb: int) -> tuple[list[int], list[int]]:
     return [i % na for i in first], [i % nb for i in second]
 
 
+@diagnosed
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sum of products over chosen axes of two tensors.
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand, matrix_operand, operands
 from gtape.ops import lapack
 from gtape.ops.broadcasting import broadcast_to_op
@@ -137,6 +138,7 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
     return matrix, rhs
 
 
+@diagnosed
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Inverse of each matrix.
 
@@ -168,6 +170,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     return require_invertible(_inverse(adjoint_of(x) if adjoint else x), "inv", x)
 
 
+@diagnosed
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Solution x of ``matrix @ x = rhs``.
 
@@ -201,6 +204,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
     return require_invertible(_solve(adjoint_of(a) if adjoint else a, b), "solve", a, b)
 
 
+@diagnosed
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import matrix_operand
 from gtape.ops.determinant import as_direction, pulled_directions, pushed_directions, with_direction
 from gtape.ops.lapack import check_square
@@ -143,6 +144,7 @@ _expm_form = primitive(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def expm(input: Any, name: str | None = None) -> Tensor:
     """Matrix exponential: the sum of ``A^n / n!``.
 

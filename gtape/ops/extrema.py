@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.axes import axes_of, scalar_int, shape_of, spread
 from gtape.ops.decided import decided
 from gtape.ops.reduction import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
 from gtape.primitive import primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = ["argmax", "argmin", "reduce_max", "reduce_min"]
@@ -197,6 +199,7 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_min, numeric(input_tensor, "reduce_min"), axis, keepdims)
 
 
+@diagnosed
 def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Index of the greatest element along one axis, the first of equal ones.
 
@@ -229,6 +232,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
     return _arg(_argmax, input, axis, output_type)
 
 
+@diagnosed
 def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Index of the least element along one axis, the first of equal ones.
 
@@ -266,7 +270,7 @@ def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
     try:
         (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
     except TypeError:
-        raise OperandTypeError(f"the axis must be one integer, got {axis!r}") from None
+        raise OperandTypeError(f"the axis must be one integer, got {shown(axis)}") from None
     found: Tensor = prim(t, axis=a)
     wanted = dtypes.np_dtype(output_type)
     if wanted.kind not in "iu":

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.indexed_slices import SparseCotangent
 from gtape.ops.axes import one_axis, scalar_int, shape_of
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.worlds import NUMPY, TAPE
 
@@ -165,6 +167,7 @@ def check_range(indices: Any, size: int, what: str) -> None:
             raise InvalidArgumentError(f"{what}: index {low if low < 0 else high} is not in [0, {size})")
 
 
+@diagnosed
 def gather(
     params: Any,
     indices: Any,
@@ -273,7 +276,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
         When one lies outside and is not to be ignored, or the policy is unknown.
     """
     if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {policy!r}")
+        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
     inside = None
     if policy == "IGNORE":
         inside = ((at >= 0) & (at < np.array(shape, np.int64))).all(axis=-1)
@@ -284,6 +287,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
     return flat_indices(at, shape, what), inside
 
 
+@diagnosed
 def gather_nd(
     params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
@@ -346,6 +350,7 @@ def gather_nd(
     return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
 
 
+@diagnosed
 def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Tensor:
     """The elements or slices where a mask is true.
 

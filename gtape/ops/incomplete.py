@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.diagnosis import diagnosed
 from gtape.domains import POSITIVE, Domain, Interval
 from gtape.ops import beta_kernels as beta
 from gtape.ops import incomplete_kernels as k
@@ -118,6 +119,7 @@ beta_density_derivative = elementwise(
 )
 
 
+@diagnosed
 def lbeta(x: Any, name: str | None = None) -> Tensor:
     """Logarithm of the absolute value of the beta function of the last axis.
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, scalar_int, static_ints
 from gtape.ops.decided import decided
 from gtape.ops.gather import boolean_mask
 from gtape.primitive import REGISTRY, linear
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, is_tensor
 
 __all__ = ["getitem", "slice", "strided_slice", "where"]
@@ -110,7 +112,7 @@ def _place_in_key(v: Any) -> int:
         several = "; use gtape.gather or gtape.gather_nd for several indices" if isinstance(v, (list, tuple)) else ""
         raise TypeError(
             "only integers, slices (`:`), ellipsis (`...`), gtape.newaxis (`None`) and scalar integer tensors are "
-            f"valid indices, got {v!r}{several}"
+            f"valid indices, got {shown(v)}{several}"
         ) from None
 
 
@@ -147,7 +149,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
         return boolean_mask(t, key)
     if isinstance(key, list):
         raise InvalidArgumentError(
-            f"a list of indices such as {key!r} is not supported in brackets: use gtape.gather or gtape.gather_nd"
+            f"a list of indices such as {shown(key)} is not supported in brackets: use gtape.gather or gtape.gather_nd"
         )
     entries = key if isinstance(key, tuple) else (key,)
     used = sum(e is not None and e is not Ellipsis for e in entries)
@@ -188,6 +190,7 @@ def _entry(e: Any, axis: int, n: int) -> Any:
     return i % n
 
 
+@diagnosed
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """Cut out a block.
 
@@ -233,6 +236,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     return _strided_slice(t, key=tuple(key))
 
 
+@diagnosed
 def strided_slice(
     input_: Any,
     begin: Any,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
 from gtape.ops.axes import lead_of, one_axis, only_int, scalar_int, shape_of, static_ints
@@ -126,6 +127,7 @@ def same_dtypes(tensors: list[Tensor], op: str) -> None:
         )
 
 
+@diagnosed
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     """Join tensors along an axis that they have.
 
@@ -164,6 +166,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     return _concat(*tensors, axis=a - tensors[0].ndim)
 
 
+@diagnosed
 def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     """Join tensors of one shape along a new axis.
 
@@ -213,6 +216,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     return _stack(*tensors, axis=a % n - n)
 
 
+@diagnosed
 def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:
     """Take a tensor apart along an axis, which the parts no longer have.
 
@@ -256,6 +260,7 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     return [REGISTRY["reshape"](p, shape=left) for p in _split(t, sizes=(1,) * shape[a], axis=a - len(shape))]
 
 
+@diagnosed
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Tensor]:
     """Take a tensor apart along an axis, into equal parts or parts of given sizes.
 

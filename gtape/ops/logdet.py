@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import matrix_operand
 from gtape.ops import determinant, lapack
 from gtape.ops.cholesky import cholesky
@@ -35,6 +36,7 @@ _det_sign = primitive(
 )
 
 
+@diagnosed
 def det(input: Any, name: str | None = None) -> Tensor:
     """Determinant of each matrix; its derivatives exist at singular matrices too.
 
@@ -69,6 +71,7 @@ class LogDet(NamedTuple):
     log_abs_determinant: Tensor
 
 
+@diagnosed
 def slogdet(input: Any, name: str | None = None) -> LogDet:
     """Sign of the determinant and logarithm of its absolute value, for each matrix.
 
@@ -105,6 +108,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     return LogDet(_det_sign(x), _log_abs_det(x))
 
 
+@diagnosed
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """Logarithm of the determinant of symmetric positive definite matrices, by way of the Cholesky factor.
 

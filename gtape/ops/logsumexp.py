@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
 from gtape.ops.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
 from gtape.ops.extrema import max_kernel
@@ -87,6 +88,7 @@ _logsumexp = primitive(
 )
 
 
+@diagnosed
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow and without losing small terms.
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.selection import where
 from gtape.ops.sums import reduce_sum
@@ -15,6 +16,7 @@ from gtape.tensor import Tensor, as_operand
 __all__ = ["compute_average_loss", "log_poisson_loss"]
 
 
+@diagnosed
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under a Poisson distribution, given the logarithm of its mean.
 
@@ -61,6 +63,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     return loss + where(small, REGISTRY["zeros_like"](z), stirling)
 
 
+@diagnosed
 def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None, max_seq_length: Any = None,
     name: str | None = None,

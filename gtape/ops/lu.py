@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, Domain
 from gtape.errors import InvalidArgumentError
 from gtape.half_precision import spacing_at_one
@@ -133,6 +134,7 @@ def _rows(x: Tensor, order: Any) -> Tensor:
     return gather(x, order, axis=-2, batch_dims=x.ndim - 2)
 
 
+@diagnosed
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Lu:
     """Triangular factors of square matrices, by elimination with exchange of rows.
 
@@ -185,6 +187,7 @@ def _checked(lower_upper: Any, perm: Any, op: str) -> tuple[Tensor, Tensor]:
     return x, order
 
 
+@diagnosed
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The matrices that `lu` gave these factors of.
 
@@ -218,6 +221,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     return _rows(product, wrap(np.argsort(order._value, axis=-1)))
 
 
+@diagnosed
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Solution x of ``a @ x = rhs``, from the factors that `lu` gave of a.
 
@@ -259,6 +263,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)
 
 
+@diagnosed
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The inverses of the matrices that `lu` gave these factors of.
 
@@ -292,6 +297,7 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
     return lu_solve(x, order, wrap(unit))
 
 
+@diagnosed
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """How many singular values of each matrix are above a bound.
 

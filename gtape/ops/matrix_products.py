@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.matmul import matrix_transpose
 from gtape.ops.shape import reshape_op
@@ -28,6 +29,7 @@ _cross = primitive(
 )
 
 
+@diagnosed
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     """Swap the last two axes and conjugate; for real numbers the transpose.
 
@@ -56,6 +58,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     return matrix_transpose(matrix, conjugate=True)
 
 
+@diagnosed
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     """Cross product of vectors in three dimensions.
 
@@ -89,6 +92,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     return _cross(a, b)
 
 
+@diagnosed
 def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
     """Kronecker product of matrices, as ``numpy.kron``; batch axes broadcast.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import OperandTypeError
 from gtape.ops.axes import axes_of, count_of, from_end
 from gtape.ops.norms import reduce_euclidean_norm
@@ -52,6 +53,7 @@ def _inexact(x: Any, op: str) -> Tensor:
     return t
 
 
+@diagnosed
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean square deviation from the mean along axes.
 
@@ -84,6 +86,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     return reduce_mean(d * d, axes, keepdims)
 
 
+@diagnosed
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
 

@@ -8,17 +8,20 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import operands
 from gtape.ops.axes import axes_of
 from gtape.ops.shape import reshape_op
 from gtape.ops.sums import sum_op
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
 __all__ = ["bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "moments"]
 
 
+@diagnosed
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
     """Half the sum of squares, ``sum(t ** 2) / 2``.
 
@@ -49,6 +52,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2
 
 
+@diagnosed
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
     """Add a vector along the axis of the channels.
 
@@ -79,9 +83,13 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
     array([[11., 22.]], dtype=float32)
     """
+    if not isinstance(data_format, str | None):
+        raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: {shown(data_format)}")
     second = data_format is not None and data_format.startswith("NC")
     if data_format is not None and not second and not (data_format.startswith("N") and data_format.endswith("C")):
-        raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+        raise ValueError(
+            f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={shown(data_format)}"
+        )
     x, b = operands(value, bias)
     shape = x._aval.shape
     if len(shape) < 2 or len(b._aval.shape) != 1 or b._aval.shape[0] != shape[1 if second else -1]:
@@ -94,6 +102,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     return REGISTRY["add"](x, b)
 
 
+@diagnosed
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
     """``x / sqrt(max(sum(x ** 2), epsilon))`` along some axes, without overflow.
 
@@ -141,6 +150,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)
 
 
+@diagnosed
 def moments(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -204,6 +214,7 @@ def _rows_of_tables(params: Any, ids: Any) -> Tensor:
     return reshape_op(rows, shape=wanted._aval.shape + rows._aval.shape[1:])
 
 
+@diagnosed
 def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Tensor:
     """Rows of a table.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand, operands
 from gtape.ops.axes import axes_of, count_of, kept_shape
 from gtape.ops.correlation import correlate
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@diagnosed
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
 ) -> Tensor:
@@ -62,6 +64,7 @@ def batch_normalization(
     return y if offset is None else y + offset
 
 
+@diagnosed
 def local_response_normalization(
     input: Any,
     depth_radius: int = 5,
@@ -112,6 +115,7 @@ def local_response_normalization(
     return made
 
 
+@diagnosed
 def lrn(
     input: Any,
     depth_radius: int = 5,
@@ -145,6 +149,7 @@ def lrn(
     return local_response_normalization(input, depth_radius, bias, alpha, beta)
 
 
+@diagnosed
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -193,6 +198,7 @@ def weighted_moments(
     return reshaped(mean, left), reshaped(variance, left)
 
 
+@diagnosed
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -238,6 +244,7 @@ def sufficient_statistics(
     return count, total, sum_op(REGISTRY["square"](x), axis=axis, keepdims=bool(keepdims)), shift
 
 
+@diagnosed
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
 from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm", "reduce_euclidean_norm"]
@@ -166,6 +168,7 @@ def _as_given(y: Tensor, given: Tensor) -> Tensor:
     return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
 
 
+@diagnosed
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -206,6 +209,7 @@ def reduce_euclidean_norm(
     return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
 
 
+@diagnosed
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
 ) -> Tensor:
@@ -247,7 +251,7 @@ def norm(
         y = _matrix_norm(given, t, ord, axis, bool(keepdims))
         return _as_given(y, given) if ord in ("euclidean", "fro") else y
     if isinstance(axis, (list, tuple, float)):
-        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis!r}")
+        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
     y = _vector_norm(t, ord, axis, bool(keepdims))
     return _as_given(y, given) if ord in ("euclidean", 2) else y
 
@@ -258,10 +262,10 @@ def _matrix_norm(given: Tensor, t: Tensor, ord: Any, axis: Any, keep: bool) -> T
     from gtape.ops.sums import reduce_sum
 
     if ord not in ("euclidean", "fro", 1, 2, math.inf):
-        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord!r}")
+        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {shown(ord)}")
     rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
     if rows == columns:
-        raise ValueError(f"'axis' must be a pair of different axes, got {axis!r}")
+        raise ValueError(f"'axis' must be a pair of different axes, got {shown(axis)}")
     if ord in ("euclidean", "fro"):
         return reduce_euclidean_norm(t, [rows, columns], keep)
     if ord == 2:
@@ -280,7 +284,7 @@ def _vector_norm(t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
         return reduce_euclidean_norm(t, axis, keep)
     if isinstance(ord, str) or not ord > 0:
         raise ValueError(
-            f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {ord!r}"
+            f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {shown(ord)}"
             + (": 'fro' is a matrix norm, of two axes" if ord == "fro" else "")
         )
     if ord == 1:

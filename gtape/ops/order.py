@@ -13,6 +13,7 @@ import numpy as np
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, from_end, one_axis, shape_of, static_ints
 from gtape.primitive import REGISTRY, linear
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__ = ["reverse", "roll", "transpose"]
@@ -126,7 +127,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     n = t.ndim
     order = tuple(range(n))[::-1] if perm is None else tuple([one_axis(p, n) for p in static_ints(perm)])
     if sorted(order) != list(range(n)):
-        raise InvalidArgumentError(f"perm must name each of the {n} axes once, got {perm!r}")
+        raise InvalidArgumentError(f"perm must name each of the {n} axes once, got {shown(perm)}")
     y: Tensor = transpose_op(t, perm=order)
     return REGISTRY["conj"](y) if conjugate and t._aval.dtype.kind == "c" else y
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.operands import operands
 from gtape.ops.axes import scalar_int
@@ -23,6 +24,7 @@ def _taken(rows: Tensor, places: Any) -> Tensor:
     return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
+@diagnosed
 def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:
     """Deal slices out to partitions, in their order.
 
@@ -70,6 +72,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
     return [_taken(rows, np.flatnonzero(flat == p)) for p in np.arange(n)]
 
 
+@diagnosed
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     """Put slices of several tensors together by number; the last slice of a number counts.
 
@@ -125,6 +128,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], last)
 
 
+@diagnosed
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
@@ -217,6 +221,7 @@ def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     return _taken(t, first[order]), wrap(rank[inverse].astype(dtype)), wrap(counts[order].astype(dtype))
 
 
+@diagnosed
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:
     """Distinct elements of a vector, in the order of their first occurrence.
 
@@ -251,6 +256,7 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
     return Unique(y, idx)
 
 
+@diagnosed
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> UniqueWithCounts:
     """Distinct elements of a vector, in the order of their first occurrence, and how often they occur.
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.ops.axes import static_ints
 from gtape.ops.convolution import places_of
 from gtape.ops.convolution_kernels import Geometry
 from gtape.ops.spatial import paddings, rank, reshaped, steps
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["extract_patches"]
@@ -21,11 +23,12 @@ __all__ = ["extract_patches"]
 def _window(value: Any, what: str) -> tuple[int, ...]:
     if len(static_ints(value)) != 4:
         raise errors.InvalidArgumentError(
-            f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {value!r}"
+            f"extract_patches: `{what}` must be of length 4, with 1 first and last. Received: {shown(value)}"
         )
     return steps(value, 2, False, what, "extract_patches")
 
 
+@diagnosed
 def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """All patches of images, the pixels of each along the last axis.
 
@@ -62,7 +65,7 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     x = as_operand(images)
     rank(x, 4, "input", op)
     if not isinstance(padding, str):
-        raise ValueError(f"{op}: `padding` must be 'VALID' or 'SAME'. Received: {padding!r}")
+        raise ValueError(f"{op}: `padding` must be 'VALID' or 'SAME'. Received: {shown(padding)}")
     taps, every, apart = _window(sizes, "sizes"), _window(strides, "strides"), _window(rates, "rates")
     n, *size, channels = x._aval.shape
     around = paddings(padding, tuple(size), taps, every, apart, False, op)

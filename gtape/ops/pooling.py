@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import require_floats
 from gtape.ops.correlation import correlate
 from gtape.ops.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
 from gtape.ops.spatial import move_channels, reshaped
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = [
@@ -67,7 +69,7 @@ def _mean(
     if not isinstance(padding, str):
         raise ValueError(
             f"{op}: `padding` must be 'VALID' or 'SAME', since a mean of explicit zeros and one without them differ; "
-            f"use gtape.pad first. Received: {padding!r}"
+            f"use gtape.pad first. Received: {shown(padding)}"
         )
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, dilations, n, op)
     require_floats(x, op)
@@ -99,6 +101,7 @@ def _axes(input: Any, op: str) -> int:
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -140,6 +143,7 @@ def max_pool(
     return _max(input, ksize, strides, padding, data_format, 1, _axes(input, "max_pool"), "max_pool")
 
 
+@diagnosed
 def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
 ) -> Tensor:
@@ -176,6 +180,7 @@ def max_pool1d(
     return _max(input, ksize, strides, padding, data_format, 1, 1, "max_pool1d")
 
 
+@diagnosed
 def max_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
 ) -> Tensor:
@@ -213,6 +218,7 @@ def max_pool2d(
     return _max(input, ksize, strides, padding, data_format, 1, 2, "max_pool2d")
 
 
+@diagnosed
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
@@ -256,6 +262,7 @@ class MaxPoolWithArgmax(NamedTuple):
     argmax: Tensor
 
 
+@diagnosed
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,
@@ -304,7 +311,7 @@ def max_pool_with_argmax(
     """
     op = "max_pool_with_argmax"
     if data_format != "NHWC":
-        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {data_format!r}")
+        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {shown(data_format)}")
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, 1, 2, op)
     at = _argmax(x, first, windows, op)
     each = max(math.prod(x._aval.shape[1:]), 1)
@@ -313,6 +320,7 @@ def max_pool_with_argmax(
     return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
 
 
+@diagnosed
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -352,6 +360,7 @@ def avg_pool(
     return _mean(input, ksize, strides, padding, data_format, 1, _axes(input, "avg_pool"), "avg_pool")
 
 
+@diagnosed
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
 ) -> Tensor:
@@ -388,6 +397,7 @@ def avg_pool1d(
     return _mean(input, ksize, strides, padding, data_format, 1, 1, "avg_pool1d")
 
 
+@diagnosed
 def avg_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
 ) -> Tensor:
@@ -425,6 +435,7 @@ def avg_pool2d(
     return _mean(input, ksize, strides, padding, data_format, 1, 2, "avg_pool2d")
 
 
+@diagnosed
 def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
 ) -> Tensor:
@@ -461,6 +472,7 @@ def avg_pool3d(
     return _mean(input, ksize, strides, padding, data_format, 1, 3, "avg_pool3d")
 
 
+@diagnosed
 def pool(
     input: Any,
     window_shape: Any,
@@ -506,7 +518,7 @@ def pool(
     array([1.5, 4. ], dtype=float32)
     """
     if pooling_type not in ("MAX", "AVG"):
-        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {pooling_type!r}")
+        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {shown(pooling_type)}")
     kind = _max if pooling_type == "MAX" else _mean
     every, apart = (1 if v is None else v for v in (strides, dilations))
     return kind(input, window_shape, every, padding, data_format, apart, _axes(input, "pool"), "pool")

@@ -14,6 +14,7 @@ from gtape.ops.convolution import places_of
 from gtape.ops.convolution_kernels import Geometry, output_sizes
 from gtape.ops.spatial import channels_first, paddings, rank
 from gtape.primitive import primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
 
 __all__: list[str] = []
@@ -121,7 +122,7 @@ def _spans(value: Any, n: int, first: bool, what: str, op: str) -> tuple[Sizes, 
     elif len(numbers) != n:
         raise ValueError(f"{op}: `{what}` should be of length 1, {n} or {n + 2}. Received: {list(numbers)}")
     if any(k < 1 for k in (*numbers, depth)):
-        raise errors.InvalidArgumentError(f"{op}: `{what}` must be positive. Received: {value!r}")
+        raise errors.InvalidArgumentError(f"{op}: `{what}` must be positive. Received: {shown(value)}")
     return numbers, depth
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.ops.draws import generator_for, shape_of_draw
 from gtape.ops.samplers import (
     categorical_from,
@@ -22,6 +23,7 @@ from gtape.tensor import Tensor, convert_to_tensor, wrap
 __all__ = ["categorical", "gamma", "normal", "poisson", "shuffle", "truncated_normal", "uniform"]
 
 
+@diagnosed
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -62,6 +64,7 @@ def normal(
     return normal_from(generator_for("normal", kind, seed), shape, mean, stddev, kind, "random.normal")
 
 
+@diagnosed
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -92,6 +95,7 @@ def truncated_normal(
     return truncated_from(rng, shape, mean, stddev, kind, "random.truncated_normal")
 
 
+@diagnosed
 def uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -130,6 +134,7 @@ def uniform(
     return uniform_from(generator_for("uniform", kind, seed), shape, minval, maxval, kind, "random.uniform")
 
 
+@diagnosed
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -179,6 +184,7 @@ def gamma(
     return gamma_from(generator_for("gamma", kind, seed), shape, alpha, beta, kind, "random.gamma")
 
 
+@diagnosed
 def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None) -> Tensor:
     """Poisson distributed numbers; no gradient flows to `lam`.
 
@@ -214,6 +220,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._aval.shape, lam, dtype)
 
 
+@diagnosed
 def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     """The rows of a tensor in random order; no gradient flows through it, as in TensorFlow.
 
@@ -242,6 +249,7 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     return wrap(np.asarray(t._value)[order])
 
 
+@diagnosed
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: Any = None) -> Tensor:
     """Draw class numbers from unnormalised log-probabilities.
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError
 from gtape.locks import Lock, of_variable
+from gtape.ops.axes import whole_numbers
 from gtape.ops.draws import stream
 from gtape.ops.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, wrap
 from gtape.variable import Variable
 
@@ -19,6 +22,7 @@ __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
 
 
+@diagnosed_methods
 class Generator:
     """A source of random numbers with a state of its own.
 
@@ -46,6 +50,8 @@ class Generator:
         if copy_from is not None:
             if state is not None or alg is not None:
                 raise ValueError("pass either copy_from or a state, not both")
+            if not isinstance(copy_from, Generator):
+                raise TypeError(f"Generator: copy_from must be a Generator, not {shown(copy_from)}")
             state = copy_from.state
         elif state is None:
             raise ValueError("a Generator needs a state: use Generator.from_seed or from_non_deterministic_state")
@@ -160,8 +166,7 @@ class Generator:
 
 def _state_of(seed: Any) -> Any:
     """Seeds of any size, or a vector of integers, as a state."""
-    given = convert_to_tensor(seed).numpy() if not isinstance(seed, int) else seed
-    words = [int(w) for w in np.ravel(given)] if not isinstance(given, int) else [given]
+    words = [seed] if isinstance(seed, int) else whole_numbers(seed, "Generator", "seed").ravel().tolist()
     if len(words) == 3:
         return words
     if len(words) == 1 and -(2**63) <= words[0] < 2**63:

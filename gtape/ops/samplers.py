@@ -8,7 +8,9 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.births import born
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
+from gtape.ops.axes import only_int, whole_numbers
 from gtape.ops.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
@@ -76,6 +78,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
     return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
 
 
+@diagnosed
 def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Tensor:
     """Gamma distributed numbers, differentiable in both parameters."""
     from gtape.ops.random_gamma import reparametrised
@@ -96,6 +99,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     return y if b is None else REGISTRY["divide"](y, b)
 
 
+@diagnosed
 def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:
     """Poisson distributed numbers; `shape` is that of the result."""
     rate = convert_to_tensor(lam).numpy()
@@ -119,12 +123,13 @@ def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
     return np.where(unknown, np.array(np.nan).astype(made.dtype), made) if np.any(unknown) else made
 
 
+@diagnosed
 def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
     """Class numbers from a matrix of unnormalised log-probabilities."""
     t = convert_to_tensor(logits)
     if len(t._aval.shape) != 2:
         raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
-    n = int(num_samples)
+    n = only_int(num_samples, f"{op}: num_samples")
     if n < 0:
         raise InvalidArgumentError(f"{op}: num_samples should be a nonnegative scalar, got {n}")
     values = t.numpy().astype(np.float64)
@@ -136,14 +141,17 @@ def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dt
     return wrap(np.argmax(values[:, None, :] + noise, axis=-1).astype(wanted))
 
 
+@diagnosed
 def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any, dtype: Any) -> Tensor:
     """Numbers of successes in `counts` trials."""
     n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
     unknown = _unknown("binomial: a parameter", n + p, dtype)
-    made = rng.binomial(np.where(np.isnan(n), 0, n).astype(np.int64), np.where(np.isnan(p), 0, p), shape_of_draw(shape))
+    whole = whole_numbers(np.where(np.isnan(n), 0, n) if n.dtype.kind in "fV" else n, "binomial", "counts")
+    made = rng.binomial(whole, np.where(np.isnan(p), 0, p), shape_of_draw(shape))
     return wrap(_with_nan(made, unknown, dtype))
 
 
+@diagnosed
 def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
     """Whole numbers of the dtype's full range."""
     info = np.iinfo(dtype)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, kept_shape, merged, one_axis, shape_of
+from gtape.ops.axes import axes_of, kept_shape, merged, one_axis, shape_of, truth_of
 from gtape.primitive import REGISTRY, linear, primitive
 from gtape.tensor import Tensor, as_operand
 
@@ -386,7 +386,12 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     array([ 2.,  6., 24.], dtype=float32)
     """
     t = scan_operand(x, "cumprod")
-    return _cumprod(t, axis=axis_from_end(axis, t, "cumprod"), exclusive=bool(exclusive), reverse=bool(reverse))
+    return _cumprod(
+        t,
+        axis=axis_from_end(axis, t, "cumprod"),
+        exclusive=truth_of(exclusive, "cumprod", "exclusive"),
+        reverse=truth_of(reverse, "cumprod", "reverse"),
+    )
 
 
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:

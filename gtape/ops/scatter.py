@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import static_ints
 from gtape.ops.gather import index_values, rows_inside
@@ -53,6 +54,7 @@ def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tenso
     return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)
 
 
+@diagnosed
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
     """Put updates into zeros by multi-index; updates of the same place add up.
 
@@ -97,6 +99,7 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
     return t, u
 
 
+@diagnosed
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -132,6 +135,7 @@ def tensor_scatter_nd_add(
     return t + _scattered(flat, rows, n, t._aval.shape)
 
 
+@diagnosed
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -162,6 +166,7 @@ def tensor_scatter_nd_sub(
     return t - _scattered(flat, rows, n, t._aval.shape)
 
 
+@diagnosed
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A tensor with elements or slices replaced by multi-index; the last update of a place counts.
 
@@ -211,6 +216,7 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
     return REGISTRY["reshape"](y, shape=shape)
 
 
+@diagnosed
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -239,6 +245,7 @@ def tensor_scatter_nd_max(
     return _extreme(tensor, indices, updates, bad_indices_policy, "max")
 
 
+@diagnosed
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:

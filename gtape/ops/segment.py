@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.diagnosis import diagnosed
 from gtape.ops.segment_rows import divided, products, segment_max_op, segment_min_op, sorted_rows, sums, whole_mean
 from gtape.tensor import Tensor, wrap
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
 
 
+@diagnosed
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Sums of rows with the same number, which are sorted.
 
@@ -40,6 +42,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     return sums(*sorted_rows(data, segment_ids, "segment_sum"))
 
 
+@diagnosed
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Means of rows with the same number, which are sorted.
 
@@ -68,6 +71,7 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     return (divided if t._aval.inexact else whole_mean)(t, ids, n)
 
 
+@diagnosed
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Products of rows with the same number, which are sorted; the gradient is exact with any number of zeros.
 
@@ -95,6 +99,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     return products(*sorted_rows(data, segment_ids, "segment_prod"))
 
 
+@diagnosed
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Greatest elements of rows with the same number, which are sorted; equal ones share the gradient equally.
 
@@ -123,6 +128,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     return segment_max_op(t, wrap(ids), size=n)
 
 
+@diagnosed
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Least elements of rows with the same number, which are sorted; equal ones share the gradient equally.
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import lead_of, one_axis, only_int, static_ints
 from gtape.primitive import REGISTRY, linear
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 from gtape.tensor_shape import TensorShape
 
@@ -77,7 +79,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     try:
         wanted = static_ints(shape)
     except TypeError:
-        raise InvalidArgumentError(f"a shape must be integers, got {shape!r}") from None
+        raise InvalidArgumentError(f"a shape must be integers, got {shown(shape)}") from None
     size = t._aval.size
     if -1 in wanted:
         i = wanted.index(-1)
@@ -137,6 +139,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))
 
 
+@diagnosed
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     """Insert an axis of size 1.
 
@@ -171,6 +174,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))
 
 
+@diagnosed
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """The tensor itself, after checking its shape.
 
@@ -208,6 +212,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     return REGISTRY["identity"](t)
 
 
+@diagnosed
 def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The shape of a tensor, as a tensor.
 
@@ -232,6 +237,7 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     return wrap(np.array(as_operand(input)._aval.shape, dtype=dtypes.np_dtype(out_type)))
 
 
+@diagnosed
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor, as a tensor.
 

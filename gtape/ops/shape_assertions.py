@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
@@ -23,6 +25,7 @@ def _rank_of(x: Any) -> str:
     return f"Received rank {t.ndim}, shape {t.shape}"
 
 
+@diagnosed
 def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has a given number of axes.
 
@@ -56,6 +59,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
         )
 
 
+@diagnosed
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has at least a given number of axes.
 
@@ -83,6 +87,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
         raise _rank_error(f"Tensor must have rank at least {int(rank)}. {_rank_of(x)}", message)
 
 
+@diagnosed
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has one of several numbers of axes.
 
@@ -114,6 +119,7 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
         )
 
 
+@diagnosed
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     """The tensor, if it has no axes.
 
@@ -158,6 +164,7 @@ def _symbols(shape: Any) -> tuple[list[Any], bool]:
     return (sizes[1:] if front else sizes), front
 
 
+@diagnosed
 def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise unless tensors have the given shapes, in which a letter stands for the same size everywhere.
 
@@ -186,7 +193,12 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     >>> tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([3]), ("D",))])
     """
     known: dict[Any, tuple[int, str]] = {}
-    pairs = list(shapes.items()) if isinstance(shapes, Mapping) else list(shapes)
+    try:
+        pairs = [(x, shape) for x, shape in (shapes.items() if isinstance(shapes, Mapping) else shapes)]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"assert_shapes takes a dict, or a list of pairs, of tensors and their shapes, not {shown(shapes)}"
+        ) from None
     for number, (x, shape) in enumerate(pairs):
         if x is None:
             continue
@@ -215,6 +227,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
                 )
 
 
+@diagnosed
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has the given dtype.
 
@@ -247,6 +260,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
         raise TypeError(f"{begin}tensor must be of type {wanted.name}; got {t.dtype.name}")
 
 
+@diagnosed
 def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor holds integers.
 
@@ -281,6 +295,7 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
         )
 
 
+@diagnosed
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DType:
     """The floating-point dtype that all tensors have.
 
@@ -321,6 +336,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
     return found
 
 
+@diagnosed
 def assert_proper_iterable(values: Any) -> None:
     """Raise for what cannot be iterated over, or hardly was meant to: tensors, arrays, strings.
 
@@ -348,6 +364,7 @@ def assert_proper_iterable(values: Any) -> None:
         raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values).__name__}')
 
 
+@diagnosed
 def is_numeric_tensor(tensor: Any) -> bool:
     """Whether something is a tensor of numbers.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
 from gtape.ops.axes import shape_of
 from gtape.primitive import primitive
@@ -289,6 +290,7 @@ def _axis(axis: Any, n: int, op: str) -> int:
     return at if at < 0 else at - n
 
 
+@diagnosed
 def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """``exp(logits) / sum(exp(logits))`` along an axis.
 
@@ -319,6 +321,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     return softmax_op(x, axis=axis)
 
 
+@diagnosed
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Logarithm of `softmax`, accurate where that is nearly 0 or nearly 1.
 

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import one_axis, scalar_int
 from gtape.ops.decided import decided
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["argsort", "sort", "top_k"]
@@ -71,10 +73,11 @@ def _numbers(values: Any, op: str) -> Tensor:
 
 def _descending(direction: str) -> bool:
     if direction not in ("ASCENDING", "DESCENDING"):
-        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING', got {direction!r}")
+        raise ValueError(f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING', got {shown(direction)}")
     return direction == "DESCENDING"
 
 
+@diagnosed
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """Sort along an axis; equal elements keep their order, which decides where their gradients go.
 
@@ -109,6 +112,7 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     return y if perm is None else REGISTRY["transpose"](y, perm=perm)
 
 
+@diagnosed
 def argsort(
     values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
@@ -157,6 +161,7 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
+@diagnosed
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> TopK:
     """The k greatest elements of the last axis, in descending order, the first of equal ones first.
 

@@ -7,6 +7,7 @@ from typing import Any
 from gtape import errors
 from gtape.ops.axes import static_ints
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.tensor import Tensor
 
 __all__: list[str] = []
@@ -97,12 +98,13 @@ def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: 
     if len(pairs) != n + 2 or any(len(p) != 2 for p in pairs):
         raise ValueError(
             f"{op}: explicit `padding` is a list of {n + 2} pairs, such as [[0, 0], {'[1, 1], ' * n}[0, 0]]. "
-            f"Received: {padding!r}"
+            f"Received: {shown(padding)}"
         )
     beside = (pairs[0], pairs[1] if first else pairs[-1])
     if any(any(p) for p in beside) or any(min(p) < 0 for p in pairs):
         raise errors.InvalidArgumentError(
-            f"{op}: explicit `padding` is not negative, and 0 for the batch and the channels. Received: {padding!r}"
+            f"{op}: explicit `padding` is not negative, and 0 for the batch and the channels. Received: "
+            f"{shown(padding)}"
         )
     return tuple([(p[0], p[1]) for p in (pairs[2:] if first else pairs[1:-1])])
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.diagnosis import diagnosed
 from gtape.domains import ANY_REAL, Domain
 from gtape.operands import matrix_operand
 from gtape.ops import decomposition_kernels as k
@@ -231,6 +232,7 @@ _complement = implicit(
 # ---------------------------------------------------------------------------------------------- public functions
 
 
+@diagnosed
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
 
@@ -266,6 +268,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     return _decomposed(matrix_operand(tensor, "eigh", square=True))
 
 
+@diagnosed
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices, of which the lower triangle is read.
 
@@ -304,6 +307,7 @@ def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
+@diagnosed
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Singular values and vectors: ``tensor = u @ diag(s) @ adjoint(v)``.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.draws import seed_words, shape_of_draw, stream
 from gtape.ops.samplers import (
@@ -38,6 +39,7 @@ def _stateless(op: str, seed: Any) -> np.random.Generator:
     return stream(2, int.from_bytes(op.encode()), *seed_words(seed))
 
 
+@diagnosed
 def stateless_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
@@ -67,6 +69,7 @@ def stateless_normal(
     return normal_from(_stateless("normal", seed), shape, mean, stddev, dtype, "stateless_normal")
 
 
+@diagnosed
 def stateless_truncated_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
@@ -91,6 +94,7 @@ def stateless_truncated_normal(
     return truncated_from(_stateless("truncated", seed), shape, mean, stddev, dtype, "stateless_truncated_normal")
 
 
+@diagnosed
 def stateless_uniform(
     shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
@@ -123,6 +127,7 @@ def stateless_uniform(
     return uniform_from(rng, shape, minval, maxval, kind, "stateless_uniform")
 
 
+@diagnosed
 def stateless_gamma(
     shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: Any = None
 ) -> Tensor:
@@ -164,6 +169,7 @@ def stateless_gamma(
     return gamma_from(_stateless("gamma", seed), outer, alpha, beta, dtype, "stateless_gamma")
 
 
+@diagnosed
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
     """Poisson distributed numbers that depend on nothing but the arguments.
 
@@ -190,6 +196,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
     return poisson_from(_stateless("poisson", seed), shape_of_draw(shape), lam, dtype)
 
 
+@diagnosed
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: Any = None
 ) -> Tensor:
@@ -217,6 +224,7 @@ def stateless_categorical(
     return categorical_from(_stateless("categorical", seed), logits, num_samples, dtype, "stateless_categorical")
 
 
+@diagnosed
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: Any = None
 ) -> Tensor:
@@ -245,6 +253,7 @@ def stateless_binomial(
     return binomial_from(_stateless("binomial", seed), shape, counts, probs, output_dtype)
 
 
+@diagnosed
 def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
     """Several seeds from one, for draws that have nothing to do with each other.
 
@@ -271,6 +280,7 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
     return wrap(full_range_from(_stateless("split", seed), [int(num), 2], kind))
 
 
+@diagnosed
 def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     """A new seed from a seed and an integer.
 

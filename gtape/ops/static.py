@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import static_ints
 from gtape.ops.gather import index_values
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 
+@diagnosed
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape that two shapes broadcast to, as a tensor.
 
@@ -55,6 +57,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     return wrap(np.array(found, dtype if dtype.kind in "iu" else np.int32))
 
 
+@diagnosed
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """The shape that two shapes broadcast to.
 
@@ -85,6 +88,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
         raise ValueError(f"Incompatible shapes for broadcasting: {shapes[0]} and {shapes[1]}") from None
 
 
+@diagnosed
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor, which is always known here.
 
@@ -107,6 +111,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     return as_operand(tensor).numpy()
 
 
+@diagnosed
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     """New tensors with the same values, other sources as far as tapes go.
 
@@ -129,6 +134,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return [REGISTRY["identity"](as_operand(t)) for t in input]
 
 
+@diagnosed
 def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
     """The same tensors; what is None stays None.
 
@@ -159,6 +165,7 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
     return [None if t is None else REGISTRY["identity"](as_operand(t)) for t in tensors]
 
 
+@diagnosed
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors, as tensors.
 
@@ -182,6 +189,7 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in input]
 
 
+@diagnosed
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """Multi-indices of row-major positions in an array.
 

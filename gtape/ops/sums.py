@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of, count_of, from_end
 from gtape.ops.reduction import AXIS_SAMPLES, numeric
@@ -115,6 +116,7 @@ _mean = linear(
 )
 
 
+@diagnosed
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """Sum of several tensors of one shape and dtype.
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import one_axis, scalar_int, shape_of, static_ints
+from gtape.ops.axes import check_room, one_axis, scalar_int, shape_of, static_ints
 from gtape.ops.join import same_dtypes
 from gtape.primitive import REGISTRY, primitive
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
 
 __all__ = ["meshgrid", "pad", "repeat", "tile"]
@@ -54,6 +56,7 @@ _pad = primitive(
 )
 
 
+@diagnosed
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None
 ) -> Tensor:
@@ -103,18 +106,18 @@ def pad(
     pairs = tuple([(int(b), int(a)) for b, a in amounts])
     if any(n < 0 for p in pairs for n in p):
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
-    kind = mode.upper()
+    kind = mode.upper() if isinstance(mode, str) else shown(mode)
     if kind == "CONSTANT":
         value = as_operand(constant_values, t if t._aval.inexact else None)._value
         number = value.item() if hasattr(value, "item") else value
         if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
             number = b""  # as TensorFlow pads text, for which its default 0 is no value
         if t._aval.dtype.kind in "iub" and isinstance(number, float):
-            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {number!r}: use gtape.cast first")
+            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(
-            f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {mode!r}"
+            f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC', got {shown(mode)}"
         )
     for i, p in enumerate(pairs):
         most = shape[i] - (kind == "REFLECT")
@@ -134,6 +137,7 @@ def _plain(v: Any) -> Any:
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
 
+@diagnosed
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """Repeat a whole tensor along its axes.
 
@@ -164,7 +168,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     shape = t._aval.shape
     times = static_ints(multiples)
     if np.ndim(getattr(multiples, "_value", multiples)) != 1:
-        raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {multiples!r}")
+        raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {shown(multiples)}")
     if len(times) != len(shape) or any(m < 0 for m in times):
         raise InvalidArgumentError(
             f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._aval.tensor_shape}, "
@@ -172,10 +176,12 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
         )
     apart = tuple([n for d in shape for n in (1, d)])
     whole = tuple([n for m, d in zip(times, shape, strict=True) for n in (m, d)])
+    check_room(whole, t._aval.dtype, "tile")
     y = REGISTRY["broadcast_to"](REGISTRY["reshape"](t, shape=apart), shape=whole)
     return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
 
+@diagnosed
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Repeat each element along an axis.
 
@@ -231,6 +237,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     return REGISTRY["gather"](t, wrap(indices), axis=a - len(shape), size=shape[a])
 
 
+@diagnosed
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     """Coordinates of a grid from the coordinates along its axes.
 
@@ -266,9 +273,9 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     indexing = kwargs.pop("indexing", "xy")
     kwargs.pop("name", None)
     if kwargs:
-        raise TypeError(f"meshgrid got an unexpected keyword argument {next(iter(kwargs))!r}")
+        raise TypeError(f"meshgrid got an unexpected keyword argument {shown(next(iter(kwargs)))}")
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {indexing!r}")
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {shown(indexing)}")
     tensors = [as_operand(a) for a in args]
     same_dtypes(tensors, "meshgrid")
     sizes = [t._aval.size for t in tensors]

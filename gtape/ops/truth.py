@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import axes_of
 from gtape.ops.reduction import reduced
@@ -104,6 +105,7 @@ def _boolean(x: Any, op: str) -> Tensor:
     return t
 
 
+@diagnosed
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.diagnosis import diagnosed
 from gtape.operands import require_floats
 from gtape.ops.segment_rows import divided, filled, products, segment_max_op, segment_min_op, sums, unsorted_rows
 from gtape.tensor import Tensor
@@ -18,6 +19,7 @@ __all__ = [
 ]
 
 
+@diagnosed
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Sums of slices with the same number, in any order.
 
@@ -50,6 +52,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
     return sums(*unsorted_rows(data, segment_ids, num_segments, "unsorted_segment_sum"))
 
 
+@diagnosed
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Means of slices with the same number, in any order.
 
@@ -77,6 +80,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
     return divided(*unsorted_rows(data, segment_ids, num_segments, "unsorted_segment_mean"))
 
 
+@diagnosed
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Sums of slices with the same number, divided by the square root of how many there are.
 
@@ -105,6 +109,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     return divided(require_floats(t, "unsorted_segment_sqrt_n"), ids, n, root=True)
 
 
+@diagnosed
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Products of slices with the same number, in any order; the gradient is exact with any number of zeros.
 
@@ -132,6 +137,7 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
     return products(*unsorted_rows(data, segment_ids, num_segments, "unsorted_segment_prod"))
 
 
+@diagnosed
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Greatest elements of slices with the same number, in any order; equal ones share the gradient equally.
 
@@ -160,6 +166,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     return filled(segment_max_op, t, ids, n, t.dtype.min)
 
 
+@diagnosed
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Least elements of slices with the same number, in any order; equal ones share the gradient equally.
 

@@ -8,6 +8,7 @@ import gtape
 from gtape import checks
 from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import Layer
+from gtape.shown import shown
 
 __all__ = ["Cropping2D", "UpSampling2D", "ZeroPadding2D"]
 
@@ -23,7 +24,7 @@ def _borders(owner: Layer, name: str, value: Any) -> tuple[tuple[int, int], ...]
         pass
     raise ValueError(
         f"{type(owner).__name__}: The `{name}` argument must be an integer >= 0, a tuple of two of them, or two tuples "
-        f"of two. Received: {name}={checks.shown(value)}"
+        f"of two. Received: {name}={shown(value)}"
     )
 
 
@@ -60,7 +61,7 @@ class UpSampling2D(Layer):
         super().__init__(**common)
         if not isinstance(interpolation, str) or interpolation != "nearest":
             raise ValueError(
-                f"UpSampling2D repeats rows and columns: interpolation={checks.shown(interpolation)} is not there"
+                f"UpSampling2D repeats rows and columns: interpolation={shown(interpolation)} is not there"
             )
         self.size = checks.sizes(self, "size", size, 2)
         self.data_format = format_of(self, data_format)

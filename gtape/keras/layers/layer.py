@@ -19,6 +19,7 @@ from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
 from gtape.keras.lookup import made_from
 from gtape.module import Module
+from gtape.shown import shown
 from gtape.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.variable import Variable
 
@@ -118,7 +119,7 @@ class Layer(Module):
         **shapes: Any,
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
-            raise ValueError(f"Argument `name` must be a string without `/`. Received: name={checks.shown(name)}")
+            raise ValueError(f"Argument `name` must be a string without `/`. Received: name={shown(name)}")
         self._name = name or unique_name(_snake(type(self).__name__))
         self._trainable = checks.flag(self, "trainable", trainable)
         self._dtype = float_dtype() if dtype is None else checks.dtype(self, dtype)

@@ -8,6 +8,7 @@ from typing import Any
 import gtape
 from gtape import checks
 from gtape.keras.layers.layer import Layer
+from gtape.shown import shown
 from gtape.tensor import Tensor
 from gtape.tensor_shape import TensorShape
 
@@ -24,7 +25,7 @@ class _Merge(Layer):
         if not stacked and not several:
             raise ValueError(
                 f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
-                f"{checks.shown(inputs)}"
+                f"{shown(inputs)}"
             )
         return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 

@@ -14,6 +14,7 @@ from gtape import checks, nest
 from gtape.errors import ResourceExhaustedError
 from gtape.escaping import plain
 from gtape.keras.backend import float_dtype, unique_name
+from gtape.shown import shown
 from gtape.tensor import wrap
 
 __all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
@@ -217,9 +218,7 @@ class Graph:
         self.inputs, self.outputs = inputs, outputs
         for x in (*nest.flatten(inputs), *(nest.flatten(outputs) or [None])):
             if not isinstance(x, KerasTensor):
-                raise ValueError(
-                    f"a model's inputs and outputs come from gtape.keras.Input and layers, not {checks.shown(x)}"
-                )
+                raise ValueError(f"a model's inputs and outputs come from gtape.keras.Input and layers, not {shown(x)}")
         known = {id(x) for x in nest.flatten(inputs)}
         self.steps: list[KerasTensor] = []
         self.layers: list[Any] = []

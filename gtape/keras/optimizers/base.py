@@ -20,6 +20,7 @@ from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
 from gtape.locks import of_optimizer
 from gtape.quiet import quietly
+from gtape.shown import shown
 from gtape.tape import GradientTape
 from gtape.tensor import wrap
 from gtape.variable import Variable
@@ -123,7 +124,7 @@ class Optimizer(Settings):
         array([ -3., -10.], dtype=float32)
         """
         if tape is not None and not isinstance(tape, GradientTape):
-            raise TypeError(f"minimize: `tape` must be a GradientTape. Received: tape={checks.shown(tape)}")
+            raise TypeError(f"minimize: `tape` must be a GradientTape. Received: tape={shown(tape)}")
         if callable(loss):
             tape = GradientTape() if tape is None else tape
             with tape:
@@ -432,7 +433,5 @@ def _rows(g: Any, v: Any) -> Any:
     _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._aval.dtype.kind, v, "the gradient's rows")
     at = np.asarray(indices._value)
     if at.dtype.kind not in "iu" or not n or (at.size and not 0 <= int(at.min()) <= int(at.max()) < n[0]):
-        raise InvalidArgumentError(
-            f"the gradient of {plain(v.name)} has rows at {checks.shown(at)}, the variable {n} rows"
-        )
+        raise InvalidArgumentError(f"the gradient of {plain(v.name)} has rows at {shown(at)}, the variable {n} rows")
     return g

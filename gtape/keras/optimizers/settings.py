@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from gtape import nest
-from gtape.checks import each, flag, name_of, number, shown, whole
+from gtape.checks import each, flag, name_of, number, whole
 from gtape.checks import settings as settings_of
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.schedules import LearningRateSchedule
 from gtape.keras.optimizers.state import State, check_variable
+from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
 from gtape.variable import Variable
 

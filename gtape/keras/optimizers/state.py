@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape import checks, nest
-from gtape.checks import shown
+from gtape.shown import shown
 from gtape.tensor import wrap
 from gtape.variable import Variable
 

@@ -1,0 +1,234 @@
+"""Wrong arguments: a call ends in a result, or in an error raised on purpose that says what was wrong.
+
+`tests/fuzzing.py` draws calls of every public name. ``GTAPE_FUZZ=60000`` makes that many of them, ``GTAPE_FUZZ_SEED``
+says which ones; each call that fails is printed with a line that repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.diagnosis import diagnosed, diagnosed_methods
+from gtape.shown import shown
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CALLS = int(os.environ.get("GTAPE_FUZZ", "1200"))
+SEED = int(os.environ.get("GTAPE_FUZZ_SEED", "0"))
+# Keras, training and data have a share of their own below.
+OTHERS = ("gtape.keras", "gtape.train", "gtape.data", "gtape.losses", "gtape.metrics", "gtape.optimizers")
+
+IAE = tf.errors.InvalidArgumentError
+
+
+@pytest.fixture(autouse=True)
+def tape_works_on() -> Iterator[None]:
+    """After each test a fresh tape, at first and second order, gives the right numbers."""
+    yield
+    x = tf.Variable(3.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = x * x * x
+        dy = inner.gradient(y, x)
+    assert dy.numpy() == 27.0
+    assert outer.gradient(dy, x).numpy() == 18.0
+
+
+# ---------------------------------------------------------------------------------------------- drawn calls
+
+
+def drawn(calls: int, seed: int, *namespaces: str) -> None:
+    """Make calls in a process with little memory; fail with what it prints where one of them must not end as it did."""
+    words = [f"--namespace={n}" for n in namespaces]
+    done = subprocess.run(
+        [sys.executable, str(HERE / "fuzzing.py"), "--calls", str(calls), "--seed", str(seed), *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60 + calls,
+    )  # fmt: skip
+    if done.returncode:
+        last = [
+            Path(line.split(" to ")[1]) for line in done.stderr.splitlines() if line.startswith("calls are written")
+        ]
+        at = last[0].read_text() if last and last[0].exists() else "none"
+        pytest.fail(f"{done.stdout}\n{done.stderr[-3000:]}\nthe last call: {at}", pytrace=False)
+
+
+SHARES = {
+    "ops": ("gtape", *[f"-{n}" for n in OTHERS], "-gtape.symbolic", "-gtape.verify"),
+    "operators": ("operators", "attributes"),
+    "numpy": ("numpy",),
+}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_drawn_calls_with_wrong_arguments_end_in_results_or_deliberate_errors(share: str) -> None:
+    drawn(CALLS if share == "ops" else CALLS // 4, SEED, *SHARES[share])
+
+
+# ---------------------------------------------------------------------------------------------- what is said
+
+
+def endless_list() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+def deep(n: int = 100_000) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(n):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("make", [endless_list, deep], ids=["holds itself", "nested deeply"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        tf.constant,
+        tf.reduce_sum,
+        tf.nest.flatten,
+        tf.TensorShape,
+        tf.zeros,
+        lambda x: tf.nest.map_structure(abs, x),
+        lambda x: tf.nest.assert_same_structure(x, x),
+        lambda x: tf.reshape(1.0, x),
+        lambda x: tf.cast(1.0, x),
+        lambda x: tf.constant(1.0) + x,
+        lambda x: tf.nn.max_pool2d(tf.ones([1, 4, 4, 1]), x, 1, "VALID"),
+        lambda x: tf.Variable(1.0).scatter_add(x),
+    ],
+)
+def test_lists_without_a_bottom_are_refused(call: Callable[[Any], Any], make: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, ValueError, IAE)) as caught:
+        call(make())
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tf.zeros([2**40]),
+        lambda: tf.ones([2**40]),
+        lambda: tf.fill([2**40], 1.0),
+        lambda: tf.range(2**45),
+        lambda: tf.constant(1.0, shape=[2**40]),
+        lambda: tf.random.normal([2**45]),
+        lambda: tf.eye(2**30),
+        lambda: tf.one_hot([1], 2**45),
+        lambda: tf.convert_to_tensor(np.broadcast_to(np.float32(1.0), (2**45,))),
+        lambda: tf.constant(range(2**60)),
+        lambda: tf.tile([1.0], [2**45]),
+        lambda: tf.TensorArray(tf.float32, 0, dynamic_size=True).write(2**45, 1.0),
+    ],
+)
+def test_what_has_no_room_in_the_memory_is_resource_exhausted(call: Callable[[], Any]) -> None:
+    with pytest.raises((tf.errors.ResourceExhaustedError, ValueError)):
+        call()
+
+
+@pytest.mark.parametrize("n", [2**63, 2**70, -(2**70), 10**400], ids=["2**63", "2**70", "-2**70", "10**400"])
+def test_integers_beyond_the_dtype_are_refused_by_operators(n: int) -> None:
+    t = tf.constant([1, 2, 3])
+    for call in (lambda: t == n, lambda: t + n, lambda: n < t, lambda: tf.Variable(1) != n, lambda: tf.zeros([n])):
+        with pytest.raises((TypeError, ValueError, IAE)):
+            call()
+
+
+def test_integers_beyond_all_floats_become_infinite() -> None:
+    assert (tf.constant(1.0) < 10**400).numpy()
+    assert (tf.constant(1.0, tf.float64) * -(10**400)).numpy() == -np.inf
+
+
+@pytest.mark.parametrize("name", ["a.b", "tape.x", "", " ", ".", "é", "\0", "a" * 10_000, "lambda", "ops.shape"])
+@pytest.mark.parametrize("space", [tf, tf.math, tf.nn, tf.keras], ids=lambda m: m.__name__)
+def test_asking_for_any_name_is_an_attribute_error_at_most(space: Any, name: str) -> None:
+    assert not hasattr(space, name)
+
+
+def test_text_is_transposed_reshaped_and_refused_as_in_tensorflow() -> None:
+    assert tf.transpose(tf.constant("a")).numpy() == b"a"
+    assert tf.transpose(tf.constant([["a", "b"]])).numpy().tolist() == [[b"a"], [b"b"]]
+    assert tf.reshape(tf.constant("a"), [1]).numpy().tolist() == [b"a"]
+    with pytest.raises((TypeError, IAE)):
+        tf.reduce_sum(tf.constant("a"))
+
+
+def test_a_tensor_is_not_made_by_its_class() -> None:
+    with pytest.raises(TypeError, match=r"gtape\.constant"):
+        tf.Tensor()
+
+
+def test_an_axis_beyond_a_shape_is_an_index_error_as_of_tuples() -> None:
+    with pytest.raises(IndexError, match="2 axes"):
+        tf.TensorShape([1, 2])[5]
+    with pytest.raises(TypeError, match="whole numbers"):
+        tf.TensorShape([1, 2])["a"]  # type: ignore[index]
+
+
+def test_complex_tensors_do_not_become_real_numbers_silently() -> None:
+    with pytest.raises(TypeError, match="complex"):
+        float(tf.constant(1j))
+
+
+# ---------------------------------------------------------------------------------------------- the mechanism
+
+
+@diagnosed
+def first(items: Any, word: str = "x") -> Any:
+    """Its first item."""
+    if word == "no":
+        raise KeyError("on purpose")
+    return items[0]
+
+
+@diagnosed_methods
+class Row:
+    def at(self, items: Any) -> Any:
+        return 1 / items
+
+
+def test_a_diagnosed_function_keeps_its_name_and_its_results() -> None:
+    assert tf.range.__name__ == "range" and first.__doc__ == "Its first item."
+    assert first([3]) == 3
+
+
+def test_errors_of_the_users_own_functions_come_through_as_they_are() -> None:
+    def failing(x: Any) -> Any:
+        return [][0]
+
+    with pytest.raises(IndexError, match="list index out of range"):
+        tf.map_fn(failing, tf.constant([1.0]))
+    with pytest.raises(KeyError):
+        tf.cond(True, lambda: {}["a"], lambda: 1)
+    # This file is no part of the library either.
+    with pytest.raises(IndexError):
+        first([])
+    with pytest.raises(ZeroDivisionError):
+        Row().at(0)
+
+
+def test_an_error_says_which_function_was_given_what() -> None:
+    with pytest.raises((TypeError, ValueError), match="binomial"):
+        tf.random.Generator.from_seed(1).binomial([2], tf.constant([1.0, 2.0]), tf.constant([1.0, 2.0]))
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_anything_is_shown_briefly() -> None:
+    assert shown([1, "a", None]) == "[1, 'a', None]"
+    assert shown(endless_list()) == "[[...]]"
+    assert "Unshowable" in shown(Unshowable()) and "Unshowable" in shown([Unshowable()])
+    assert len(shown(list(range(10**6)))) <= 300 and len(shown("a" * 10**6)) <= 310
+    assert len(shown(deep())) < 100
