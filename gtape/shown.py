@@ -39,10 +39,10 @@ def shown(x: Any) -> str:
     >>> shown(endless)
     '[[[[[...]]]]]'
     """
-    long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
     try:
+        long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
         text = _brief.repr(x) if long else repr(x)
-    except Exception:  # whatever a user's __repr__ raises, and RecursionError
+    except Exception:  # whatever a user's __repr__ or __len__ raises, and RecursionError
         try:
             text = _brief.repr(x)
         except Exception:
