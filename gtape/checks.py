@@ -31,8 +31,8 @@ def _wrong(owner: Any, name: str, wanted: str, value: Any) -> ValueError:
     return ValueError(f"{owner_of(owner)}: `{name}` {wanted}. Received: {name}={shown(value)}")
 
 
-def whole(owner: Any, name: str, value: Any, *, least: int | None = None) -> int:
-    """A whole number, at least `least`; floats are none, and neither are strings.
+def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: float = _LARGEST) -> int:
+    """A whole number from `least` to `most` in size; floats are none, and neither are strings.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None) -> int
         found = operator.index(value)
     except TypeError:
         found = None
-    if found is None or abs(found) > _LARGEST or (least is not None and found < least):
+    if found is None or abs(found) > most or (least is not None and found < least):
         wanted = "an integer" if least is None else "a positive integer" if least == 1 else f"an integer >= {least}"
         raise _wrong(owner, name, f"must be {wanted}", value)
     return found

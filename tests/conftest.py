@@ -115,9 +115,10 @@ _first_states: dict[int, tuple[np.random.Generator, Any]] = {}
 
 
 @pytest.fixture(autouse=True)
-def no_chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_chance(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a test draws depends on its name alone: neither on the time nor on the tests that ran before it."""
     if request.config.getoption("--search") is not None:
+        yield
         return
     from gtape.ops import draws, random_generator
 
@@ -129,11 +130,14 @@ def no_chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     number = zlib.crc32(name.encode())
     fresh = itertools.count(number << 32)
     seeded = np.random.default_rng
-    monkeypatch.setattr(np.random, "default_rng", lambda seed=None: seeded(next(fresh) if seed is None else seed))
-    monkeypatch.setattr(random_generator, "_global", [])
-    draws._seeds.begin()
-    draws.set_seed(None)
-    random.seed(number)
+    # Not the fixture `monkeypatch`: a test's own changes must be undone before `no_leaks` looks.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np.random, "default_rng", lambda seed=None: seeded(next(fresh) if seed is None else seed))
+        patch.setattr(random_generator, "_global", [])
+        draws._seeds.begin()
+        draws.set_seed(None)
+        random.seed(number)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -152,7 +152,7 @@ N2 = [[None, None], [None, None]]
 EDGES: list[tuple[str, tuple[float, ...], float, list[float], Any]] = [
     ("abs", (0.0,), 0, [0], [[0]]),
     ("relu", (0.0,), 0, [0], [[0]]),
-    ("relu", (NAN,), 0, [0], [[0]]),
+    ("relu", (NAN,), NAN, [NAN], [[NAN]]),
     ("relu6", (6.0,), 6, [0], [[0]]),
     ("leaky_relu", (0.0,), 0, [0.2], [[0]]),
     ("hard_sigmoid", (3.0,), 1, [0], [[0]]),

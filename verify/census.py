@@ -204,7 +204,7 @@ def survey(
     orders = [whole("survey", "orders", order, least=1) for order in each("survey", "orders", orders)]
     if dtype.name not in ("float64", "float32") or max(orders, default=3) > 2:
         raise ValueError(f"survey takes float64 and float32 and the orders 1 and 2, not {dtype} and {orders}")
-    seed = whole("survey", "seed", seed, least=0)
+    seed = whole("survey", "seed", seed, least=0, most=math.inf)
     rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
     keys = {order: keys_of(subject, order) for order in orders}
     tallies = {k: _Tally() for ks in keys.values() for k in ks}
@@ -330,13 +330,35 @@ def search(
     ------
     ValueError
         As `census` does.
+
+    Examples
+    --------
+    >>> from gtape.verify.census import search
+    >>> search(["square"], orders=(1,), points=100).partial
+    False
     """
     tasks, labels = _plan(names, orders, dtypes, points, seed)
     return run_all(_task, tasks, labels, processes=processes, progress=_by_op(progress), interrupts=interrupts)
 
 
 def rows_of(harvest: Harvest) -> list[Row]:
-    """The rows that were found, in the order of declaration."""
+    """The rows that were found, in the order of declaration.
+
+    Parameters
+    ----------
+    harvest : Harvest
+        What `search` gave.
+
+    Returns
+    -------
+    list of Row
+
+    Examples
+    --------
+    >>> from gtape.verify.census import rows_of, search
+    >>> [r.verdict for r in rows_of(search(["square"], orders=(1,), points=100))]
+    ['correct']
+    """
     return [row for i in sorted(harvest.values) for row in harvest.values[i]]
 
 
@@ -362,8 +384,7 @@ def _plan(
     wrong = [d for d in each("census", "dtypes", dtypes) if not isinstance(d, str) or d not in _DTYPES]
     if wrong:
         raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {shown(wrong[0])}")
-    if whole("census", "seed", seed) < 0:
-        raise ValueError(f"seed is a whole number from 0 on, got {seed}")
+    whole("census", "seed", seed, least=0, most=math.inf)
     chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
     tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]
     return tasks, [f"{s}, {d}" for s, d in chosen]

@@ -159,6 +159,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(plain_lines(message))
 
+    def print_help(self, file: Any = None) -> None:
+        # Not by argparse, which from Python 3.12 on swallows what cannot be written.
+        say(self.format_help(), end="")
+
 
 class _Version(argparse.Action):
     """Shows what is installed, looked up only when it is asked for."""

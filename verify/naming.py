@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,6 +41,7 @@ def made_of(name: str) -> list[str]:
             if prim.differentiable:
                 found.add(prim.name)
             return
+        f = inspect.unwrap(f) if callable(f) else f
         code = getattr(f, "__code__", None)
         if code is None or depth == _DEPTH or id(f) in seen or not str(f.__module__).startswith("gtape.ops"):
             return

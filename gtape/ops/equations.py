@@ -29,6 +29,7 @@ _magnitude = primitive(
     lapack.scale_of,
     (None,),
     (None,),
+    complex=True,
     public=False,
     ulps=0.0,
     params=("axis",),

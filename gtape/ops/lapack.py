@@ -47,7 +47,8 @@ def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
     size = np.abs(x).max(axis=axis, keepdims=True, initial=0.0)
     exponent = np.frexp(size)[1] - 1
     plain = (np.abs(exponent) <= most // 5) | (size == 0) | ~np.isfinite(size)
-    return np.ldexp(np.ones_like(size), np.clip(np.where(plain, 0, exponent), 2 - most, most - 2))
+    units = np.ldexp(np.ones_like(size), np.clip(np.where(plain, 0, exponent), 2 - most, most - 2))
+    return units.astype(x.dtype, copy=False)
 
 
 def _scales(a: Array, axis: int) -> Array | None:

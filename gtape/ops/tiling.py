@@ -134,6 +134,7 @@ def pad(
 
 def _plain(v: Any) -> Any:
     """A whole number as an int, which every world reads exactly; other values as they are."""
+    v = v.real if isinstance(v, complex) and not v.imag else v
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
 

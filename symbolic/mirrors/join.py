@@ -17,7 +17,8 @@ def _obj(x: Any) -> Any:
 def _pad(W: Any, x: Any, *, paddings: tuple[tuple[int, int], ...], value: Any) -> Any:
     x = _obj(x)
     out = np.empty([d + b + a for d, (b, a) in zip(x.shape, paddings, strict=True)], dtype=object)
-    out[...] = value if isinstance(value, int) else W.exact(value)
+    lifted = W.lift(np.asarray(value))[()] if isinstance(value, complex) else W.exact(value)
+    out[...] = value if isinstance(value, int) else lifted
     for at in np.ndindex(*x.shape):
         out[tuple([i + b for i, (b, _) in zip(at, paddings, strict=True)])] = x[at]
     return out
