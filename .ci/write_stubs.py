@@ -66,7 +66,10 @@ def _home(space: Any, name: str, value: Any) -> tuple[str, str] | None:
     generated = inspect.isfunction(value) and value.__code__.co_filename.startswith("<")
     if module is None or module == space.__name__ or there is None or generated:
         return None
-    return (module, there) if vars(sys.modules[module]).get(there) is value else None
+    found = vars(sys.modules[module]).get(there)
+    # The class that users see may be a base of the class that all objects have.
+    same = found is value or (isinstance(value, type) and isinstance(found, type) and issubclass(found, value))
+    return (module, there) if same else None
 
 
 def _declaration(name: str, function: Any) -> str:

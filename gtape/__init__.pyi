@@ -220,8 +220,6 @@ __all__ = [
     "zeros_like",
 ]  # fmt: skip
 
-Tensor: builtins.type
-
 __version__: builtins.str
 
 def abs(x: Any, name: builtins.str | None = ...) -> Tensor:

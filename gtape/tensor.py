@@ -6,7 +6,7 @@ NumPy scalars; every other value is a NumPy array or scalar.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -231,10 +231,10 @@ class PublicTensor(Operators):
         raise TypeError("'gtape.Tensor' object doesn't support item deletion; use boolean_mask or gather")
 
     # A tensor never changes, so it is its own copy: what was recorded of it stays connected.
-    def __copy__(self) -> Tensor:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Tensor:
+    def __deepcopy__(self, memo: Any) -> Self:
         return self
 
     def __reduce__(self) -> Any:
@@ -246,7 +246,8 @@ class Tensor(PublicTensor):
 
     __slots__ = ()
 
-    __init__ = object.__init__
+    if not TYPE_CHECKING:
+        __init__ = object.__init__
     __doc__ = PublicTensor.__doc__
 
 

@@ -16,7 +16,7 @@ _OURS = tuple({_HERE, *(os.path.join(_CHECKOUT, d) + os.sep for d in ("symbolic"
 
 
 def _is_ours(frame: Any) -> bool:
-    name = frame.f_code.co_filename
+    name: str = frame.f_code.co_filename
     return name.startswith(_OURS) or name.startswith("<gtape")
 
 

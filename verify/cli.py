@@ -40,9 +40,13 @@ _MOST_SEED = 2**64 - 1
 
 
 class _Parser(argparse.ArgumentParser):
-    """One whose help goes the way of all output, because argparse does not mention help that cannot be written."""
+    """Says what is wrong with arguments, whatever they hold; help goes the way of all output."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(plain_lines(message))
 
     def print_help(self, file: Any = None) -> None:
+        # Not by argparse, which does not mention help that cannot be written.
         if file is None:
             say(self.format_help(), end="")
         else:
@@ -151,17 +155,6 @@ def _parser() -> argparse.ArgumentParser:
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
     return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with arguments, whatever they hold."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(plain_lines(message))
-
-    def print_help(self, file: Any = None) -> None:
-        # Not by argparse, which from Python 3.12 on swallows what cannot be written.
-        say(self.format_help(), end="")
 
 
 class _Version(argparse.Action):

@@ -196,7 +196,7 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
         first = found[0]
         if all(f == first for f in found):
             return first if all(f.signed and math.copysign(1, f) == math.copysign(1, first) for f in found) else (
-                UNSIGNED if first == 0 else first
+                first if first else UNSIGNED
             )  # fmt: skip
         return _NONE
 
@@ -207,11 +207,11 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
                 if here != 0:
                     return Limit(float(here.mid()))
                 beside = UNSIGNED if held else along([])
-                return beside if beside == 0 else UNSIGNED
+                return UNSIGNED if beside else beside
         if held:
             found = along(held)
             if not math.isnan(found):
-                return UNSIGNED if found == 0 else found
+                return found if found else UNSIGNED
         return along([])
 
 

@@ -22,6 +22,7 @@ def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) ->
     """
     wide = a.astype(np.float64, copy=False)
     unit = scale_of(wide)
+    parts: Any
     if (unit != 1).any():
         parts = list(_factored(f, wide / unit, values))
         with np.errstate(all="ignore"):
