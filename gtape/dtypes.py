@@ -233,7 +233,7 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     try:
         return _FOUND[type_value]
-    except (KeyError, TypeError):  # unknown, or unhashable
+    except (KeyError, TypeError, ValueError):  # unknown, or unhashable: NumPy's times say so by a ValueError
         pass
     if isinstance(type_value, np.ndarray):
         raise TypeError(

@@ -140,8 +140,10 @@ class Sums(Metric):
         if weights.ndim < values.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
         weights = spread(weights, values.shape, self)
-        self.total.assign_add(wrap(np.float64((values * weights).sum())))
-        self.count.assign_add(wrap(np.float64(weights.sum())))
+        with np.errstate(all="ignore"):  # infinite weights
+            total, count = (values * weights).sum(), weights.sum()
+        self.total.assign_add(wrap(np.float64(total)))
+        self.count.assign_add(wrap(np.float64(count)))
 
     def _mean(self) -> float:
         count = float(self.count.numpy())
