@@ -64,7 +64,7 @@ class DType:
     def __init__(self, name: str, dtype: np.dtype[Any]) -> None:
         if not isinstance(dtype, np.dtype):
             raise TypeError(
-                f"DType(name, dtype) takes a NumPy dtype, not {dtype!r}; gtape.as_dtype finds the DType of it"
+                f"DType(name, dtype) takes a NumPy dtype, not {shown(dtype)}; gtape.as_dtype finds the DType of it"
             )
         kind = dtype.kind
         self.name = name

@@ -232,7 +232,7 @@ class MeanMetricWrapper(Sums):
         checks.function(self, "fn", fn)
         super().__init__(getattr(fn, "__name__", None) if name is None else name, dtype)
         self._fn, self._options = fn, kwargs
-        if getattr(fn, "__module__", "").startswith("gtape."):
+        if str(getattr(fn, "__module__", None)).startswith("gtape."):
             self._options = loss_functions.checked(self, **kwargs)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

@@ -57,7 +57,7 @@ NO_PATHS = [None, 1, 2**70, 1.5, [], ["a"], {}, object(), np, int, np.zeros(2), 
 def test_what_is_no_path_is_a_type_error_that_says_so(call: Callable[[Any], Any], wrong: Any) -> None:
     if wrong is None:
         wrong = 0
-    with pytest.raises(TypeError, match="a path must be a str, bytes or os.PathLike object") as caught:
+    with pytest.raises(TypeError, match=r"a path must be a str, bytes or os\.PathLike object") as caught:
         call(wrong)
     assert len(str(caught.value)) < 500
 
@@ -159,6 +159,7 @@ TWO = np.array([True, False])
         lambda: tf.nest.assert_same_structure([1], [2], check_types=TWO),
         lambda: tf.nest.map_structure(abs, {"a": 1}, expand_composites=TWO),
         lambda: tf.transpose([[1j, 2j]], conjugate=TWO),
+        lambda: tf.reduce_prod([1.0, 2.0], keepdims=TWO),
     ],
 )
 def test_an_array_of_several_is_neither_true_nor_false(call: Callable[[], Any]) -> None:
@@ -199,13 +200,23 @@ def test_errors_that_show_what_is_nested_deeply_are_no_recursion_errors() -> Non
         assert len(str(caught.value)) < 500
 
 
+def test_a_dtype_a_histogram_and_a_metric_refuse_or_take_what_is_unusual() -> None:
+    with pytest.raises(TypeError, match="DType"):
+        tf.DType("a", deep())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="real numbers"):
+        tf.histogram_fixed_width(1j, [0.0, 5.0])
+    homeless = lambda y, p: abs(y - p)  # noqa: E731
+    homeless.__module__ = None  # type: ignore[assignment]
+    assert float(keras.metrics.MeanMetricWrapper(homeless)([1.0], [3.0])) == 2.0
+
+
 def test_a_census_takes_its_own_results_and_settings() -> None:
     census = gtape.verify.census
     for wrong in (-7, {}, tf.constant(1.0), np.zeros(2)):
         with pytest.raises(TypeError, match="rows_of takes what `search` returned"):
             census.rows_of(wrong)  # type: ignore[arg-type]
     for settings in ({"interrupts": tf.zeros([2])}, {"progress": np.zeros(2)}):
-        with pytest.raises(TypeError, match="interrupts|progress"):
+        with pytest.raises(TypeError, match=r"interrupts|progress"):
             census.search(["exp"], points=100, **settings)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="processes"):
         census.search(["exp"], points=100, processes=1.5)  # type: ignore[arg-type]
