@@ -205,7 +205,7 @@ def test_a_dtype_a_histogram_and_a_metric_refuse_or_take_what_is_unusual() -> No
         tf.DType("a", deep())
     with pytest.raises(tf.errors.InvalidArgumentError, match="real numbers"):
         tf.histogram_fixed_width(1j, [0.0, 5.0])
-    homeless = lambda y, p: abs(y - p)  # noqa: E731
+    homeless = lambda y, p: abs(y - p)
     homeless.__module__ = None  # type: ignore[assignment]
     assert float(keras.metrics.MeanMetricWrapper(homeless)([1.0], [3.0])) == 2.0
 
