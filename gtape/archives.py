@@ -29,6 +29,7 @@ from gtape.errors import (
 )
 from gtape.escaping import plain
 from gtape.files import new_file, open_regular
+from gtape.shown import shown
 
 __all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "write_archive"]
 
@@ -53,9 +54,13 @@ def path_text(path: Any) -> str:
 
     Raises
     ------
+    TypeError
+        For what is no path.
     gtape.errors.InvalidArgumentError
         If no file can have such a name.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"a path must be a str, bytes or os.PathLike object, not {shown(path)}")
     try:
         text = os.fsdecode(path)
         if b"\0" not in os.fsencode(text):

@@ -14,6 +14,7 @@ from gtape.escaping import plain
 from gtape.indexed_slices import IndexedSlices, SparseCotangent
 from gtape.primitive import REGISTRY
 from gtape.pulls import ItemPull
+from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tracing import Trace
 from gtape.variable import Variable
@@ -224,7 +225,8 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
         return functools.partial(custom_gradient, declared=declared)
     if isinstance(f, str):
         raise TypeError("custom_gradient takes a function; write @custom_gradient(declared='...') to give the reason")
-
+    if not callable(f) and not isinstance(f, (staticmethod, classmethod)):
+        raise TypeError(f"custom_gradient takes a function, not {shown(f)}")
     return _CustomGradient(f, declared)
 
 
@@ -242,7 +244,7 @@ class _CustomGradient:
         return self if instance is None else _CustomGradient(self._f.__get__(instance, owner), self._declared)
 
     def __repr__(self) -> str:
-        return f"<custom gradient of {self._f!r}>"
+        return f"<custom gradient of {shown(self._f)}>"
 
     def __reduce__(self) -> str:
         name: str = self.__qualname__  # type: ignore[attr-defined]

@@ -122,8 +122,8 @@ def _is_meant(e: Exception, last: TracebackType) -> bool:
     file = last.tb_frame.f_code.co_filename
     if last.tb_next is None and file == __file__:
         return True  # the call itself failed: Python's own words name the function
-    if not file.startswith(_OWN):
-        return False
+    if isinstance(e, RecursionError) or not file.startswith(_OWN):
+        return False  # what a `raise` statement shows may be nested too deeply
     import linecache
 
     line = linecache.getline(file, last.tb_lineno).strip()

@@ -64,7 +64,7 @@ class DType:
     def __init__(self, name: str, dtype: np.dtype[Any]) -> None:
         if not isinstance(dtype, np.dtype):
             raise TypeError(
-                f"DType(name, dtype) takes a NumPy dtype, not {dtype!r}; gtape.as_dtype finds the DType of it"
+                f"DType(name, dtype) takes a NumPy dtype, not {shown(dtype)}; gtape.as_dtype finds the DType of it"
             )
         kind = dtype.kind
         self.name = name
@@ -233,7 +233,7 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     try:
         return _FOUND[type_value]
-    except (KeyError, TypeError):  # unknown, or unhashable
+    except (KeyError, TypeError, ValueError):  # unknown, or unhashable: NumPy's times say so by a ValueError
         pass
     if isinstance(type_value, np.ndarray):
         raise TypeError(

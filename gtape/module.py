@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gtape import nest
+from gtape.shown import shown
 from gtape.variable import SCOPE, Variable
 
 __all__ = ["Module", "name_scope"]
@@ -32,7 +33,7 @@ class name_scope:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise ValueError(f"name_scope takes a string, not {name!r}")
+            raise ValueError(f"name_scope takes a string, not {shown(name)}")
         self.name = name
         self._tokens: list[Any] = []
 
@@ -74,9 +75,9 @@ class Module:
         if name is None:
             name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         if not isinstance(name, str):
-            raise TypeError(f"the name of a module must be a string, not {name!r}")
+            raise TypeError(f"the name of a module must be a string, not {shown(name)}")
         if not name.isidentifier():
-            raise ValueError(f"{name!r} is not a valid module name: it has to be a Python identifier")
+            raise ValueError(f"{shown(name)} is not a valid module name: it has to be a Python identifier")
         self._name = name
         self._scope = f"{SCOPE.get()}{name}/"
 

@@ -49,6 +49,14 @@ def _find_kind(cls: type) -> int:
     return kind
 
 
+def _flag(name: str, value: Any) -> bool:
+    """What is true or false; arrays of several are neither."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"nest: `{name}` must be True or False, not {shown(value)}") from None
+
+
 def _kind(x: Any, composites: bool) -> int:
     cls = x.__class__
     kind = _kinds.get(cls)
@@ -155,8 +163,9 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
         else:
             return list(structure)
     leaves: list[Any] = []
+    composites = _flag("expand_composites", expand_composites)
     try:
-        _collect(structure, expand_composites, leaves)
+        _collect(structure, composites, leaves)
     except RecursionError:
         raise _too_deep(structure) from None
     return leaves
@@ -229,7 +238,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
             f"Attempted to pack value:\n  {shown(flat_sequence)}\ninto a structure, but found incompatible type "
             f"`{type(flat_sequence)}` instead; pass a list of the leaves"
         )
-    flat = list(flat_sequence)
+    flat, expand_composites = list(flat_sequence), _flag("expand_composites", expand_composites)
     wanted = len(flatten(structure, expand_composites))
     if wanted != len(flat):
         raise ValueError(
@@ -300,8 +309,9 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     >>> from gtape import nest
     >>> nest.assert_same_structure([1, (2,)], ["a", (None,)])
     """
+    check_types, composites = _flag("check_types", check_types), _flag("expand_composites", expand_composites)
     try:
-        _same(nest1, nest2, check_types, expand_composites)
+        _same(nest1, nest2, check_types, composites)
     except RecursionError:
         raise _too_deep(nest1) from None
     except (ValueError, TypeError) as e:
@@ -352,7 +362,7 @@ def map_structure(
         raise TypeError(f"`func` must be callable, got: {shown(func)}")
     if not structure:
         raise ValueError("Must provide at least one structure")
-    first = structure[0]
+    first, expand_composites = structure[0], _flag("expand_composites", expand_composites)
     for other in islice(structure, 1, None):
         assert_same_structure(first, other, check_types, expand_composites)
     columns = [flatten(s, expand_composites) for s in structure]

@@ -42,6 +42,8 @@ def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
             np.broadcast_shapes(*shapes)
         except ValueError:
             return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
+        except TypeError:
+            pass  # a class has a property for its shape
         raise
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from gtape import checks
 from gtape.archives import Archive, is_archive, open_archive, path_text, write_archive
 from gtape.errors import InvalidArgumentError, NotFoundError
 from gtape.escaping import plain
 from gtape.files import hold, part_stem, remove_stale_parts
 from gtape.module import Module
 from gtape.notes import NOTE, Note, read_note, write_note
+from gtape.shown import shown
 from gtape.variable import Variable
 
 __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variables", "load_variable"]
@@ -350,9 +352,10 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     """
     try:
         directory = path_text(checkpoint_dir)
+        filename = (None if latest_filename is None else path_text(latest_filename)) or NOTE
     except InvalidArgumentError:
         return None
-    note = read_note(directory, latest_filename or NOTE)
+    note = read_note(directory, filename)
     if note is None or note.newest is None:
         return None
     path = os.path.join(directory, note.newest)
@@ -415,6 +418,8 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
     array([1., 2.], dtype=float32)
     """
     with open_archive(_file_of(ckpt_dir_or_file)) as archive:
+        if not isinstance(name, str):
+            raise TypeError(f"load_variable: `name` must be a string, not {shown(name)}")
         if name not in archive:
             raise NotFoundError(f"Key {plain(name)} not found in checkpoint; there are {sorted(archive.names)}")
         return archive.read(name)
@@ -464,10 +469,16 @@ class CheckpointManager:
         checkpoint_interval: Any = None,
         init_fn: Any = None,
     ) -> None:
-        if max_to_keep is not None and max_to_keep < 1:
-            raise ValueError(f"Expected a positive integer or None for `max_to_keep`, got {max_to_keep}.")
-        self.checkpoint, self.directory, self._keep = checkpoint, path_text(directory), max_to_keep
-        self._prefix = path_text(os.path.join(self.directory, checkpoint_name))
+        if not isinstance(checkpoint, Checkpoint):
+            raise TypeError(f"CheckpointManager: `checkpoint` must be a Checkpoint, not {shown(checkpoint)}")
+        try:
+            self._keep = None if max_to_keep is None else checks.whole(self, "max_to_keep", max_to_keep, least=1)
+        except ValueError:
+            raise ValueError(
+                f"Expected a positive integer or None for `max_to_keep`, got {shown(max_to_keep)}."
+            ) from None
+        self.checkpoint, self.directory = checkpoint, path_text(directory)
+        self._prefix = os.path.join(self.directory, path_text(checkpoint_name))
         self._begin = os.path.basename(self._prefix) + "-"
         self._head = self._prefix[: len(self._prefix) + 1 - len(self._begin)]
         self._folder = os.path.dirname(self._prefix) or os.curdir
@@ -578,7 +589,7 @@ class CheckpointManager:
         """
         counter = self.checkpoint.save_counter
         if checkpoint_number is not None:
-            counter.assign(int(checkpoint_number) - 1)
+            counter.assign(checks.whole(self, "checkpoint_number", checkpoint_number) - 1)
         counter.assign_add(1)
         path = f"{self._prefix}-{int(counter)}"
         name = os.path.basename(path)

@@ -91,7 +91,10 @@ class SymPyWorld(ObjectWorld):
         """A number as a SymPy number: floats as the rationals that they are."""
         if isinstance(x, np.generic):
             x = x.item()
-        return exact_rational(x) if isinstance(x, float) else sp.sympify(x, strict=True)
+        try:
+            return exact_rational(x) if isinstance(x, float) else sp.sympify(x, strict=True)
+        except RecursionError:
+            raise ValueError(f"a number is needed, not {shown(x)}") from None
 
     def lift_floats(self, x: np.ndarray) -> np.ndarray:
         """Floats as rationals."""

@@ -191,7 +191,7 @@ class Program:
         seen: set[int] = set()
         pending = _numbers_of(targets)
         for i in pending:
-            if not isinstance(i, (int, np.integer)) or not 0 <= i < len(self.nodes):
+            if not isinstance(i, (int, np.integer)) or isinstance(i, np.timedelta64) or not 0 <= i < len(self.nodes):
                 raise ValueError(f"Program: there are nodes 0 to {len(self.nodes) - 1}, not {shown(i)}")
         while pending:
             i = pending.pop()

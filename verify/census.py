@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.checks import dtype as dtype_of
-from gtape.checks import each, whole
+from gtape.checks import each, function, whole
 from gtape.shown import shown
 from gtape.verify.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
 from gtape.verify.interrupts import Interrupts
@@ -353,17 +353,27 @@ def rows_of(harvest: Harvest) -> list[Row]:
     -------
     list of Row
 
+    Raises
+    ------
+    TypeError
+        For anything else.
+
     Examples
     --------
     >>> from gtape.verify.census import rows_of, search
     >>> [r.verdict for r in rows_of(search(["square"], orders=(1,), points=100))]
     ['correct']
     """
+    if not isinstance(harvest, Harvest):
+        raise TypeError(f"rows_of takes what `search` returned, not {shown(harvest)}")
     return [row for i in sorted(harvest.values) for row in harvest.values[i]]
 
 
 def _by_op(progress: Callable[[int, int, str], None] | None) -> Callable[[int, int, str], None] | None:
-    return None if progress is None else lambda done, total, label: progress(done, total, _op(label))
+    if progress is None:
+        return None
+    say = function("census", "progress", progress)
+    return lambda done, total, label: say(done, total, _op(label))
 
 
 def _op(label: str) -> str:
@@ -375,7 +385,7 @@ def _plan(
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
     """The tasks and what they are called."""
     if isinstance(names, str):
-        raise ValueError(f"names is a sequence of names; write [{names!r}]")
+        raise ValueError(f"names is a sequence of names; write [{shown(names)}]")
     if whole("census", "points", points) < 100:
         raise ValueError(f"points must be at least 100 to search anything, got {points}")
     asked = each("census", "orders", orders, "a list of the orders 1 and 2")

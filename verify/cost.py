@@ -36,7 +36,7 @@ def checked_digits(digits: Any) -> int:
     ValueError
         For what is no whole number from 1 to `ELEMENTARY_DIGITS`.
     """
-    whole = isinstance(digits, (int, np.integer)) and not isinstance(digits, bool)
+    whole = isinstance(digits, (int, np.integer)) and not isinstance(digits, (bool, np.timedelta64))
     if not whole or not 1 <= digits <= ELEMENTARY_DIGITS:
         raise ValueError(f"digits is a positive whole number, at most {ELEMENTARY_DIGITS:,}, not {digits!r}")
     return int(digits)

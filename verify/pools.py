@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from gtape.checks import whole
 from gtape.primitive import REGISTRY
+from gtape.shown import shown
 from gtape.verify.interrupts import Interrupted, Interrupts, signal_name
 from gtape.verify.workers import HELD_BACK, serve
 
@@ -161,7 +163,9 @@ def run_all(
     >>> run_all(abs, [(-1,), (2,)], ["minus one", "two"], processes=2).values == {0: 1, 1: 2}
     True
     """
-    harvest = Harvest(labels)
+    harvest, processes = Harvest(labels), whole("run_all", "processes", processes)
+    if interrupts is not None and not isinstance(interrupts, Interrupts):
+        raise TypeError(f"run_all: `interrupts` must be an Interrupts, not {shown(interrupts)}")
 
     def tell(i: int) -> None:
         if progress is not None:

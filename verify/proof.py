@@ -156,9 +156,9 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     True
     """
     if not isinstance(name, str):
-        raise TypeError(f"prove() takes the name of a primitive, such as 'tanh', not {name!r}")
+        raise TypeError(f"prove() takes the name of a primitive, such as 'tanh', not {shown(name)}")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise ValueError(f"seconds is a positive number, not {seconds!r}")
+        raise ValueError(f"seconds is a positive number, not {shown(seconds)}")
     catalogue.load()
     mirrors.load()
     prim = REGISTRY.get(name)
@@ -167,7 +167,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         hint = f"did you mean {' or '.join(close)}?" if close else "gtape.primitive.REGISTRY has the names"
         if isinstance(name, str) and made_of(name):
             hint = f"the function of that name is made of {', '.join(made_of(name))}"
-        raise ValueError(f"no primitive is named {name!r}; {hint}")
+        raise ValueError(f"no primitive is named {shown(name)}; {hint}")
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:

@@ -271,6 +271,9 @@ class Call:
         if not isinstance(prim, Primitive):
             raise ValueError(f"prim is a Primitive, not {shown(prim)}")
         self.prim, self.arrays = prim, tuple(each(self, "arrays", arrays, "a list of arrays"))
+        wrong = [a for a in self.arrays if not isinstance(a, (np.ndarray, np.generic))]
+        if wrong:
+            raise TypeError(f"Call: `arrays` must be a list of NumPy arrays, not of {shown(wrong[0])}")
         self.params = settings(self, params, "params")
 
     def __repr__(self) -> str:

@@ -26,8 +26,8 @@ class _Counts(Metric):
     ) -> None:  # fmt: skip
         super().__init__(dtype, name)
         found = np.asarray(0.5) if thresholds is None else checks.numeric(self, "thresholds", thresholds)
-        inside = found.dtype.kind in "biuf" and bool(((found >= 0) & (found <= 1)).all())
-        if not inside or found.ndim > 1 or not found.size:
+        inside = found.dtype.kind in "biuf" and found.ndim <= 1 and bool(((found >= 0) & (found <= 1)).all())
+        if not inside or not found.size:
             raise ValueError(
                 f"{type(self).__name__}: Threshold values must be in [0, 1], one or a list. Received: thresholds="
                 f"{shown(thresholds)}"

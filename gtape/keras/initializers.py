@@ -31,6 +31,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+_MOST = 2**59  # elements: NumPy's arrays have at most 2**63 bytes
+
+
 class Initializer:
     """Base class: called with a shape and a dtype, returns a tensor.
 
@@ -50,9 +53,14 @@ class Initializer:
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
         """Values for a weight of this shape; `dtype` is float32 unless set_floatx said otherwise."""
         sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
+        if math.prod(sizes) >= _MOST:
+            raise _too_large(self, sizes)
         try:
             with np.errstate(all="ignore"):
-                return wrap(np.asarray(self._values(sizes)).astype(kind))
+                values = np.asarray(self._values(sizes))
+                if values.dtype.kind == "c" and kind.kind != "c":  # NumPy would cut the imaginary part off
+                    raise ValueError(f"{checks.owner_of(self)}: complex values are none for a weight of {kind}")
+                return wrap(values.astype(kind))
         except (MemoryError, OverflowError):
             raise _too_large(self, sizes) from None
 
@@ -519,7 +527,7 @@ def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
     """
     sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
     kind = float_dtype(dtype)
-    if math.prod(sizes) >= 2**59:
+    if math.prod(sizes) >= _MOST:
         raise _too_large(owner, sizes)
     values = checks.tensor(owner, "what the initializer returned", get(initializer)(sizes, dtype=kind.name))
     if values._aval.shape != sizes:

@@ -140,8 +140,10 @@ class Sums(Metric):
         if weights.ndim < values.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
         weights = spread(weights, values.shape, self)
-        self.total.assign_add(wrap(np.float64((values * weights).sum())))
-        self.count.assign_add(wrap(np.float64(weights.sum())))
+        with np.errstate(all="ignore"):  # infinite weights
+            total, count = (values * weights).sum(), weights.sum()
+        self.total.assign_add(wrap(np.float64(total)))
+        self.count.assign_add(wrap(np.float64(count)))
 
     def _mean(self) -> float:
         count = float(self.count.numpy())
@@ -230,7 +232,7 @@ class MeanMetricWrapper(Sums):
         checks.function(self, "fn", fn)
         super().__init__(getattr(fn, "__name__", None) if name is None else name, dtype)
         self._fn, self._options = fn, kwargs
-        if getattr(fn, "__module__", "").startswith("gtape."):
+        if str(getattr(fn, "__module__", None)).startswith("gtape."):
             self._options = loss_functions.checked(self, **kwargs)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

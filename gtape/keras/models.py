@@ -27,6 +27,8 @@ def __dir__() -> list[str]:
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
 
+_WIDEST = 10_000  # characters in a line of a summary
+
 
 class Model(Trainer, Layer):
     """A layer made of layers: a subclass with `call`, or everything between given inputs and outputs.
@@ -159,7 +161,12 @@ class Model(Trainer, Layer):
         """
         if not self.built:
             raise ValueError("This model has not yet been built. Build the model first by calling it on a batch")
-        say, width = print_fn or print, line_length or 80
+        say = print if print_fn is None else checks.function(self, "print_fn", print_fn)
+        width = 80 if line_length is None else checks.whole(self, "line_length", line_length, least=0) or 80
+        if width > _WIDEST:
+            raise ValueError(
+                f"{checks.owner_of(self)}: `line_length` must be at most {_WIDEST}. Received: {shown(width)}"
+            )
         shapes: dict[int, Any] = {}
         with contextlib.suppress(AttributeError):  # of a subclass: what its layers give is not known
             graph = self._need_graph()

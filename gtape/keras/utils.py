@@ -137,9 +137,10 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     checks.number("normalize", "order", order)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
-    length = np.linalg.norm(values, order, axis, keepdims=True)
-    length = np.where(length == 0, np.ones_like(length), length)
-    return wrap(values / length) if isinstance(x, Tensor) else values / length
+    with np.errstate(all="ignore"):  # infinite numbers
+        length = np.linalg.norm(values, order, axis, keepdims=True)
+        made = values / np.where(length == 0, np.ones_like(length), length)
+    return wrap(made) if isinstance(x, Tensor) else made
 
 
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:

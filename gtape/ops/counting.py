@@ -203,6 +203,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
         )
     v = np.asarray(t._value)
+    if v.dtype.kind not in "biufV":
+        raise InvalidArgumentError(f"values must be real numbers, not {t.dtype.name}")
     v = v if v.dtype.kind == "f" else v.astype(np.float64)
     return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
 

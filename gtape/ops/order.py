@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, from_end, one_axis, shape_of, static_ints
+from gtape.ops.axes import axes_of, from_end, one_axis, shape_of, static_ints, truth_of
 from gtape.primitive import REGISTRY, linear
 from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand
@@ -129,7 +129,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     if sorted(order) != list(range(n)):
         raise InvalidArgumentError(f"perm must name each of the {n} axes once, got {shown(perm)}")
     y: Tensor = transpose_op(t, perm=order)
-    return REGISTRY["conj"](y) if conjugate and t._aval.dtype.kind == "c" else y
+    return REGISTRY["conj"](y) if t._aval.dtype.kind == "c" and truth_of(conjugate, "transpose", "conjugate") else y
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:

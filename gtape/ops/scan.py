@@ -427,4 +427,8 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     shape = t._aval.shape
     axes = axes_of(axis, t.ndim)
     y: Tensor = _prod(merged(t, axes))
-    return REGISTRY["reshape"](y, shape=kept_shape(shape, axes)) if keepdims and axes else y
+    return (
+        REGISTRY["reshape"](y, shape=kept_shape(shape, axes))
+        if axes and truth_of(keepdims, "reduce_prod", "keepdims")
+        else y
+    )

@@ -241,11 +241,14 @@ def test_a_long_check_shows_how_far_it_is_on_a_terminal_only(
 
 @pytest.fixture
 def interrupted() -> Iterator[None]:
+    # A shell ignores SIGINT for what it runs in the background, and Python leaves that as it is.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     yield
     timer.cancel()
     timer.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_a_long_check_at_once_and_leaves_nothing(interrupted: None) -> None:

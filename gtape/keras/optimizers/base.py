@@ -8,11 +8,13 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from gtape import checks, nest
+from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.escaping import plain
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
@@ -22,7 +24,7 @@ from gtape.locks import of_optimizer
 from gtape.quiet import quietly
 from gtape.shown import shown
 from gtape.tape import GradientTape
-from gtape.tensor import wrap
+from gtape.tensor import is_tensor, wrap
 from gtape.variable import Variable
 
 __all__ = ["Optimizer"]
@@ -213,6 +215,7 @@ class Optimizer(Settings):
                 self._know(variables)
         self._step(gradients, variables)
 
+    @diagnosed
     def scale_loss(self, loss: Any) -> Any:
         """The loss times `loss_scale_factor`, where there is one: what to differentiate, so that nothing underflows.
 
@@ -232,7 +235,12 @@ class Optimizer(Settings):
         >>> tf.keras.optimizers.SGD(loss_scale_factor=4.0).scale_loss(2.0)
         8.0
         """
-        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+        if self.loss_scale_factor is None:
+            return loss
+        if not is_tensor(loss) and not isinstance(loss, (Number, np.ndarray)):
+            loss = checks.tensor(self, "loss", loss)
+        with np.errstate(all="ignore"):
+            return loss * self.loss_scale_factor
 
     def _know(self, variables: list[Any]) -> None:
         for v in variables:

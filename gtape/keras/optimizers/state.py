@@ -208,7 +208,7 @@ class State:
         """
         v = reference_variable
         check_variable(v)
-        made_name = f"{_plain(v)}_{name or 'slot'}"
+        made_name = f"{_plain(v)}_{checks.name_of(self, name, 'slot')}"
         return self.add_variable(tuple(v.shape), initializer, v.dtype.name, name=made_name)
 
     def add_optimizer_variables(
