@@ -63,11 +63,11 @@ def path_text(path: Any) -> str:
         raise TypeError(f"a path must be a str, bytes or os.PathLike object, not {shown(path)}")
     try:
         text = os.fsdecode(path)
-        if b"\0" not in os.fsencode(text):
+        if text and b"\0" not in os.fsencode(text):
             return text
     except UnicodeError:
         pass
-    raise InvalidArgumentError(f"no file can have the name '{plain(path)}': leave out NUL and halves of characters")
+    raise InvalidArgumentError(f"no file can have the name '{plain(path)}': give at least one character, and no NUL")
 
 
 def _member_name(name: str) -> str:

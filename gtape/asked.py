@@ -42,12 +42,14 @@ class UnconnectedGradients(enum.Enum):
     ZERO = "zero"
 
 
+_OPTIONS = frozenset([*UnconnectedGradients, *[option.value for option in UnconnectedGradients]])
+
+
 def wants_zeros(option: Any) -> bool:
     """Whether zeros are asked for; ValueError for what is no option."""
-    try:
+    if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
-    except (ValueError, TypeError, RecursionError):
-        raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}") from None
+    raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}")
 
 
 SIMPLE = frozenset({Tensor, Variable})

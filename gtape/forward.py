@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors, nest, record
-from gtape.asked import UnconnectedGradients
+from gtape.asked import UnconnectedGradients, wants_zeros
 from gtape.blocks import Leaving
 from gtape.flags import verify_mode
 from gtape.indexed_slices import IndexedSlices
@@ -296,10 +296,9 @@ class ForwardAccumulator:
             For what is no tensor.
         """
         try:
-            zero = UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO
-        except (ValueError, TypeError, RecursionError):
+            zero = wants_zeros(unconnected_gradients)
+        except ValueError:  # TensorFlow has other words for it here
             raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
-
         return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
 
 
