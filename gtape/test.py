@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.checks import number
 from gtape.diagnosis import diagnosed
 from gtape.dtypes import as_dtype
 from gtape.tape import GradientTape
@@ -64,7 +65,7 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
             "`x` must be a list or tuple of values convertible to a Tensor (arguments to `f`), not a "
             f"{type(x).__name__}: write [x]"
         )
-    step = 1.0 / 1024 if delta is None else float(delta)
+    step = 1.0 / 1024 if delta is None else number("compute_gradient", "delta", delta, bool, "must not be 0")
     inputs = [convert_to_tensor(v) for v in x]
     for i, t in enumerate(inputs):
         if not t._aval.inexact:

@@ -1,6 +1,6 @@
 """Commands that are killed at random moments leave no process, no half-written file, and lose no finished result.
 
-Three kills of each command by default; 50 of each with ``GTAPE_LARGE=1`` in the environment, which takes about half an
+One kill of each command by default; 50 of each with ``GTAPE_LARGE=1`` in the environment, which takes about half an
 hour. The seed is that of the clock and is part of each message; ``GTAPE_SEED`` sets it.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMES = 50 if os.environ.get("GTAPE_LARGE") else 3
+TIMES = 50 if os.environ.get("GTAPE_LARGE") else 1
 SEED = int(os.environ.get("GTAPE_SEED", time.time_ns() % 10**6))
 
 pytestmark = [
