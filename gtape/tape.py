@@ -63,6 +63,7 @@ def _cost_warning() -> None:
 
 _cost_warning.given = False  # type: ignore[attr-defined]
 
+_NOT_USUAL: Any = object()
 _USED = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 _STILL = "Tape is still recording, This can happen if you try to re-enter an already-active tape."
 
@@ -377,7 +378,7 @@ class GradientTape:
             and target.__class__ is Tensor
         ):
             results = self._usual(session, target, sources)
-            if results is not None or self._session is None:  # used up: the answer, which may be None
+            if results is not _NOT_USUAL:
                 return results
         zero = unconnected_gradients is not _NONE and wants_zeros(unconnected_gradients)
         if target is None:
@@ -409,24 +410,24 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _usual(self, session: Session, target: Tensor, sources: Any) -> Any:
-        """What most training steps ask for: one real scalar by variables, no other tape; None for anything else.
+        """What most training steps ask for: one real scalar by variables, no other tape; _NOT_USUAL for anything else.
 
         The same as the general way, in fewer steps.
         """
         r, seed = target._record, target._aval.one
         if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
-            return None
+            return _NOT_USUAL
         flat: list[Any] = sources if sources.__class__ is list else [sources]
         records = []
         for s in flat:
             if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
-                return None
+                return _NOT_USUAL
             records.append(s._record or record_of(s))
         if session.inside is not None:
             record.leave(session)
         stack = record.peek() or record.idle_stack()
         if stack.sessions:
-            return None
+            return _NOT_USUAL
         try:
             session.unused.pop()
         except IndexError:

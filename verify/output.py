@@ -96,6 +96,9 @@ def write_text(path: str, text: str) -> None:
         raise Usage(f"{plain(path)} cannot be written: {e.strerror or e}") from None
 
 
+_ELSEWHERE = "name a file in a folder that exists and is yours to write"
+
+
 def check_path(path: str | None) -> None:
     """Find out before the work, not after it, that a report has nowhere to go.
 
@@ -114,14 +117,14 @@ def check_path(path: str | None) -> None:
     try:
         path_text(path)
     except InvalidArgumentError as e:
-        raise Usage(str(e)) from None
+        raise Usage(f"{plain(path) or repr(path)} cannot be written: {e}; {_ELSEWHERE}") from None
     catalogue.load()
     if path in REGISTRY:
         raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json behind the names")
     why = refusal(path)
     if why is not None:
         shown = plain(path) or repr(path)
-        raise Usage(f"{shown} cannot be written: {why}; name a file in a folder that exists and is yours to write")
+        raise Usage(f"{shown} cannot be written: {why}; {_ELSEWHERE}")
 
 
 class _Page(io.StringIO):
