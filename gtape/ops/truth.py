@@ -136,6 +136,6 @@ def count_nonzero(
     """
     t = as_operand(input)
     value = np.asarray(t._value)
-    found = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
+    found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
     axes = axes_of(axis, t.ndim)
     return wrap(np.sum(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))
