@@ -247,7 +247,7 @@ def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _says_nothing(option: str, value: Any) -> bool:
-    return value is None or value is np._NoValue or (option, value) in _DEFAULTS
+    return value is None or value is np._NoValue or (not isinstance(value, np.ndarray) and (option, value) in _DEFAULTS)
 
 
 _DEFAULTS = [("copy", True), ("order", "C"), ("order", "K"), ("subok", True), ("subok", False), ("optimize", False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -156,11 +157,11 @@ class Generator:
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """Seeds for stateless ops, shape (2, count)."""
-        return wrap(full_range_from(self._next(), [2, int(count)], np.dtype(np.int64)))
+        return wrap(full_range_from(self._next(), [2, operator.index(count)], np.dtype(np.int64)))
 
     def split(self, count: int = 1) -> list[Generator]:
         """Several new generators that have nothing to do with each other or with this one."""
-        keys = full_range_from(self._next(), [int(count)], np.dtype(np.int64))
+        keys = full_range_from(self._next(), [operator.index(count)], np.dtype(np.int64))
         return [Generator(state=[0, 0, int(k)]) for k in keys]
 
 

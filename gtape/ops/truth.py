@@ -138,4 +138,5 @@ def count_nonzero(
     value = np.asarray(t._value)
     found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
     axes = axes_of(axis, t.ndim)
-    return wrap(np.sum(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))
+    total: Any = np.add.reduce  # NumPy's overloads know no dtype that is found at run time
+    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))

@@ -22,7 +22,11 @@ from gtape import backprop, flags, locks, record
 from gtape.verify.collect import collecting
 
 ROUNDS = int(os.environ.get("GTAPE_INTERRUPTS", "160"))
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that sends a signal")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that sends a signal"),
+    # Python reports an interrupt that comes inside a finalizer, and goes on.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 X = np.array([0.5, 1.5, 2.5])
 USUAL_ERRORS = np.geterr()
