@@ -47,7 +47,7 @@ def stub(space: Any) -> str:
     ]
     said = "".join(declared)
     if "-> Tensor" in said and not any(here == "Tensor" for *_, here in passed):
-        lines.append("from gtape.tensor import Tensor")
+        lines.append("from gtape.tensors.tensor import Tensor")
     # The namespace has names of Python's own, such as bool and range.
     needed = [text for text, word in _NEEDED.items() if word in said]
     names = textwrap.fill(", ".join(f'"{n}"' for n in dir(space)), 116, break_long_words=False)

@@ -46,24 +46,24 @@ newaxis = None
 # Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
 # little more than `import numpy`, also where Python can keep no bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "gtape.asked": ("UnconnectedGradients",),
-    "gtape.distribution": ("VariableAggregation", "VariableSynchronization"),
+    "gtape.engine.requests": ("UnconnectedGradients",),
+    "gtape.base.distribution": ("VariableAggregation", "VariableSynchronization"),
     "gtape.errors": ("VerificationError",),
-    "gtape.flags": ("verifying",),
-    "gtape.functions": ("function", "gradients", "hessians"),
-    "gtape.indexed_slices": ("IndexedSlices",),
-    "gtape.module": ("Module", "name_scope"),
-    "gtape.surroundings": (
+    "gtape.base.verification": ("verifying",),
+    "gtape.tapes.functions": ("function", "gradients", "hessians"),
+    "gtape.tensors.indexed_slices": ("IndexedSlices",),
+    "gtape.tensors.module": ("Module", "name_scope"),
+    "gtape.namespaces.surroundings": (
         "get_current_name_scope",
         "get_logger",
         "inside_function",
         "is_symbolic_tensor",
         "timestamp",
     ),
-    "gtape.tape": ("GradientTape",),
-    "gtape.tensor": ("constant", "convert_to_tensor", "is_tensor"),
-    "gtape.tensor_shape": ("TensorShape",),
-    "gtape.variable": ("Variable",),
+    "gtape.tapes.tape": ("GradientTape",),
+    "gtape.tensors.tensor": ("constant", "convert_to_tensor", "is_tensor"),
+    "gtape.base.tensor_shape": ("TensorShape",),
+    "gtape.tensors.variable": ("Variable",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _NAMESPACES = frozenset({
@@ -104,9 +104,9 @@ def _find(name: str) -> Any:
     if name in _INITIALIZERS:
         return getattr(importlib.import_module("gtape.keras.initializers"), name.removesuffix("_initializer"))
     if name == "Tensor":
-        return importlib.import_module("gtape.tensor").PublicTensor
+        return importlib.import_module("gtape.tensors.tensor").PublicTensor
     if name == "print":
-        return importlib.import_module("gtape.printing").print_v2
+        return importlib.import_module("gtape.base.printing").print_v2
     # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
     if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
@@ -116,10 +116,12 @@ def _find(name: str) -> Any:
     math = importlib.import_module("gtape.math")
     if name in math._ALIASES:
         return getattr(math, name)
-    catalogue = importlib.import_module("gtape.catalogue")
+    catalogue = importlib.import_module("gtape.namespaces.catalogue")
     found = catalogue.find(name)
     if found is None:
-        raise importlib.import_module("gtape.listing").unknown("gtape", name, {*__dir__(), *catalogue.names_in()})
+        raise importlib.import_module("gtape.namespaces.listing").unknown(
+            "gtape", name, {*__dir__(), *catalogue.names_in()}
+        )
     return found
 
 
@@ -141,7 +143,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from gtape import dtypes
-    from gtape.listing import listed
+    from gtape.namespaces.listing import listed
 
     elsewhere = {*_HOME_OF, *_NAMESPACES, *_FROM_KERAS, *_INITIALIZERS, *_PLAIN}
     return listed(None, {*elsewhere, *dtypes.__all__})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gtape.forward import ForwardAccumulator
-from gtape.tape import GradientTape
+from gtape.tapes.forward import ForwardAccumulator
+from gtape.tapes.tape import GradientTape
 
 __all__ = ["ForwardAccumulator", "GradientTape"]
 

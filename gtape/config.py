@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gtape.diagnosis import diagnosed
+from gtape.base.diagnosis import diagnosed
 
 __all__ = [
     "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks, nest
-from gtape.shown import shown
-from gtape.tensor import Tensor, convert_to_tensor, is_tensor, wrap
-from gtape.tensor_spec import TensorSpec
+from gtape import nest
+from gtape.base.shown import shown
+from gtape.base.tensor_spec import TensorSpec
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
 
@@ -415,7 +416,7 @@ def _type_of(spec: Any) -> np.dtype[Any]:
 
 def drawn(seed: Any) -> int:
     """A seed for an order, from the program's seeds."""
-    from gtape.ops.random import uniform
+    from gtape.ops.random.draw_functions import uniform
 
     return int(uniform([], 0, 2**31 - 1, "int32", seed=seed))
 

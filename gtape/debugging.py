@@ -6,8 +6,8 @@ raises ValueError (ranks, shapes) or TypeError (dtypes), as in TensorFlow.
 
 from __future__ import annotations
 
-from gtape.finite import disable_check_numerics, enable_check_numerics
-from gtape.ops.assertions import (
+from gtape.namespaces.finite import disable_check_numerics, enable_check_numerics
+from gtape.ops.checks.assertions import (
     Assert,
     assert_all_finite,
     assert_equal,
@@ -23,7 +23,7 @@ from gtape.ops.assertions import (
     assert_positive,
     check_numerics,
 )
-from gtape.ops.shape_assertions import (
+from gtape.ops.checks.shape_assertions import (
     assert_integer,
     assert_proper_iterable,
     assert_rank,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.catalogue import resolve
-from gtape.listing import listed
+from gtape.namespaces.catalogue import resolve
+from gtape.namespaces.listing import listed
 
 
 def __getattr__(name: str) -> Any:

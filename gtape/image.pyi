@@ -1,6 +1,6 @@
 """For editors and type checkers. Written by .ci/write_stubs.py."""
 
-from gtape.ops.patches import extract_patches
+from gtape.ops.nn.patches import extract_patches
 
 __all__ = [
     "extract_patches",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.catalogue import resolve
-from gtape.listing import listed
+from gtape.namespaces.catalogue import resolve
+from gtape.namespaces.listing import listed
 
 _ALIASES = {
     "truediv": "divide",
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
     if name == "special":
-        from gtape import special
+        from gtape.namespaces import special
 
         return special
     value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math", known=__dir__)

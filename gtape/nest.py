@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from itertools import islice
 from typing import Any
 
-from gtape.shown import shown
-from gtape.tensor_shape import TensorShape
+from gtape.base.shown import shown
+from gtape.base.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
@@ -39,7 +39,7 @@ def _find_kind(cls: type) -> int:
         kind = _SEQUENCE
     elif hasattr(cls, "__attrs_attrs__"):
         kind = _ATTRS
-    elif any(c.__name__ == "IndexedSlices" and c.__module__ == "gtape.indexed_slices" for c in cls.__mro__):
+    elif any(c.__name__ == "IndexedSlices" and c.__module__ == "gtape.tensors.indexed_slices" for c in cls.__mro__):
         kind = _COMPOSITE  # by name, because that module imports this one
     else:
         kind = _LEAF

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gtape.ops.draws import set_seed
-from gtape.ops.random import (
+from gtape.ops.random.draw_functions import (
     categorical,
     gamma,
     normal,
@@ -12,8 +11,9 @@ from gtape.ops.random import (
     truncated_normal,
     uniform,
 )
-from gtape.ops.random_generator import Generator, get_global_generator, set_global_generator
-from gtape.ops.stateless import (
+from gtape.ops.random.draws import set_seed
+from gtape.ops.random.generator import Generator, get_global_generator, set_global_generator
+from gtape.ops.random.stateless import (
     stateless_binomial,
     stateless_categorical,
     stateless_gamma,
@@ -22,8 +22,8 @@ from gtape.ops.stateless import (
     stateless_truncated_normal,
     stateless_uniform,
 )
-from gtape.ops.stateless import stateless_fold_in as fold_in
-from gtape.ops.stateless import stateless_split as split
+from gtape.ops.random.stateless import stateless_fold_in as fold_in
+from gtape.ops.random.stateless import stateless_split as split
 
 __all__ = [
     "Generator", "categorical", "experimental", "fold_in", "gamma", "get_global_generator", "normal", "poisson",

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
-from gtape.checks import number
-from gtape.diagnosis import diagnosed
+from gtape.base.diagnosis import diagnosed
 from gtape.dtypes import as_dtype
-from gtape.tape import GradientTape
-from gtape.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.argument_checks import number
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = [
     "TestCase", "compute_gradient", "gpu_device_name", "is_built_with_cuda", "is_built_with_gpu_support",

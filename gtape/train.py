@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
-from gtape.archives import Archive, is_archive, open_archive, path_text, write_archive
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError, NotFoundError
-from gtape.escaping import plain
-from gtape.files import hold, part_stem, remove_stale_parts
-from gtape.module import Module
-from gtape.notes import NOTE, Note, read_note, write_note
-from gtape.shown import shown
-from gtape.variable import Variable
+from gtape.storage.archives import Archive, is_archive, open_archive, path_text, write_archive
+from gtape.storage.checkpoint_notes import NOTE, Note, read_note, write_note
+from gtape.storage.files import hold, part_stem, remove_stale_parts
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.module import Module
+from gtape.tensors.variable import Variable
 
 __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variables", "load_variable"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from gtape.base.tensor_shape import TensorShape
     from gtape.dtypes import DType
-    from gtape.indexed_slices import IndexedSlices
-    from gtape.tensor import Tensor
-    from gtape.tensor_shape import TensorShape
-    from gtape.variable import Variable
+    from gtape.tensors.indexed_slices import IndexedSlices
+    from gtape.tensors.tensor import Tensor
+    from gtape.tensors.variable import Variable
 
 __all__ = ["DTypeLike", "Gradient", "Number", "ShapeLike", "Structure", "TensorLike"]
 

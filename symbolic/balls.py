@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
 
-from gtape import checks
-from gtape.blocks import block
-from gtape.diagnosis import diagnosed
-from gtape.locks import Lock
-from gtape.shown import shown
+from gtape.base.blocks import block
+from gtape.base.diagnosis import diagnosed
+from gtape.base.locks import Lock
+from gtape.base.shown import shown
+from gtape.tensors import argument_checks as checks
 
 __all__ = [
     "Undecided",

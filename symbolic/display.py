@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.escaping import mermaid_text
+from gtape.base.escaping import mermaid_text
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.worlds import SymPyWorld
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.shown import shown
+from gtape.base.shown import shown
 from gtape.symbolic.balls import Undecided, objects, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import outermost, plain

@@ -94,7 +94,7 @@ def _series(a: Any, z: Any, n: int) -> Any:
 
 def _start(a: Any, z: Any, aim: Any) -> Any:
     """A ball around y(a, z): Newton's method for its middle, then an enclosure by the sign of P - aim at both ends."""
-    from gtape.ops.random_gamma_kernels import gamma_draw
+    from gtape.kernels.random_gamma import gamma_draw
 
     cap = ctx.cap
     ctx.cap = 1

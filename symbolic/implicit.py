@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
-from gtape.blocks import block
+from gtape.base.blocks import block
 from gtape.symbolic.balls import objects
 
 __all__ = [

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
-from gtape.diagnosis import diagnosed
-from gtape.escaping import plain
-from gtape.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
-from gtape.shown import shown
-from gtape.tensor import Tensor
+from gtape.base.diagnosis import diagnosed
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
+from gtape.recording.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["GradMark", "Node", "Program", "build", "trace"]
 
@@ -455,7 +455,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     v2 = multiply(v1, v0)
     """
     from gtape import nest
-    from gtape.tape import GradientTape
+    from gtape.tapes.tape import GradientTape
 
     checks.function("trace", "f", f)
     tensors = [as_input(a) for a in args]
@@ -472,7 +472,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
 
 def as_input(x: Any) -> Tensor:
     """A fresh tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype."""
-    from gtape.tensor import is_tensor, wrap
+    from gtape.tensors.tensor import is_tensor, wrap
 
     if is_tensor(x):
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.checks import whole
 from gtape.symbolic import balls
 from gtape.symbolic.balls import lift_balls, lift_complex, matmul_balls, matmul_components, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.objects import ObjectWorld
 from gtape.symbolic.scalars import ball_function, jet_function, template
+from gtape.tensors.argument_checks import whole
 
 __all__ = ["BallWorld", "JetWorld", "ObjectWorld", "SymPyWorld"]
 

@@ -89,7 +89,7 @@ _MAY_ADD_FILTERS = {"numpy", "scipy", "sympy"}
 
 def _active_tapes() -> Any:
     """The sessions that are recording in this thread, or None."""
-    from gtape import record
+    from gtape.recording import record
 
     stack = record.active()
     return None if stack is None else stack.sessions
@@ -120,7 +120,8 @@ def no_chance(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--search") is not None:
         yield
         return
-    from gtape.ops import draws, random_generator
+    from gtape.ops.random.draw_functions import draws
+    from gtape.ops.random.draw_functions import generator as random_generator
 
     # The test's module has generators that all its tests draw from.
     for made in vars(request.module).values():
@@ -152,7 +153,7 @@ def no_leaks() -> Iterator[None]:
     if not changed:
         return
     if after["active tapes"] != before["active tapes"]:
-        from gtape import record
+        from gtape.recording import record
 
         record.set_stack(before["active tapes"] or ())
     np.seterr(**before["NumPy's error state"])

@@ -44,7 +44,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 import gtape as tf  # noqa: E402
-from gtape import record  # noqa: E402
+from gtape.recording import record  # noqa: E402
 
 SECONDS = 5  # that a call may take
 MEMORY = 3 << 30  # bytes that calls may have beside what the process starts with
@@ -260,8 +260,8 @@ OF_NUMPY = (
 )  # fmt: skip
 # `main` runs the tests of the program that calls it; a census takes as long as it is told to.
 NOT_CALLED = {
-    "gtape.test.main", "gtape.test.TestCase", "gtape.verify.census.census", "gtape.verify.census.search",
-    "gtape.verify.census.survey",
+    "gtape.test.main", "gtape.test.TestCase", "gtape.verify.search.census.census", "gtape.verify.search.census.search",
+    "gtape.verify.search.census.survey",
     "gtape.while_loop",  # is endless where the condition it is given is
 }  # fmt: skip
 
@@ -369,8 +369,8 @@ def targets() -> list[Target]:
             if isinstance(value, type):
                 classes[id(value)] = space
                 found += methods_of(value, path, space)
-    from gtape.concrete import ConcreteFunction
-    from gtape.functions import Function
+    from gtape.tapes.concrete import ConcreteFunction
+    from gtape.tapes.functions import Function
 
     for cls in (Function, ConcreteFunction):
         found += methods_of(cls, f"tf.function.{cls.__name__}", "gtape")

@@ -10,9 +10,9 @@ import sympy as sp
 from flint import arb
 
 import gtape as tf
+from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
-from gtape.ops.pairs import log_pair
-from gtape.primitive import REGISTRY
+from gtape.kernels.pairs import log_pair
 from gtape.symbolic import mirrors
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.compile import compile_balls

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape import catalogue
-from gtape.domains import Domain, Interval
-from gtape.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.domains import Domain, Interval
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED, SCALARS
 

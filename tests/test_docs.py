@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import gtape
-from gtape.primitive import REGISTRY
+from gtape.declare.primitive import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
@@ -128,7 +128,7 @@ def test_command_line_knows_the_commands_that_pages_name() -> None:
     assert named
     for command in sorted(named):
         done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify.cli", command, "--help"],
+            [sys.executable, "-m", "gtape.verify.command.cli", command, "--help"],
             env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert done.returncode == 0, f"gtape {command}: {done.stderr}"

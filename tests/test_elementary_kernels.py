@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from gtape.primitive import REGISTRY, Primitive
+from gtape.declare.primitive import REGISTRY, Primitive
 
 PI = arb.pi
 
@@ -188,7 +188,7 @@ def test_within_declared_ulps(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [n for n, p in REGISTRY.items() if getattr(p.kernel, "__module__", "") == "gtape.ops.elementary_kernels"],
+    [n for n, p in REGISTRY.items() if getattr(p.kernel, "__module__", "") == "gtape.kernels.elementary"],
 )
 def test_kernels_take_numpy_scalars_and_keep_the_dtype(name: str) -> None:
     p = REGISTRY[name]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.collect import collecting
+from gtape.verify.verdicts.collect import collecting
 
 IAE = tf.errors.InvalidArgumentError
 
@@ -50,7 +50,7 @@ def verdicts(f: Any, *values: Any, **options: Any) -> set[str]:
 
 @pytest.mark.parametrize("value", [3, True, "text"], ids=str)
 def test_watching_what_is_not_floating_logs_and_gives_none(value: Any, caplog: Any, monkeypatch: Any) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     monkeypatch.setattr(module._dtype_warning, "count", 0)
     x, v = tf.constant(value), tf.Variable(2.0)
@@ -228,7 +228,7 @@ def test_what_has_no_derivative_is_told_with_its_place_and_input() -> None:
 
 
 def test_a_kernel_that_gives_nan_inside_its_domain_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape.primitive import REGISTRY
+    from gtape.declare.primitive import REGISTRY
 
     monkeypatch.setattr(REGISTRY["tan"], "kernel", lambda x: np.where(x > 1.0, np.nan, np.tan(x)))
     finding = tf.verify.check(tf.tan, np.array([0.5, 1.25])).findings[0]
@@ -270,7 +270,7 @@ def test_missing_mirror_is_a_verdict_that_says_so(monkeypatch: pytest.MonkeyPatc
 
     load()
     monkeypatch.delitem(registry.SCALARS, "softsign")
-    from gtape.verify import examine  # noqa: F401 - what it caches must not hide the missing mirror
+    from gtape.verify.judging import examine  # noqa: F401 - what it caches must not hide the missing mirror
 
     x = tf.Variable(0.5)
     with tf.GradientTape(verify="strict") as tape:

@@ -95,7 +95,7 @@ def test_dependencies_run_one_way() -> None:
         ("gtape/differentiation.py", "from gtape.verify import check"),
         ("gtape/tape.py", "from .nest import flatten"),
         ("gtape/ops/nn.py", "from importlib import import_module\nx = import_module('gtape.symbolic')"),
-        ("symbolic/jets.py", "def f():\n    from gtape.verify.ulp import distance"),
+        ("symbolic/jets.py", "def f():\n    from gtape.verify.verdicts.ulp import distance"),
         ("verify/check.py", "from symbolic.jets import Jet"),
     ],
 )
@@ -106,9 +106,9 @@ def test_a_wrong_edge_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("gtape/differentiation.py", "def f():\n    from gtape.verify.examine import check_gradient"),
+        ("gtape/differentiation.py", "def f():\n    from gtape.verify.judging.examine import check_gradient"),
         ("gtape/tape.py", "from gtape import record\nimport numpy as np"),
-        ("symbolic/jets.py", "from gtape.symbolic.program import Program\nfrom gtape.domains import Domain"),
+        ("symbolic/jets.py", "from gtape.symbolic.program import Program\nfrom gtape.declare.domains import Domain"),
         ("verify/check.py", "from gtape import tape\nfrom gtape.symbolic import jets\nfrom gtape.verify import ulp"),
     ],
 )

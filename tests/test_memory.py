@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import record
+from gtape.recording import record
 
 DTYPES = ["float32", "float64"]
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.escaping import json_data, mermaid_text, plain, plain_lines, rich_text
-from gtape.primitive import elementwise
-from gtape.verify import cli, output
-from gtape.verify.verdict import Finding, Report
+from gtape.base.escaping import json_data, mermaid_text, plain, plain_lines, rich_text
+from gtape.declare.primitive import elementwise
+from gtape.verify.command import cli, output
+from gtape.verify.verdicts.verdict import Finding, Report
 
 HOSTILE = [
     "[red]x[/red]",

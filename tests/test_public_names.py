@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape import catalogue, listing
-from gtape.listing import listed
+from gtape.namespaces import catalogue, listing
+from gtape.namespaces.listing import listed
 
 
 def _namespaces() -> dict[str, Any]:

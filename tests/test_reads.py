@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import catalogue
-from gtape.aval import aval_of
-from gtape.primitive import REGISTRY, Primitive
-from gtape.reads import declared_reads, probed_reads, reads_everything
-from gtape.worlds import NUMPY, TAPE
+from gtape.base.layout import aval_of
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.reads import declared_reads, probed_reads, reads_everything
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.namespaces import catalogue
 
 catalogue.load()
 

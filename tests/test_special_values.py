@@ -1,7 +1,7 @@
 """NaN is never swallowed: every op, at NaN, infinities and signed zeros in every argument.
 
-What is expected is the mirror's limit in the extended reals (`gtape.verify.limits`), NaN where it has none, and NaN
-wherever a NaN is depended upon; less the rows of `gtape.verify.special_values`, which stand on the conventions page.
+What is expected is the mirror's limit in the extended reals (`gtape.verify.oracles.limits`), NaN where it has none, and NaN
+wherever a NaN is depended upon; less the rows of `gtape.verify.search.special_values`, which stand on the conventions page.
 
 ``GTAPE_LARGE=1`` takes all dtypes for all ops; otherwise each op has float64 and one other.
 """
@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import catalogue
-from gtape.domains import BOOLEAN
-from gtape.primitive import REGISTRY, Primitive
+from gtape.declare.domains import BOOLEAN
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
-from gtape.tensor import wrap
-from gtape.verify.limits import Limit, depends, elementwise_limit
-from gtape.verify.proof_cells import parameters
-from gtape.verify.special_values import KEPT, kept
+from gtape.tensors.tensor import wrap
+from gtape.verify.oracles.limits import Limit, depends, elementwise_limit
+from gtape.verify.proofs.proof_cells import parameters
+from gtape.verify.search.special_values import KEPT, kept
 
 catalogue.load()
 mirrors.load()

@@ -16,18 +16,18 @@ import pytest
 from flint import arb
 
 import gtape as tf
-from gtape import catalogue
-from gtape.domains import BOOLEAN, Interval
-from gtape.primitive import REGISTRY, Primitive
-from gtape.pulls import plan_for
-from gtape.steps import step_for
+from gtape.declare.domains import BOOLEAN, Interval
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.engine.fast.steps import step_for
+from gtape.engine.rules import plan_for
+from gtape.engine.worlds import NUMPY
+from gtape.namespaces import catalogue
 from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.worlds import BallWorld
-from gtape.tensor import wrap
-from gtape.verify.bounds import local_error
-from gtape.verify.proof_cells import parameters
-from gtape.verify.ulp import spacing, widest
-from gtape.worlds import NUMPY
+from gtape.tensors.tensor import wrap
+from gtape.verify.bounds.bounds import local_error
+from gtape.verify.proofs.proof_cells import parameters
+from gtape.verify.verdicts.ulp import spacing, widest
 
 catalogue.load()
 BALLS = BallWorld()

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.diagnosis import diagnosed, diagnosed_methods
-from gtape.shown import shown
+from gtape.base.diagnosis import diagnosed, diagnosed_methods
+from gtape.base.shown import shown
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -10,13 +10,13 @@ from typing import Any
 
 # Where each public name lives.
 _NAMES = {
-    "Finding": "gtape.verify.verdict",
-    "Proof": "gtape.verify.proof",
-    "Report": "gtape.verify.verdict",
-    "check": "gtape.verify.api",
-    "exact": "gtape.verify.api",
-    "judge": "gtape.verify.claims",
-    "prove": "gtape.verify.proof",
+    "Finding": "gtape.verify.verdicts.verdict",
+    "Proof": "gtape.verify.proofs.proof",
+    "Report": "gtape.verify.verdicts.verdict",
+    "check": "gtape.verify.judging.api",
+    "exact": "gtape.verify.judging.api",
+    "judge": "gtape.verify.judging.claims",
+    "prove": "gtape.verify.proofs.proof",
 }
 # What users reach as modules.
 _MODULES = ("census", "strategies")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gtape.verify.cli import main
+from gtape.verify.command.cli import main
 
 _COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "-h", "--help", "--version"}
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gtape import catalogue
-from gtape.checks import each, settings, whole
-from gtape.diagnosis import diagnosed
-from gtape.domains import ANY_REAL, BOOLEAN, Interval
-from gtape.primitive import REGISTRY, Primitive
-from gtape.shown import shown
-from gtape.verify.points import NEIGHBOURS, landmarks, steps, unsteps
-from gtape.verify.subjects import subjects
-from gtape.verify.trials import dominated, fitted, usable
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.namespaces import catalogue
+from gtape.tensors.argument_checks import each, settings, whole
+from gtape.verify.search.points import NEIGHBOURS, landmarks, steps, unsteps
+from gtape.verify.search.subjects import subjects
+from gtape.verify.search.trials import dominated, fitted, usable
 
 __all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
 
@@ -104,12 +104,12 @@ def floats_for(
     Examples
     --------
     >>> from hypothesis import find
-    >>> from gtape.domains import POSITIVE
+    >>> from gtape.declare.domains import POSITIVE
     >>> 2 < find(floats_for(POSITIVE, "float32"), lambda x: x > 2) <= 4
     True
     """
     if not isinstance(interval, Interval):
-        raise ValueError(f"interval must be a gtape.domains.Interval, not {shown(interval)}")
+        raise ValueError(f"interval must be a gtape.declare.domains.Interval, not {shown(interval)}")
     dtype = _dtype(dtype)
     f = np.finfo(dtype)
     if interval.whole:
@@ -232,7 +232,7 @@ def tensors(
     ...     assert x.shape == (2,) and x.dtype == "float32"
     >>> test()
     """
-    from gtape.tensor import wrap
+    from gtape.tensors.tensor import wrap
 
     dtype = _dtype(dtype)
     where = shapes() if shape is None else shape
@@ -257,9 +257,9 @@ class Call:
     Examples
     --------
     >>> import numpy as np
-    >>> from gtape.primitive import REGISTRY
+    >>> from gtape.declare.primitive import REGISTRY
     >>> from gtape.verify.strategies import Call
-    >>> import gtape.ops.exponential
+    >>> import gtape.ops.elementwise.exponential
     >>> call = Call(REGISTRY["exp"], [np.zeros(2)], {})
     >>> call, call().numpy()
     (exp(np.array([0.0, 0.0], 'float64')), array([1., 1.]))
@@ -282,7 +282,7 @@ class Call:
 
     def __call__(self) -> Any:
         """The tensor that the recorded function returns."""
-        from gtape.tensor import wrap
+        from gtape.tensors.tensor import wrap
 
         return self.prim.function(*[wrap(a) for a in self.arrays], **self.params)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gtape.keras.models import Model, Sequential
     from gtape.keras.optimizers.base import Optimizer
     from gtape.keras.regularizers import Regularizer
-    from gtape.variable import Variable
+    from gtape.tensors.variable import Variable
 
 __all__ = [
     "Initializer", "Input", "KerasTensor", "Layer", "Loss", "Metric", "Model", "Optimizer", "Regularizer",
@@ -45,7 +45,7 @@ _HOMES = {
     "Optimizer": "gtape.keras.optimizers.base", "Regularizer": "gtape.keras.regularizers",
     "Input": "gtape.keras.layers.symbolic", "KerasTensor": "gtape.keras.layers.symbolic",
     "Layer": "gtape.keras.layers.layer", "Model": "gtape.keras.models", "Sequential": "gtape.keras.models",
-    "Variable": "gtape.variable",
+    "Variable": "gtape.tensors.variable",
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("gtape.keras.backend")
     if name in __all__:
         return importlib.import_module(f"gtape.keras.{name}")
-    from gtape.listing import unknown
+    from gtape.namespaces.listing import unknown
 
     raise unknown("gtape.keras", name, __all__)
 

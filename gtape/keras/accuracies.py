@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
+from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
-from gtape.shown import shown
-from gtape.tensor import Tensor, wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "SparseCategoricalAccuracy",

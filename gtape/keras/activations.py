@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras.lookup import by_name
-from gtape.tensor import Tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = [
     "elu", "exponential", "gelu", "get", "hard_sigmoid", "hard_silu", "hard_swish", "leaky_relu", "linear",

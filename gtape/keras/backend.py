@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
-from gtape.shown import shown
+from gtape.base.shown import shown
+from gtape.tensors import argument_checks as checks
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks, nest
+from gtape import nest
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.data import Dataset, drawn, is_dataset
-from gtape.escaping import plain
 from gtape.keras.utils import pack_x_y_sample_weight
-from gtape.shown import shown
-from gtape.tensor import Tensor, convert_to_tensor
-from gtape.variable import Variable
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.variable import Variable
 
 __all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", "rows_of", "taken", "weights_for"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape import checks
-from gtape.shown import shown
+from gtape.base.shown import shown
+from gtape.tensors import argument_checks as checks
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
+from gtape.base.shown import shown
 from gtape.keras.metric import Metric, reals_of, spread
-from gtape.shown import shown
-from gtape.tensor import Tensor, wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives", "TruePositives"]
 

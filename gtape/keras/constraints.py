@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras.backend import epsilon
 from gtape.keras.lookup import by_name
-from gtape.tensor import Tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get"]
 

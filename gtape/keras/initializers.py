@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 import gtape
-from gtape import checks
 from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
 from gtape.keras.lookup import by_name, made_from
-from gtape.tensor import Tensor, wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer", "LecunNormal",

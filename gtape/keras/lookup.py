@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gtape.checks import settings
-from gtape.shown import shown
+from gtape.base.shown import shown
+from gtape.tensors.argument_checks import settings
 
 __all__ = ["by_name", "class_and_config", "classes_by_name", "described", "made_from"]
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import checks, nest
+from gtape import nest
+from gtape.base.shown import shown
 from gtape.keras.lookup import made_from
 from gtape.keras.loss_functions import floats
-from gtape.shown import shown
-from gtape.tensor import Tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["Loss", "Reduction", "reduced"]
 

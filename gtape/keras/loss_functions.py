@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import checks
 from gtape.keras.backend import epsilon, float_dtype
-from gtape.ops.axes import one_axis
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.axes import one_axis
+from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
     "binary_crossentropy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "hinge", "huber",

@@ -9,7 +9,7 @@ import numpy as np
 import gtape
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
-from gtape.tensor import Tensor, wrap
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "KLDivergence",

@@ -31,7 +31,7 @@ from gtape.keras.loss_functions import (
     sparse_categorical_crossentropy,
     squared_hinge,
 )
-from gtape.tensor import Tensor
+from gtape.tensors.tensor import Tensor
 
 __all__ = [
     "KLD", "MAE", "MAPE", "MSE", "MSLE", "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge",

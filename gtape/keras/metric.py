@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from gtape import checks
-from gtape.escaping import plain
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.keras import loss_functions
 from gtape.keras.lookup import made_from
-from gtape.shown import shown
-from gtape.tensor import Tensor, wrap
-from gtape.variable import Variable
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum", "Sums", "array_of"]
 

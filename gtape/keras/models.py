@@ -7,16 +7,17 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gtape import checks, nest, train
-from gtape.archives import path_text, write_archive
-from gtape.escaping import plain
+from gtape import nest, train
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.keras.backend import unique_name
 from gtape.keras.layers.core import InputLayer
 from gtape.keras.layers.layer import Layer
 from gtape.keras.layers.symbolic import Graph, KerasTensor
 from gtape.keras.training import Trainer
-from gtape.shown import shown
-from gtape.tensor import Tensor
+from gtape.storage.archives import path_text, write_archive
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 

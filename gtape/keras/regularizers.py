@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras.lookup import by_name
-from gtape.tensor import Tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
 

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks, nest
+from gtape import nest
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.data import Dataset, is_dataset
-from gtape.escaping import plain
 from gtape.keras import losses, metrics, optimizers
 from gtape.keras.batches import Endless, arrays, batches_of, check_rows, joined, packed, rows_of, taken
 from gtape.keras.callbacks import Callbacks, History
 from gtape.keras.loss import Loss, reduced
 from gtape.keras.metrics import Mean, MeanMetricWrapper, Metric
 from gtape.keras.utils import unpack_x_y_sample_weight
-from gtape.shown import shown
-from gtape.tape import GradientTape
+from gtape.tapes.tape import GradientTape
+from gtape.tensors import argument_checks as checks
 
 __all__ = ["Trainer"]
 

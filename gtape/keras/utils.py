@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks
+from gtape.base.shown import shown
 from gtape.errors import ResourceExhaustedError
-from gtape.shown import shown
-from gtape.tensor import Tensor, wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 

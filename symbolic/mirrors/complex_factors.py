@@ -65,8 +65,8 @@ def _eigh_parts(W: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _hermitian(W: Any, a: Any, w: Any, v: Any) -> tuple[Any, Any]:
-    from gtape.ops.complex_factors import hermitian_kernel
-    from gtape.ops.eig import pivots
+    from gtape.ops.linalg.complex_factors import hermitian_kernel
+    from gtape.ops.linalg.eig import pivots
 
     n = a.shape[-1]
     whole = _spread(a)
@@ -98,8 +98,8 @@ def _svd_parts(W: Any, a: Any) -> tuple[Any, Any, Any]:
 
 
 def _singular(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
-    from gtape.ops.complex_factors import singular_kernel
-    from gtape.ops.eig import pivots
+    from gtape.ops.linalg.complex_factors import singular_kernel
+    from gtape.ops.linalg.eig import pivots
 
     m, n = a.shape[1:]
     k = min(m, n)

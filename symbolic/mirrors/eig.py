@@ -32,7 +32,7 @@ def _eig(W: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _eig_of_one(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
-    from gtape.ops.eig import eig_kernel, pivots
+    from gtape.ops.linalg.eig import eig_kernel, pivots
 
     n = a.shape[-1]
     power = exponent_of(values_of(W, a))
@@ -129,7 +129,7 @@ def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, An
 
 
 def _eig_pivot(W: Any, v: Any) -> Any:
-    from gtape.ops.eig import pivots
+    from gtape.ops.linalg.eig import pivots
 
     # Only an element that is 1 by convention is exactly 1 here.
     known = np.frompyfunc(lambda e: float(e) if not isinstance(e, Jet) and e in (0, 1) else 0.5, 1, 1)

@@ -120,7 +120,7 @@ def _cross(W: Any, a: Any, b: Any) -> Any:
 
 def _unit(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     """A power of two for each matrix, or row or column, as the op chooses it; 1 where elements are symbols."""
-    from gtape.ops.lapack import scale_of
+    from gtape.kernels.lapack import scale_of
     from gtape.symbolic.mirrors.spectral import values_of
 
     x = objects(x)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import gtape as tf
-from gtape.verify.collect import collecting
+from gtape.verify.verdicts.collect import collecting
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ def test_the_error_of_watch_names_object_and_type(thing: Any, kind: str) -> None
 def test_the_log_line_of_watch_names_the_dtype(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     monkeypatch.setattr(module._dtype_warning, "count", 0)
     with caplog.at_level(logging.WARNING, "gtape"), tf.GradientTape() as tape:

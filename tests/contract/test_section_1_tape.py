@@ -170,7 +170,7 @@ def test_gradient_inside_a_persistent_block_is_recorded() -> None:
 def test_gradient_inside_a_persistent_block_warns_of_its_cost_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     monkeypatch.setattr(module._cost_warning, "given", False)
     x = tf.Variable(3.0)
@@ -392,7 +392,7 @@ def test_watch_of_anything_else_is_an_error(thing: Any) -> None:
 def test_watch_of_what_is_not_floating_only_logs(
     value: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     monkeypatch.setattr(module._dtype_warning, "count", 0)
     x = tf.constant(value)
@@ -409,7 +409,7 @@ def test_watch_of_what_is_not_floating_only_logs(
 def test_only_the_first_five_such_watches_are_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     monkeypatch.setattr(module._dtype_warning, "count", 0)
     with caplog.at_level(logging.WARNING, "gtape"), tf.GradientTape() as tape:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import backprop
-from gtape.primitive import REGISTRY
-from gtape.record import PULL
+from gtape.declare.primitive import REGISTRY
+from gtape.engine import sweep as backprop
+from gtape.recording.record import PULL
 
 
 def _recorded() -> tuple[Any, Any, Any, Any]:

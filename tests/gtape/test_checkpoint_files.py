@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import files
+from gtape.storage import files
 
 keras = tf.keras
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import catalogue, dtypes
-from gtape.primitive import REGISTRY
+from gtape import dtypes
+from gtape.declare.primitive import REGISTRY
+from gtape.namespaces import catalogue
 from gtape.verify import check
-from gtape.verify.mutants import example
+from gtape.verify.programs.mutants import example
 
 catalogue.load()
 DIFFERENTIABLE = sorted(n for n, p in REGISTRY.items() if p.differentiable)

@@ -10,7 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape import errors
-from gtape.absent import INSTEAD
+from gtape.tensors.absent import INSTEAD
 
 
 def test_invalid_argument_is_no_value_error() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
-from gtape.primitive import REGISTRY, Primitive
+from gtape.declare.primitive import REGISTRY, Primitive
 
 INF = float("inf")
 

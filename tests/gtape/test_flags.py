@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
-from gtape.flags import verify_mode
+from gtape.base.verification import verify_mode
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from gtape.flags import verify_mode
 def test_the_environment_decides_for_a_process(text: str, mode: Any) -> None:
     # A fresh process: the variable is read once.
     env = {**os.environ, "GTAPE_VERIFY": text}
-    program = "from gtape.flags import verify_mode; print(repr(verify_mode()))"
+    program = "from gtape.base.verification import verify_mode; print(repr(verify_mode()))"
     made = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert made.stdout.strip() == repr(mode)
 

@@ -18,8 +18,11 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import backprop, flags, locks, record
-from gtape.verify.collect import collecting
+from gtape.base import locks
+from gtape.base import verification as flags
+from gtape.engine import sweep as backprop
+from gtape.recording import record
+from gtape.verify.verdicts.collect import collecting
 
 ROUNDS = int(os.environ.get("GTAPE_INTERRUPTS", "160"))
 pytestmark = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import nest
-from gtape.tensor_shape import TensorShape
+from gtape.base.tensor_shape import TensorShape
 
 Point = namedtuple("Point", ["y", "x"])
 Twin = namedtuple("Point", ["y", "x"])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.numpy_functions import FUNCTIONS, VALUES_ONLY
-from gtape.tensor import is_tensor
+from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
+from gtape.tensors.tensor import is_tensor
 
 M = np.array([[0.7, -1.3, 2.1], [0.4, 1.9, -0.6]])
 S = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])

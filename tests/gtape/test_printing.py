@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtape import printing
+from gtape.base import printing
 from gtape.dtypes import as_dtype
 
 

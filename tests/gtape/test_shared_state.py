@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import locks, record
-from gtape.backprop import keeping
+from gtape.base import locks
+from gtape.engine.sweep import keeping
+from gtape.recording import record
 
 # GTAPE_THREADS=1 makes the numbers those that are promised.
 LARGE = os.environ.get("GTAPE_THREADS") == "1"

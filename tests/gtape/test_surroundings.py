@@ -15,7 +15,7 @@ import gtape as tf
 def test_the_logger_is_the_one_that_remarks_go_to(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape import tape as module
+    from gtape.tapes import tape as module
 
     assert tf.get_logger() is logging.getLogger("gtape")
     monkeypatch.setattr(module._dtype_warning, "count", 0)  # it is said a few times only

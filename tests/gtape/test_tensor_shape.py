@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtape.tensor_shape import TensorShape, as_shape
+from gtape.base.tensor_shape import TensorShape, as_shape
 
 UNKNOWN = TensorShape(None)
 sizes = st.lists(st.integers(0, 5), max_size=4)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
-import gtape.verify.census
-from gtape.primitive import REGISTRY
+import gtape.verify.search.census
+from gtape.declare.primitive import REGISTRY
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.verify.strategies import Call
 
@@ -211,7 +211,7 @@ def test_a_dtype_a_histogram_and_a_metric_refuse_or_take_what_is_unusual() -> No
 
 
 def test_a_census_takes_its_own_results_and_settings() -> None:
-    census = gtape.verify.census
+    census = gtape.verify.search.census
     for wrong in (-7, {}, tf.constant(1.0), np.zeros(2)):
         with pytest.raises(TypeError, match="rows_of takes what `search` returned"):
             census.rows_of(wrong)  # type: ignore[arg-type]

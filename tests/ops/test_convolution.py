@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.errors import InvalidArgumentError, UnimplementedError
-from gtape.ops import convolution_kernels
+from gtape.kernels import convolution as convolution_kernels
 from gtape.verify import check
 
 RNG = np.random.default_rng(7)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.worlds import NUMPY
 from gtape.errors import InvalidArgumentError
-from gtape.forward import jvp_of
-from gtape.primitive import REGISTRY
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
-from gtape.worlds import NUMPY
+from gtape.tapes.forward import jvp_of
 
 NAMES = [
     "swap_last", "matmul", "diag_part", "diag_embed", "band_part", "half_tril", "inverse", "solve", "triangular_solve",

@@ -10,8 +10,9 @@ import pytest
 from flint import arb
 
 import gtape as tf
-from gtape.ops import complex_kernels, random_gamma_kernels
-from gtape.ops.random_gamma_kernels import gamma_draw, gamma_draw_slope
+from gtape.kernels import complex_functions as complex_kernels
+from gtape.kernels import random_gamma as random_gamma_kernels
+from gtape.kernels.random_gamma import gamma_draw, gamma_draw_slope
 from gtape.symbolic.balls import precision
 from gtape.verify import check
 

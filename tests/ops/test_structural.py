@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.primitive import REGISTRY, Primitive
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld, SymPyWorld
-from gtape.worlds import NUMPY
 
 MODULES = {
     f"gtape.ops.{m}"

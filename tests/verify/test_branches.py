@@ -10,7 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check
-from gtape.verify.collect import collecting
+from gtape.verify.verdicts.collect import collecting
 
 
 def branch(x: Any) -> Any:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gtape.domains import ANY_REAL, Interval
-from gtape.primitive import REGISTRY
-from gtape.verify.census import Row, census, survey
-from gtape.verify.doctor import examine_kernels, measure
-from gtape.verify.partials import LIMIT, Exact, distance, exact_partials, keys_of, kink_allowance, root_allowance
-from gtape.verify.points import binades, climb, landmarks, neighbours, points_for, steps, unsteps
-from gtape.verify.subjects import Subject, subjects
+from gtape.declare.domains import ANY_REAL, Interval
+from gtape.declare.primitive import REGISTRY
+from gtape.verify.search.census import Row, census, survey
+from gtape.verify.search.doctor import examine_kernels, measure
+from gtape.verify.search.partials import LIMIT, Exact, distance, exact_partials, keys_of, kink_allowance, root_allowance
+from gtape.verify.search.points import binades, climb, landmarks, neighbours, points_for, steps, unsteps
+from gtape.verify.search.subjects import Subject, subjects
 
 
 def only(name: str) -> Subject:

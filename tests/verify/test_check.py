@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.collect import collecting
-from gtape.verify.verdict import Report
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Report
 
 
 def run(

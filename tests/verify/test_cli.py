@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape.primitive import REGISTRY
-from gtape.verify import cli, output, pools, runs
-from gtape.verify.naming import primitives_named
-from gtape.verify.runs import Line
+from gtape.declare.primitive import REGISTRY
+from gtape.verify.command import cli, output, runs
+from gtape.verify.command.runs import Line
+from gtape.verify.search import pools
+from gtape.verify.verdicts.naming import primitives_named
 
 
 def few_jobs(only: Any = (), **options: Any) -> tuple[list[Line], list[runs.Job]]:

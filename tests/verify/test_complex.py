@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gtape as tf
-from gtape import catalogue
-from gtape.primitive import REGISTRY
+from gtape.declare.primitive import REGISTRY
+from gtape.namespaces import catalogue
 from gtape.symbolic.balls import precision, to_double_double
 from gtape.verify import check, exact, judge
-from gtape.verify.census import census
-from gtape.verify.enclosures import BALLS
-from gtape.verify.mutants import TRANSFORMS, planted, scaled
-from gtape.verify.proof import prove
-from gtape.verify.proof_cells import parameters
-from gtape.verify.ulp import spacing, widest
+from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.programs.mutants import TRANSFORMS, planted, scaled
+from gtape.verify.proofs.proof import prove
+from gtape.verify.proofs.proof_cells import parameters
+from gtape.verify.search.census import census
+from gtape.verify.verdicts.ulp import spacing, widest
 
 catalogue.load()
 HOLOMORPHIC = sorted(

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import cli, judge, reference
-from gtape.verify.reference import Convention, End, at_point, conventions, ends, function
+from gtape.verify import judge
+from gtape.verify.command import cli, reference
+from gtape.verify.command.reference import Convention, End, at_point, conventions, ends, function
 
 KINKS = conventions()
 ENDS = ends()

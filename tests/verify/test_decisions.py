@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.primitive import REGISTRY
+from gtape.declare.primitive import REGISTRY
 from gtape.verify import check, judge
-from gtape.verify.mutants import planted_kernel
+from gtape.verify.programs.mutants import planted_kernel
 
 X = np.array([[0.5, 2.0, -1.0, 2.0], [3.0, 0.25, 3.0, 1.0]])
 

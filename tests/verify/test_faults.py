@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import catalogue
-from gtape.primitive import REGISTRY
-from gtape.verify.mutants import TRANSFORMS, arguments_of, bar, example, planted, planted_kernel, scaled
+from gtape.declare.primitive import REGISTRY
+from gtape.namespaces import catalogue
+from gtape.verify.programs.mutants import TRANSFORMS, arguments_of, bar, example, planted, planted_kernel, scaled
 
 catalogue.load()
 NAMES = sorted(n for n, p in REGISTRY.items() if p.differentiable)

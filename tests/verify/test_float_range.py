@@ -9,7 +9,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check, judge
-from gtape.verify.collect import collecting
+from gtape.verify.verdicts.collect import collecting
 
 m = tf.math
 TINIEST = 5e-324

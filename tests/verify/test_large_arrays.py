@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape import record
+from gtape.declare.primitive import REGISTRY
 from gtape.errors import VerificationError
-from gtape.primitive import REGISTRY
+from gtape.recording import record
 from gtape.symbolic.program import build
-from gtape.verify import check, chunks, judge, progress
-from gtape.verify.chunks import chunks_of
-from gtape.verify.collect import collecting
+from gtape.verify import check, judge
+from gtape.verify.judging import chunks, progress
+from gtape.verify.judging.chunks import chunks_of
+from gtape.verify.verdicts.collect import collecting
 
 
 @pytest.fixture
@@ -109,8 +110,8 @@ def test_one_wrong_number_is_found_where_it_is(place: tuple[int, int], small: No
 
 
 def test_what_is_undecided_does_not_hide_what_is_wrong_further_on(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape.verify import examine as engine
-    from gtape.verify.verdict import Finding
+    from gtape.verify.judging import examine as engine
+    from gtape.verify.verdicts.verdict import Finding
 
     usual, calls = engine._examine, iter(range(1000))
 
@@ -145,7 +146,7 @@ def test_one_wrong_rule_or_kernel_is_found_and_named(small: None, monkeypatch: p
 
 
 def REGISTRY_call(name: str, v: Any) -> Any:
-    from gtape.worlds import TAPE
+    from gtape.engine.worlds import TAPE
 
     return getattr(TAPE, name)(v)
 
@@ -155,7 +156,7 @@ def REGISTRY_call(name: str, v: Any) -> Any:
 def test_a_wrong_sum_over_all_elements_is_found(
     name: str, factor: float, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gtape.verify.examine import examine
+    from gtape.verify.judging.examine import examine
 
     f = {"sum": tf.reduce_sum, "reduce_mean": tf.reduce_mean}[name]
     x = _points((9, 30))

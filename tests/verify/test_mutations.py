@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.primitive import REGISTRY
-from gtape.verify.mutants import TRANSFORMS, planted
-from gtape.worlds import NUMPY
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.worlds import NUMPY
+from gtape.verify.programs.mutants import TRANSFORMS, planted
 
 FOUND = tf.VerificationError
 

@@ -11,10 +11,10 @@ import pytest
 from flint import ctx
 
 import gtape as tf
-from gtape.primitive import REGISTRY
+from gtape.declare.primitive import REGISTRY
 from gtape.verify import check
-from gtape.verify.collect import collecting
-from gtape.verify.verdict import Report
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Report
 
 CORRECT = ("correct", "conditioning")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.collect import collecting
-from gtape.verify.mutants import TRANSFORMS, planted, planted_kernel, scaled
-from gtape.verify.verdict import Finding
+from gtape.verify.programs.mutants import TRANSFORMS, planted, planted_kernel, scaled
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Finding
 
 
 def variable(*shape: int, dtype: Any = np.float64, seed: int = 1) -> Any:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from gtape.verify import pools
-from gtape.verify.interrupts import Interrupted, Interrupts
-from gtape.verify.pools import ATTEMPTS, Harvest, WorkerDied, run_all
+from gtape.verify.search import pools
+from gtape.verify.search.interrupts import Interrupted, Interrupts
+from gtape.verify.search.pools import ATTEMPTS, Harvest, WorkerDied, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -208,8 +208,8 @@ SCRIPT = """
 import sys, threading
 sys.path.insert(0, {root!r}); sys.path.insert(0, {folder!r})
 import own
-from gtape.verify.census import census
-from gtape.verify.pools import start_method
+from gtape.verify.search.census import census
+from gtape.verify.search.pools import start_method
 if {threads}:
     threading.Thread(target=threading.Event().wait, daemon=True).start()
 {guard}
@@ -219,8 +219,8 @@ if {threads}:
 
 OWN = """
 from gtape import catalogue
-from gtape.domains import Domain, Interval
-from gtape.primitive import elementwise
+from gtape.declare.domains import Domain, Interval
+from gtape.declare.primitive import elementwise
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import scalar
 catalogue.load()
@@ -278,8 +278,8 @@ def test_a_signal_keeps_what_is_done(number: signal.Signals, processes: int) -> 
 
 SECOND = """
 import os, signal, threading, time
-from gtape.verify.interrupts import Interrupts
-from gtape.verify.pools import run_all
+from gtape.verify.search.interrupts import Interrupts
+from gtape.verify.search.pools import run_all
 
 def twice(*_):
     def send():

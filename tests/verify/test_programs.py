@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gtape.verify.false_alarms import campaign, run_one
-from gtape.verify.programs import generate, programs
+from gtape.verify.programs.false_alarms import campaign, run_one
+from gtape.verify.programs.programs import generate, programs
 
 COUNT = 2000 if os.environ.get("GTAPE_TEST_PROFILE") == "large" else 60
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gtape import catalogue
-from gtape.aval import make_aval
-from gtape.primitive import REGISTRY, implicit
-from gtape.pulls import Pull, cotangents
+from gtape.base.layout import make_aval
+from gtape.declare.primitive import REGISTRY, implicit
+from gtape.engine.rules import Pull, cotangents
+from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
-from gtape.verify import proof_normal
-from gtape.verify.proof import prove
-from gtape.verify.proof_cells import Setting, boxed, breakpoints, settings
-from gtape.verify.proof_rules import Cell, cells
+from gtape.verify.proofs import proof_normal
+from gtape.verify.proofs.proof import prove
+from gtape.verify.proofs.proof_cells import Setting, boxed, breakpoints, settings
+from gtape.verify.proofs.proof_rules import Cell, cells
 
 catalogue.load()
 x, y = sp.symbols("x y", real=True)
@@ -128,7 +128,7 @@ def test_the_counterexample_shows_the_wrong_number(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_forgotten_unbroadcast_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape import pulls
+    from gtape.engine import rules as pulls
 
     monkeypatch.setattr(pulls, "unbroadcast", lambda xp, g, shape, out_shape, batch: g)
     proof = prove("multiply")

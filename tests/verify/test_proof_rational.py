@@ -7,7 +7,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gtape.verify.proof_rational import is_zero_rational
+from gtape.verify.proofs.proof_rational import is_zero_rational
 
 x, y, z = sp.symbols("x y z", real=True)
 SMALL = st.sampled_from([x, y, z, x + y, x - z, x * y + 1, sp.Integer(2), sp.Rational(1, 3)])

@@ -17,12 +17,12 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import gtape as tf
-from gtape import catalogue
-from gtape.primitive import REGISTRY
-from gtape.verify.partials import distance, exact_partials, keys_of, kink_allowance, limit_of, root_allowance
+from gtape.declare.primitive import REGISTRY
+from gtape.namespaces import catalogue
+from gtape.verify.search.partials import distance, exact_partials, keys_of, kink_allowance, limit_of, root_allowance
+from gtape.verify.search.subjects import Subject
+from gtape.verify.search.trials import MODES, trial, usable
 from gtape.verify.strategies import Call, arguments
-from gtape.verify.subjects import Subject
-from gtape.verify.trials import MODES, trial, usable
 
 catalogue.load()
 DIFFERENTIABLE = [p.name for p in REGISTRY.values() if p.differentiable]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gtape.verify import cli, files, output, streams
+from gtape.verify.command import cli, files, output, streams
 
 ROOT = Path(__file__).resolve().parents[2]
 CENSUS = "census sin exp --points 100 --orders 1 --processes 2"

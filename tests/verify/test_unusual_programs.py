@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.collect import collecting
-from gtape.verify.mutants import planted, scaled
+from gtape.verify.programs.mutants import planted, scaled
+from gtape.verify.verdicts.collect import collecting
 
 X = tf.constant(np.array([0.3, 0.7]))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
+from gtape.tensors import argument_checks as checks
 
 __all__ = ["ELU", "Activation", "LeakyReLU", "PReLU", "ReLU", "Softmax"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras import activations
 from gtape.keras.layers.core import floats_for, format_of
 from gtape.keras.layers.layer import Layer
+from gtape.tensors import argument_checks as checks
 
 __all__ = [
     "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "DepthwiseConv2D", "SeparableConv2D",

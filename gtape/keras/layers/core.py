@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
-from gtape.tensor import Tensor, convert_to_tensor
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
     "Dense", "Embedding", "Flatten", "Identity", "InputLayer", "Lambda",

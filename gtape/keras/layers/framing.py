@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape import checks
+from gtape.base.shown import shown
 from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import Layer
-from gtape.shown import shown
+from gtape.tensors import argument_checks as checks
 
 __all__ = ["Cropping2D", "UpSampling2D", "ZeroPadding2D"]
 

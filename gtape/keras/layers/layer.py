@@ -12,16 +12,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import gtape
-from gtape import checks, nest
-from gtape.escaping import plain
+from gtape import nest
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
 from gtape.keras.lookup import made_from
-from gtape.module import Module
-from gtape.shown import shown
-from gtape.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.variable import Variable
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.module import Module
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
+from gtape.tensors.variable import Variable
 
 __all__ = ["Layer"]
 

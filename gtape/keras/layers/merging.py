@@ -6,11 +6,11 @@ from functools import reduce
 from typing import Any
 
 import gtape
-from gtape import checks
+from gtape.base.shown import shown
+from gtape.base.tensor_shape import TensorShape
 from gtape.keras.layers.layer import Layer
-from gtape.shown import shown
-from gtape.tensor import Tensor
-from gtape.tensor_shape import TensorShape
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import Tensor
 
 __all__ = [
     "Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract", "add", "average", "concatenate",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras.layers.layer import Layer
-from gtape.tensor import wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import wrap
 
 __all__ = ["BatchNormalization", "LayerNormalization"]
 

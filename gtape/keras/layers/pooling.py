@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape import checks
 from gtape.keras.layers.convolution import layout_of
 from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import Layer
+from gtape.tensors import argument_checks as checks
 
 __all__ = [
     "AveragePooling1D", "AveragePooling2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalMaxPooling1D",

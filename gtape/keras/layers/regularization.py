@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import checks
 from gtape.keras.layers.layer import Layer
-from gtape.ops.dropout import dropped
-from gtape.tensor import wrap
+from gtape.ops.nn.dropout import dropped
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import wrap
 
 __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
 

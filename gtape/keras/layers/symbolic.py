@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape import checks, nest
+from gtape import nest
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
 from gtape.errors import ResourceExhaustedError
-from gtape.escaping import plain
 from gtape.keras.backend import float_dtype, unique_name
-from gtape.shown import shown
-from gtape.tensor import wrap
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import wrap
 
 __all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
 

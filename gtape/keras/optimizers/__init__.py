@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.shown import shown
 from gtape.keras.lookup import class_and_config, classes_by_name, described
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.adam import Adam, Adamax, AdamW, Nadam
 from gtape.keras.optimizers.adaptive import Adadelta, Adagrad, Ftrl, RMSprop
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.gradient_descent import SGD
-from gtape.shown import shown
 
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Nadam", "Optimizer", "RMSprop", "deserialize",

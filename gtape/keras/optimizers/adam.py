@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape.checks import flag
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.clipping import dense
-from gtape.tensor import wrap
-from gtape.variable import Variable
+from gtape.tensors.argument_checks import flag
+from gtape.tensors.tensor import wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["Adam", "AdamW", "Adamax", "Nadam"]
 

@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks, nest
-from gtape.diagnosis import diagnosed
+from gtape import nest
+from gtape.base.diagnosis import diagnosed
+from gtape.base.escaping import plain
+from gtape.base.locks import of_optimizer
+from gtape.base.quiet import quietly
+from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
-from gtape.escaping import plain
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
-from gtape.locks import of_optimizer
-from gtape.quiet import quietly
-from gtape.shown import shown
-from gtape.tape import GradientTape
-from gtape.tensor import is_tensor, wrap
-from gtape.variable import Variable
+from gtape.tapes.tape import GradientTape
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import is_tensor, wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["Optimizer"]
 

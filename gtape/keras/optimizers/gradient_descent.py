@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.checks import flag, number
 from gtape.keras.optimizers.base import Optimizer
 from gtape.keras.optimizers.clipping import dense, is_sparse, rows
-from gtape.tensor import wrap
-from gtape.variable import Variable
+from gtape.tensors.argument_checks import flag, number
+from gtape.tensors.tensor import wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["SGD"]
 

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from gtape.checks import each, flag, name_of, number, whole
 from gtape.keras.lookup import class_and_config, classes_by_name, described, made_from
-from gtape.tensor import wrap
+from gtape.tensors.argument_checks import each, flag, name_of, number, whole
+from gtape.tensors.tensor import wrap
 
 __all__ = [
     "CosineDecay",

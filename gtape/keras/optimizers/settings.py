@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from gtape import nest
-from gtape.checks import each, flag, name_of, number, whole
-from gtape.checks import settings as settings_of
+from gtape.base.shown import shown
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.schedules import LearningRateSchedule
 from gtape.keras.optimizers.state import State, check_variable
-from gtape.shown import shown
-from gtape.tensor import Tensor, wrap
-from gtape.variable import Variable
+from gtape.tensors.argument_checks import each, flag, name_of, number, whole
+from gtape.tensors.argument_checks import settings as settings_of
+from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["Settings"]
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape import checks, nest
-from gtape.shown import shown
-from gtape.tensor import wrap
-from gtape.variable import Variable
+from gtape import nest
+from gtape.base.shown import shown
+from gtape.tensors import argument_checks as checks
+from gtape.tensors.tensor import wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["State", "check_variable"]
 

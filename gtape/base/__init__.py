@@ -1,0 +1,1 @@
+"""base: say here what the package is for."""

@@ -1,0 +1,166 @@
+"""Errors of wrong arguments: caught where a public function was called, and told in its words.
+
+A function checks what it can check cheaply and says what was wrong. What it does not foresee ends somewhere below it,
+in an AttributeError, an IndexError or one of NumPy's errors that names neither the function nor the argument.
+`diagnosed` makes of these, and of nothing else, an error that does. It looks at the error alone, so calls that succeed
+pay for one Python call more; functions that take a microsecond only do without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.shown import shown
+
+__all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# In a checkout the folders symbolic/ and verify/ lie beside this one.
+_OWN = (_HERE, *[os.path.join(os.path.dirname(_HERE.rstrip(os.sep)), n) + os.sep for n in ("symbolic", "verify")])
+# What may be wrong with an argument, but says so in nobody's words.
+_FOREIGN = (
+    AttributeError, LookupError, ArithmeticError, MemoryError, AssertionError, NotImplementedError, RecursionError,
+    NameError, StopIteration, TypeError, ValueError,
+)  # fmt: skip
+
+
+def diagnosed(function: F) -> F:
+    """A public function whose errors of wrong arguments all name it, and what it was given.
+
+    Parameters
+    ----------
+    function : callable
+        What it raises itself, by a ``raise`` statement of this library, and what functions of the user raise, stays.
+
+    Returns
+    -------
+    callable
+        With the same name, signature and docstring.
+
+    Examples
+    --------
+    >>> from gtape.base.diagnosis import diagnosed
+    >>> @diagnosed
+    ... def first(items):
+    ...     return items[0]
+    >>> first([3])
+    3
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _FOREIGN as e:
+            found = diagnosis(function, args, kwargs, e)
+            if found is e:
+                raise
+            raise found from e
+
+    return call  # type: ignore[return-value]
+
+
+def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: Exception) -> Exception:
+    """The error to raise in the place of `e`, which the function raised for its arguments; `e` itself if it will do."""
+    last = _last(e.__traceback__)
+    if last is None or (isinstance(e, errors.OpError) or _is_meant(e, last)):
+        return e
+    given = ", ".join([*[_described(a) for a in args], *[f"{k}={_described(v)}" for k, v in kwargs.items()]])
+    reason = str(e).strip() or type(e).__name__
+    text = f"{getattr(function, '__qualname__', function.__name__)}({given}): {reason}"
+    if isinstance(e, MemoryError):
+        return errors.ResourceExhaustedError(f"{text}; there is no room for the result, or for an argument")
+    if isinstance(e, TypeError | AttributeError):
+        return errors.OperandTypeError(f"{text}; an argument is of a type, a dtype or a shape that it does not take")
+    if isinstance(e, ValueError) and not isinstance(e, np.linalg.LinAlgError):
+        return ValueError(f"{text}; an argument has a value or a shape that it does not take")
+    return errors.InvalidArgumentError(f"{text}; an argument has a value or a shape that it does not take")
+
+
+def _described(x: Any) -> str:
+    """An argument in a message: of tensors and arrays the dtype and the shape."""
+    aval = getattr(x, "_aval", None)
+    if aval is None and isinstance(x, np.ndarray):
+        aval = x
+    if aval is not None and not isinstance(x, type):
+        return f"{type(x).__name__} of {aval.dtype} and shape {list(aval.shape)}"
+    return shown(x)
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of what gtape is built on: NumPy's and Python's own."""
+    import sysconfig
+
+    found = {os.path.dirname(os.path.dirname(np.__file__)), sysconfig.get_path("stdlib"), os.path.dirname(os.__file__)}
+    return tuple(os.path.abspath(p) + os.sep for p in found)
+
+
+def _last(tb: TracebackType | None) -> TracebackType | None:
+    """The innermost entry of a traceback; None if it leads through code of the user, whose error it is."""
+    last = None
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        compiled = name.endswith((".pyx", ".pxd"))  # what NumPy's and SciPy's extensions call themselves
+        if last is not None and not compiled and not name.startswith((*_OWN, *_libraries(), "<")):
+            return None
+        last, tb = tb, tb.tb_next
+    return last
+
+
+def _is_meant(e: Exception, last: TracebackType) -> bool:
+    """Whether the library raised it on purpose, or Python because the arguments do not fit the signature."""
+    file = last.tb_frame.f_code.co_filename
+    if last.tb_next is None and file == __file__:
+        return True  # the call itself failed: Python's own words name the function
+    if isinstance(e, RecursionError) or not file.startswith(_OWN):
+        return False  # what a `raise` statement shows may be nested too deeply
+    import linecache
+
+    line = linecache.getline(file, last.tb_lineno).strip()
+    return not line or line.startswith("raise ")
+
+
+C = TypeVar("C", bound=type)
+
+
+def diagnosed_methods(cls: C) -> C:
+    """A class whose public methods are `diagnosed`.
+
+    Parameters
+    ----------
+    cls : type
+        Properties and inherited methods stay as they are.
+
+    Returns
+    -------
+    type
+        The class itself.
+
+    Examples
+    --------
+    >>> from gtape.base.diagnosis import diagnosed_methods
+    >>> @diagnosed_methods
+    ... class Row:
+    ...     def first(self, items):
+    ...         return items[0]
+    >>> Row().first([3])
+    3
+    """
+    for name, value in list(vars(cls).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(value, staticmethod | classmethod):
+            setattr(cls, name, type(value)(diagnosed(value.__func__)))
+        elif isinstance(value, FunctionType):
+            setattr(cls, name, diagnosed(value))
+    return cls

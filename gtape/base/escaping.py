@@ -1,0 +1,152 @@
+"""Text from outside (names of functions, variables, files) as it may stand in what gtape writes: one function a target.
+
+A name can hold anything: sequences that recolour a terminal, words that a diagram or a table takes for its own, halves
+of characters that no encoding has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["json_data", "mermaid_text", "place_text", "plain", "plain_lines", "rich_text"]
+
+
+def plain(text: Any) -> str:
+    r"""For terminals and messages: one line, in which what does not print is written as Python writes it.
+
+    Parameters
+    ----------
+    text : object
+        What is no string is taken as `str` has it.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import plain
+    >>> print(plain("w/é:0"), plain("\x1b[31mred\n"))
+    w/é:0 \x1b[31mred\n
+    """
+    text = str(text)
+    return text if text.isprintable() else "".join([c if c.isprintable() else _escaped(c) for c in text])
+
+
+def _escaped(c: str) -> str:
+    return c.encode("unicode_escape").decode("ascii")
+
+
+def plain_lines(text: str) -> str:
+    r"""The same for text of several lines, which stay lines.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import plain_lines
+    >>> print(plain_lines("one\ntw\ro"))
+    one
+    tw\ro
+    """
+    return "\n".join([plain(line) for line in text.split("\n")])
+
+
+def place_text(line: tuple[Any, Any, Any]) -> str:
+    """For terminals and messages: where a line of source stands.
+
+    Parameters
+    ----------
+    line : (file, number, function)
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import place_text
+    >>> place_text(("model.py", 3, "loss"))
+    'model.py:3 in loss'
+    """
+    return f"{plain(line[0])}:{line[1]} in {plain(line[2])}"
+
+
+def rich_text(text: Any) -> Any:
+    r"""For what rich prints: a text in which rich looks for no markup (``[red]``) and no names of pictures (``:ok:``).
+
+    Parameters
+    ----------
+    text : object
+
+    Returns
+    -------
+    rich.text.Text
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import rich_text
+    >>> print(rich_text("[red]x[/red]"))
+    [red]x[/red]
+    """
+    from rich.text import Text
+
+    return Text(plain(text))
+
+
+def mermaid_text(text: Any) -> str:
+    """For labels of Mermaid diagrams, between quotes: all but letters, digits and a few harmless signs as entities.
+
+    Parameters
+    ----------
+    text : object
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import mermaid_text
+    >>> mermaid_text('float32[2, 3]'), mermaid_text('"]; click A')
+    ('float32[2, 3]', '#34;]#59; click A')
+    """
+    return "".join([c if c.isalnum() or c in _HARMLESS else f"#{ord(c)};" for c in plain(text)])
+
+
+# Not `#` and `;`, which make entities, not quotes, brackets of HTML, backticks (Markdown), `%` (comments), `&`.
+_HARMLESS = frozenset(" _.,:=()[]+-")
+
+
+def json_data(data: Any) -> Any:
+    r"""For JSON: half characters, which strict readers refuse, are written out in every string and key.
+
+    Parameters
+    ----------
+    data : object
+        Of dicts, lists, tuples, strings, numbers.
+
+    Returns
+    -------
+    object
+        The same structure.
+
+    Examples
+    --------
+    >>> from gtape.base.escaping import json_data
+    >>> print(json_data({"name": ["\ud800", 1]})["name"])
+    ['\\ud800', 1]
+    """
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(data, dict):
+        return {json_data(k): json_data(v) for k, v in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [json_data(x) for x in data]
+    return data

@@ -1,0 +1,182 @@
+"""What Python's numbers, strings and lists become, and NumPy's arrays: arrays by TensorFlow's rules for dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.base.shown import shown
+
+__all__ = ["adapted", "array_from_python", "cast_number", "copied", "exhausted", "own_dtype"]
+
+_MOST_COUNTED = 2**32
+_PYTHON_INT32 = range(-(2**31), 2**31)
+
+
+def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    """A NumPy array from Python numbers and nests of them, by TensorFlow's rules for dtypes."""
+    if value is None:
+        raise ValueError(
+            "Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor. Why a "
+            "gradient is None, tape.explain(target, source) says."
+        ) from None
+    try:
+        if value.__class__ is range and value[_MOST_COUNTED:]:
+            raise MemoryError(f"{value} has more than 2**32 elements")
+        array = np.asarray(value)
+    except MemoryError as e:
+        raise exhausted("a tensor of a list", e) from None
+    except RecursionError:
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: it is nested too deeply") from None
+    except (TypeError, OverflowError, ArithmeticError) as e:
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: {e}") from None
+    except ValueError as e:
+        raise ValueError(f"Can't convert {shown(value)} to a tensor: its parts have different lengths ({e})") from None
+    if array.dtype == object:
+        raise ValueError(
+            f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) to a Tensor."
+        )
+    kind = array.dtype.kind
+    if dtype is None:
+        if kind in "US":
+            return _text(value, array)
+        if kind == "u" and isinstance(_first(value), int):
+            raise ValueError("Can't convert Python sequence with out-of-range integer to Tensor.")
+        if kind == "i" and (
+            array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
+        ):
+            return array.astype(np.int32)
+        if kind != "f":  # a copy: what hands out its own memory may change it later
+            return np.array(array, dtype=own_dtype(array.dtype))
+        # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
+        own = getattr(_first(value), "dtype", None)
+        if own is not None and own.kind == "f" and own.itemsize <= 8:
+            return array.astype(own_dtype(own))
+        with np.errstate(all="ignore"):
+            made = array.astype(np.float32)
+        if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
+            raise ValueError(
+                "Can't convert a Python number that float32 cannot hold: say which dtype the tensor is to have, such "
+                "as dtype=gtape.float64"
+            )
+        return made
+    wanted = dtype.kind
+    if wanted == "O" and kind in "US":
+        return _text(value, array)
+    fits = (
+        kind == wanted
+        or array.size == 0
+        or (kind == "b" and wanted in "fciuV")
+        or (wanted in "fcV" and kind in "iuf")
+        or (wanted == "c" and kind in "iufc")
+        or (wanted in "iu" and kind in "iu")
+    )
+    if not fits:
+        raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
+    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
+        return array.astype(dtype)
+
+
+def _first(value: Any) -> Any:
+    """The first leaf of nested lists; of what is an array by itself, the array."""
+    while isinstance(value, (list, tuple)) and len(value):  # the truth of a TensorShape is not about its length
+        value = value[0]
+    return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
+
+
+def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Strings as an object array of bytes."""
+    leaves = np.empty(array.shape, object)  # from the strings themselves: NumPy's arrays of them lose zeros at the end
+    leaves[...] = value if isinstance(value, (str, bytes, list, tuple)) else array
+    for i, leaf in enumerate(leaves.flat):
+        if not isinstance(leaf, (str, bytes)):
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {shown(value)}")
+        leaves.flat[i] = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8")
+    return leaves
+
+
+def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A number in a dtype of floats; beyond its range it becomes infinite, without NumPy's warning."""
+    with np.errstate(all="ignore"):
+        try:
+            return np.float64(x).astype(dtype)
+        except OverflowError:  # an integer beyond all floats
+            return np.float64(np.inf if x > 0 else -np.inf).astype(dtype)
+
+
+def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
+    """The error for something that does not fit into the memory."""
+    return errors.ResourceExhaustedError(f"{what}: out of memory; {str(e) or 'it is too large'}")
+
+
+def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """A copy of an array, in another dtype if one is given; what is too large becomes infinite, as in TensorFlow.
+
+    Raises
+    ------
+    gtape.errors.ResourceExhaustedError
+        When there is no room for it.
+    ValueError
+        When its elements are not of a kind that the dtype holds.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            if array.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind not in "cO":
+                raise ValueError(
+                    f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real "
+                    "first"
+                )
+            return np.array(array, dtype=dtype)
+    except MemoryError as e:
+        raise exhausted(f"a tensor of shape {array.shape}", e) from None
+    except (TypeError, OverflowError) as e:
+        raise ValueError(f"an array of {array.dtype} cannot become a tensor of {np.dtype(dtype)}: {e}") from None
+
+
+def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which gtape keeps an array's numbers: the same, in the machine's byte order.
+
+    Raises
+    ------
+    ValueError
+        For dtypes that gtape does not have, such as dates, records and long doubles.
+    """
+    try:
+        return dtypes.np_dtype(dtype)
+    except TypeError:
+        raise ValueError(
+            f"Failed to convert a NumPy array to a Tensor (unsupported dtype {dtype}): use .astype first"
+        ) from None
+
+
+def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
+    """A NumPy value beside a tensor, in the tensor's dtype: floats become integers, and complex numbers real ones, only
+    where nothing is lost.
+
+    Raises
+    ------
+    gtape.errors.OperandTypeError
+        Where something would be.
+    """
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
+        raise errors.OperandTypeError(
+            f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with an array of {x.dtype}: numbers are needed"
+        )
+    x = np.asarray(x)  # what a matrix or a masked array does otherwise is of no concern to ops
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        if x.imag.any():
+            raise errors.OperandTypeError(
+                f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array that is not real: "
+                "cast the tensor with gtape.cast"
+            )
+        x = x.real
+    with np.errstate(all="ignore"):
+        made = copied(x, dtype)
+        if x.dtype.kind == "f" and dtype.kind not in "fcV" and not (dtype.kind in "iu" and np.array_equal(made, x)):
+            raise errors.OperandTypeError(
+                f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with a {x.dtype.name} array: cast one of "
+                "them with gtape.cast"
+            )
+    return made

@@ -1,0 +1,50 @@
+"""How error messages show what an argument was: briefly, and without failing on it."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+__all__ = ["shown"]
+
+_LONGEST = 300
+
+_brief = reprlib.Repr()
+_brief.maxlevel = 4
+_brief.maxlist = _brief.maxtuple = _brief.maxdict = _brief.maxset = _brief.maxfrozenset = 12
+_brief.maxstring = _brief.maxother = _brief.maxlong = _LONGEST // 2
+
+
+def shown(x: Any) -> str:
+    """What `repr` says of something, cut off where it is long; its type where `repr` fails.
+
+    Lists that hold themselves or are nested thousands deep, and objects whose ``__repr__`` raises, are shown too.
+
+    Parameters
+    ----------
+    x : object
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from gtape.base.shown import shown
+    >>> shown([1, "a"])
+    "[1, 'a']"
+    >>> endless = [1]
+    >>> for _ in range(100_000):
+    ...     endless = [endless]
+    >>> shown(endless)
+    '[[[[[...]]]]]'
+    """
+    try:
+        long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
+        text = _brief.repr(x) if long else repr(x)
+    except Exception:  # whatever a user's __repr__ or __len__ raises, and RecursionError
+        try:
+            text = _brief.repr(x)
+        except Exception:
+            text = f"<{type(x).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]}...{text[-30:]}"

@@ -1,0 +1,1 @@
+"""declare: say here what the package is for."""

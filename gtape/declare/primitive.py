@@ -1,0 +1,414 @@
+"""How a primitive is declared.
+
+One declaration holds all that the library knows of an op: its NumPy kernel, its derivative rules, its domain, its kinks
+and its accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
+
+A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, balls. In a rule,
+numbers are Python integers and the constants of `CONSTANTS`, so that every world reads them exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gtape.declare.domains import ANY_REAL, Domain, Interval
+from gtape.declare.reads import declared_reads, probed_reads
+from gtape.declare.registry import CONSTANTS, REGISTRY
+
+if TYPE_CHECKING:
+    from gtape.tensors.tensor import Tensor
+
+__all__ = ["CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
+
+Rule = Callable[..., Any]
+Partial = Rule | int | None
+
+
+_SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
+
+
+class Primitive:
+    """One differentiable (or declared non-differentiable) operation.
+
+    Attributes
+    ----------
+    name : str
+        Registered name; the same name in every world.
+    kind : {"elementwise", "linear", "implicit", "general"}
+        How its rules were given.
+    kernel : callable
+        ``kernel(*arrays, **params)`` on NumPy values.
+    module : str
+        The module that declares it.
+    scalar : callable or None
+        The same on Python floats, for the hot ops; may raise ArithmeticError or ValueError where NumPy gives inf or
+        NaN.
+    partials : tuple or None
+        For elementwise primitives, one entry an argument: a rule ``(xp, y, *x)``, an int (constant) or None.
+    vjp, jvp : tuple or callable or None
+        Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
+    reads : tuple of frozenset
+        For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+    limit : float
+        ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
+    wide : bool
+        Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
+    holds_zero : bool
+        Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
+    diagonal : callable or None
+        ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
+        diagonal `d`; None where that is no shorter than the rule.
+    layouts : dict
+        What its functions found out about operands of one layout: see `gtape.engine.fast.layouts`.
+    users : set of Primitive
+        Those whose generated functions have the kernel of this one written in.
+    complex : bool, callable or str
+        What it does with complex numbers. False: refuses them. True: kernel and rules hold for them as they are (the
+        default of linear primitives). A callable: the kernel to use instead; the rules hold. A str: that function of
+        `gtape.ops.elementwise.complex_parts` is called instead, because the op is not holomorphic.
+    """
+
+    __slots__ = (
+        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
+        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "module", "name",
+        "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects",
+        "sparse", "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
+    )  # fmt: skip
+
+    # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
+    # `run` of a stack, for whoever looks there.
+    inlined = True
+
+    partials: tuple[Partial, ...] | None
+    vjp: Any
+    jvp: Any
+    scalar: Callable[..., float] | None
+    infix: str | None
+    sparse: Callable[..., Any] | None
+    example: tuple[Any, Any] | None
+    samples: tuple[Any, ...] | None
+
+    def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
+        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+            raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
+        if dict.__contains__(REGISTRY, name):
+            raise ValueError(f"the primitive {name!r} is declared twice")
+        self.name, self.kind, self.kernel = name, kind, kernel
+        self._function: Callable[..., Any] | None = None
+        self.plans: dict[tuple[int, ...], Any] = {}
+        self.users: set[Primitive] = set()
+        self.layouts: dict[str, dict[Any, Any]] = {}
+        self.diagonal: Callable[..., Any] | None = None
+        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
+            setattr(self, slot, data.pop(slot, None))
+        self.arguments: tuple[str, ...] = (
+            tuple(data.pop("arguments", ())) or ("x", "y", "z")[: len(self.partials or ())]
+        )
+        self.batched: bool = data.pop("batched", False)
+        self.complex: Any = data.pop("complex", kind == "linear")
+        self.differentiable: bool = data.pop("differentiable", True)
+        self.domain: Domain = data.pop("domain")
+        self.holds_zero: bool = data.pop("holds_zero", False)
+        self.ints: bool = data.pop("ints", False)
+        self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
+        self.limit: float = data.pop("limit", 4.0)
+        self.special: tuple[float, ...] = tuple(data.pop("special", ()))
+        self.outputs: int = data.pop("outputs", 1)
+        self.params: tuple[str, ...] = tuple(data.pop("params", ()))
+        # Integer operands are cast to float64 first (true division).
+        self.promotes: bool = data.pop("promotes", False)
+        self.public: bool = data.pop("public", True)
+        self.selects: bool = data.pop("selects", False)
+        self.summary: str = data.pop("summary", "")
+        self.ulps: float = data.pop("ulps", 1.0)
+        self.variadic: bool = data.pop("variadic", False)
+        self.wide: bool = data.pop("wide", False)
+        self.reads: Any = data.pop("reads", None)
+        self.module = _declaring_module()
+        if data:
+            raise TypeError(f"unknown words in the declaration of {name!r}: {', '.join(data)}")
+        REGISTRY[name] = self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
+        object.__setattr__(self, name, value)
+        if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
+            from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
+
+            if name == "partials" and self.partials is not None:
+                object.__setattr__(self, "reads", _Probed(self.partials, self.params))
+            elif name == "vjp" and self.kind in ("general", "implicit"):
+                object.__setattr__(self, "reads", declared_reads(self.name, None, self.rules))
+            for world in (NUMPY, COMPLEX, TAPE):
+                vars(world).pop(self.name, None)
+            users = (self, *self.users)
+            self.users.clear()
+            for prim in users:
+                prim.renew()
+
+    def renew(self) -> None:
+        """Find out again all that follows from the declaration. Its function stays the one that others hold."""
+        self.plans.clear()
+        for known in self.layouts.values():
+            known.clear()
+        if self._function is not None:
+            self._function.renew()  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return primitive_named, (self.name,)  # there is one object of a name, for copies too
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function of tensors, generated when first asked for."""
+        made = self._function
+        if made is None:
+            from gtape.engine.fast.elementwise import make_function
+
+            made = self._function = make_function(self)
+        return made
+
+    def __call__(self, *args: Any, **params: Any) -> Tensor:
+        # Several outputs come as a tuple, which for a type checker unpacks as a tensor does.
+        return (self._function or self.function)(*args, **params)  # type: ignore[no-any-return]
+
+    @property
+    def arity(self) -> int:
+        """How many tensor arguments it takes; -1 for any number."""
+        return -1 if self.variadic else len(self.rules)
+
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        """One entry an argument: what makes its cotangent (a rule, an int, or None where it has none)."""
+        if self.partials is not None:
+            return tuple(self.partials)
+        return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)
+
+    @property
+    def opaque(self) -> bool:
+        """Whether a rule looks at the world that it runs in, as faults do for tests: it is not to be written down."""
+        return any(getattr(rule, "opaque", False) for rule in self.rules)
+
+    def connected(self, i: int) -> bool:
+        """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
+        return self.variadic or self.rules[i] is not None
+
+
+def primitive_named(name: str) -> Primitive:
+    """The primitive of that name, for pickles."""
+    return REGISTRY[name]
+
+
+def _declaring_module() -> str:
+    """The name of the module whose code declares a primitive: the innermost caller outside this file."""
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
+    """A kernel that first looks at shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
+
+    Where the layout of the operands was met before, the plan of then is used again; so it must not look at values.
+    """
+
+    def kernel(*operands: Any, **params: Any) -> Any:
+        return plan(*operands, **params)(*operands)
+
+    kernel.planned = plan  # type: ignore[attr-defined]
+    kernel.__module__ = plan.__module__
+    return kernel
+
+
+class _Probed:
+    """What each partial of an elementwise primitive reads, found when first needed."""
+
+    __slots__ = ("found", "params", "partials")
+
+    def __init__(self, partials: Sequence[Any], params: Sequence[str]) -> None:
+        self.partials = partials
+        self.params = params
+        self.found: tuple[frozenset[Any], ...] | None = None
+
+    def __getitem__(self, i: int) -> frozenset[Any]:
+        if self.found is None:
+            self.found = probed_reads(self.partials, self.params, CONSTANTS)
+        return self.found[i]
+
+
+class _ReadsNothing:
+    """The reads of a linear primitive, whatever the number of its arguments."""
+
+    __slots__ = ()
+
+    def __getitem__(self, i: int) -> frozenset[Any]:
+        return frozenset()
+
+
+def _domain(domain: Interval | Domain, arity: int) -> Domain:
+    if isinstance(domain, Interval):
+        return Domain(*([domain] * max(arity, 1)))
+    return domain
+
+
+def elementwise(
+    name: str,
+    kernel: Callable[..., Any],
+    partials: Partial | tuple[Partial, ...],
+    *,
+    scalar: Callable[..., float] | None = None,
+    domain: Interval | Domain = ANY_REAL,
+    ints: bool = False,
+    params: Sequence[str] = (),
+    reads: Sequence[Sequence[Any]] | None = None,
+    **data: Any,
+) -> Primitive:
+    """Declare an elementwise primitive by its partial derivatives; vjp, jvp and broadcasting follow.
+
+    Parameters
+    ----------
+    name : str
+        Registered and public name.
+    kernel : callable
+        ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
+    partials : rule, int, None or a tuple of these
+        One entry an argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero gradient);
+        None: not differentiable.
+    scalar : callable, optional
+        The kernel for Python floats.
+    domain : Interval or Domain
+        Where value and derivative exist.
+    ints : bool
+        Whether integer tensors are accepted (the result is then not differentiable).
+    params : sequence of str
+        Names of static keyword parameters that kernel, rules and mirror take.
+    reads : sequence of sequences, optional
+        What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
+        run on stand-ins, which note what they read.
+    **data
+        kinks, special, ulps, summary, example, public, selects, infix, complex, holds_zero: see `Primitive`.
+
+    Returns
+    -------
+    Primitive
+        Callable on tensors.
+    """
+    entries = partials if isinstance(partials, tuple) else (partials,)
+    return Primitive(
+        name,
+        "elementwise",
+        kernel,
+        partials=entries,
+        scalar=scalar,
+        domain=_domain(domain, len(entries)),
+        ints=ints,
+        params=params,
+        reads=_Probed(entries, params) if reads is None else declared_reads(name, reads, entries),
+        differentiable=any(p is not None for p in entries),
+        batched=True,
+        **data,
+    )
+
+
+def linear(
+    name: str,
+    kernel: Callable[..., Any],
+    transpose: Rule,
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    variadic: bool = False,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive that is linear in its tensor argument(s): its jvp is itself, its vjp its transpose.
+
+    Parameters
+    ----------
+    transpose : callable
+        ``transpose(xp, g, x, **params)``, with `x` a stand-in that has only ``.shape`` and ``.dtype``; for a `variadic`
+        primitive ``transpose(xp, g, xs, **params)`` returns a list, one cotangent an argument.
+    variadic : bool
+        Whether it takes any number of tensors, as concat does.
+
+    Returns
+    -------
+    Primitive
+    """
+    return Primitive(
+        name,
+        "linear",
+        kernel,
+        vjp=transpose if variadic else (transpose,),
+        params=params,
+        domain=_domain(domain, 1),
+        variadic=variadic,
+        reads=_ReadsNothing(),
+        **data,
+    )
+
+
+def primitive(
+    name: str,
+    kernel: Callable[..., Any],
+    vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...],
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    reads: Sequence[Sequence[Any]] | None = None,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive that is neither elementwise nor linear, by its rules.
+
+    Parameters
+    ----------
+    vjp : tuple
+        One entry an argument: ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
+    jvp : tuple
+        One entry an argument: ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
+    reads : sequence of sequences, optional
+        What each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps these values alone; of the
+        others a rule sees shape and dtype. Without it a record keeps everything.
+
+    Returns
+    -------
+    Primitive
+    """
+    return Primitive(
+        name,
+        "general",
+        kernel,
+        vjp=vjp,
+        jvp=jvp,
+        params=params,
+        domain=_domain(domain, len(vjp)),
+        reads=declared_reads(name, reads, vjp),
+        differentiable=any(r is not None for r in vjp),
+        **data,
+    )
+
+
+def implicit(
+    name: str,
+    kernel: Callable[..., Any],
+    vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...],
+    *,
+    params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL,
+    **data: Any,
+) -> Primitive:
+    """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
+
+    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Where
+    they have no closed form, Newton's method solves them from the recorded output, which settles signs and order. Its
+    domain's condition, on whole arrays, says where there are derivatives. Arguments as for `primitive`.
+    """
+    made = primitive(name, kernel, vjp, jvp, params=params, domain=domain, **data)
+    made.kind = "implicit"
+    return made

@@ -1,0 +1,92 @@
+"""All primitives by name, and the constants that rules may use beside integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gtape.base.locks import Lock
+
+if TYPE_CHECKING:
+    from gtape.declare.primitive import Primitive
+
+__all__ = ["CONSTANTS", "REGISTRY"]
+
+
+class _Registry(dict[str, "Primitive"]):
+    """All primitives by name; the ops modules are imported when somebody first looks, to keep `import gtape` short."""
+
+    complete = False
+    _loading = False
+
+    def __init__(self) -> None:
+        self._lock = Lock(self._load_again)
+
+    def _load_again(self) -> None:
+        """In a forked child, where the thread that was loading is missing."""
+        self._loading = False
+
+    def load(self) -> None:
+        """Import every ops module; threads that ask meanwhile wait for it."""
+        if self.complete:
+            return
+        with self._lock:
+            if not (self.complete or self._loading):  # what is being loaded may look for what is there already
+                self._loading = True
+                try:
+                    from gtape.namespaces import catalogue
+
+                    catalogue.load()
+                    self.complete = True
+                finally:
+                    self._loading = False
+
+    def __missing__(self, name: str) -> Primitive:
+        self.load()
+        found = dict.get(self, name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name):
+            self.load()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load()
+        return super().__len__()
+
+    def keys(self) -> Any:
+        self.load()
+        return super().keys()
+
+    def values(self) -> Any:
+        self.load()
+        return super().values()
+
+    def items(self) -> Any:
+        self.load()
+        return super().items()
+
+
+REGISTRY = _Registry()
+
+CONSTANTS: dict[str, float] = {
+    "pi": math.pi,
+    "ln2": math.log(2.0),
+    "ln10": math.log(10.0),
+    "sqrt2": math.sqrt(2.0),
+    "two_over_sqrt_pi": 2.0 / math.sqrt(math.pi),
+}

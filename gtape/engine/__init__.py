@@ -1,0 +1,1 @@
+"""engine: say here what the package is for."""

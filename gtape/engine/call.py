@@ -1,0 +1,270 @@
+"""Running and recording an op the general way.
+
+`gtape.engine.fast.elementwise` makes the functions that users call; what those cannot do in their short way ends in `apply` and
+`record_op` here. Both make the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.half_precision import is_narrow, narrowed, widened
+from gtape.base.layout import FLOAT64_SCALAR, make_aval
+from gtape.declare.primitive import Primitive
+from gtape.engine.fast.steps import Known, remember
+from gtape.engine.rules import ComplexPull, NarrowPull, item_of, plan_for
+from gtape.recording import record
+from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["apply", "record_op", "refuse"]
+
+
+def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
+    try:
+        return stack.run(function, *args, **params)
+    except RuntimeError as e:
+        return record.settle(e).run(function, *args, **params)
+
+
+def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
+    """What a generated function does with operands that are no floats."""
+    as_floats = promoted(prim, tensors)
+    if as_floats is not None:
+        return prim.function(*as_floats)
+    check_dtypes(prim, tensors)
+    return apply(prim, tuple(tensors), {})
+
+
+def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
+    """Run and record an op on complex numbers or on half precision, which is computed in float32 and rounded once."""
+    if any(t._aval.complex for t in tensors):
+        return _apply_complex(prim, tensors, params)
+    check_dtypes(prim, tensors)
+    stack = record.peek() or record.idle_stack()
+    values = [t._value for t in tensors]
+    try:
+        if prim.name == "cast":
+            y = _run(stack, prim.kernel, *values, **params)
+        else:
+            y = _run(stack, prim.kernel, *widened(values), **params)
+            # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
+            y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
+    except FAILURES as e:
+        raise failure(prim, tensors, e, params) from None
+    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
+    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
+
+
+def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
+    """Run and record an op on complex operands that its usual kernel is not made for."""
+    how = prim.complex
+    if not how:
+        raise errors.InvalidArgumentError(
+            f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
+        )
+    check_dtypes(prim, tensors)
+    if how.__class__ is str:
+        from gtape.ops.elementwise import complex_parts
+
+        return getattr(complex_parts, how)(*tensors, **params)
+    stack = record.peek() or record.idle_stack()
+    try:
+        y = _run(stack, prim.kernel if how is True else how, *[t._value for t in tensors], **params)
+    except FAILURES as e:
+        raise failure(prim, tensors, e, params) from None
+    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
+    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
+
+
+def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run a primitive on operands of any kind and record it: the general way.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When dtypes or shapes do not fit.
+    """
+    tensors: Any = args
+    for a in args:
+        if a.__class__ is not Tensor:
+            tensors = operands(*args)
+            break
+    if prim.kind == "elementwise":
+        first = tensors[0]._aval.dtype
+        for t in tensors:
+            if t._aval.dtype is not first or not t._aval.real:
+                if any(u._aval.special for u in tensors):
+                    return _apply_special(prim, tensors, params)
+                check_dtypes(prim, tensors)
+                break
+        if prim.promotes:
+            tensors = promoted(prim, tensors) or tensors
+    elif any(t._aval.detour for t in tensors):
+        return _apply_special(prim, tensors, params)
+    elif len(tensors) > 1:
+        check_dtypes(prim, tensors)
+    stack = record.peek() or record.idle_stack()
+    values = [np.float64(t._value) if t._aval is FLOAT64_SCALAR else t._value for t in tensors]
+    try:
+        y = _run(stack, prim.kernel, *values, **params)
+    except FAILURES as e:
+        if not any([v.__class__ is bytes for v in values]):  # noqa: C419
+            raise failure(prim, tensors, e, params) from None
+        try:
+            y = _run(stack, prim.kernel, *map(text_as_array, values), **params)
+        except FAILURES as again:
+            raise failure(prim, tensors, again, params) from None
+    if y.__class__ is tuple:
+        outs = tuple([wrap(v) for v in y])
+        return record_op(stack, prim, tensors, params, outs)
+    if y.__class__ is np.ndarray and y.ndim:
+        out = Tensor()
+        out._value = y
+        out._aval = make_aval(y.dtype, y.shape)
+        out._record = None
+    else:
+        out = wrap(y)
+    if stack.sessions:
+        return record_op(stack, prim, tensors, params, out)
+    return out
+
+
+def record_op(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any) -> Any:
+    """Record one op with every active tape that watches one of its inputs; returns `out`."""
+    tracker = stack.tracker
+    if tracker is None or out.__class__ is tuple or prim.selects:
+        return _record_anyhow(stack, prim, tensors, params, out)
+    # One plain tape: the usual case.
+    recording = stack.recording
+    active = []
+    parents = []
+    i = 0
+    for t in tensors:
+        r = t._record
+        if r is not None:
+            if r[6] is recording:
+                if t._aval.inexact and prim.connected(i):
+                    active.append(i)
+                    parents.append(r)
+            elif r[6] is not record.NO_TAPES:
+                return _record_anyhow(stack, prim, tensors, params, out)
+        i += 1
+    if not active or not out._aval.inexact:
+        return out if active or prim.differentiable else _record_anyhow(stack, prim, tensors, params, out)
+    plan = plan_for(prim, tuple(active), i)
+    avals = tuple([t._aval for t in tensors])
+    if params:
+        pull = plan.make(prim, plan.active, params, avals, out._aval)
+    else:
+        found = plan.known.get(avals)
+        if found is None:
+            found = remember(plan.known, avals, Known([plan.make(prim, plan.active, params, avals, out._aval)]))
+        if found.unfamiliar:
+            found.meet(stack)
+        pull = found.steps[0]
+    keep = plan.keep
+    ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
+    several = len(parents) > 2
+    out._record = [
+        next(record.count), None, pull, tuple(parents) if several else parents[0], ins,
+        out._value if plan.reads_y else None, recording, parents[1] if len(parents) == 2 else None,
+    ]  # fmt: skip
+    if stack.note is not None:
+        stack.note(out)
+    return out
+
+
+def _connections(
+    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], smooth: bool
+) -> tuple[list[int], list[record.Record], record.TapeSet, bool]:
+    """Which inputs a gradient flows to, their records, the tapes that hold the op, and whether only a check wants it.
+
+    An op without derivatives is held where its result may be a source.
+    """
+    active = []
+    parents = []
+    tapes = idle = record.NO_TAPES
+    stand_by = False
+    for i, t in enumerate(tensors):
+        r = t._record
+        if r is None:
+            continue
+        mine = stack.meet(r[record.TAPES])
+        if not mine.sessions:
+            continue
+        varies = smooth and t._aval.inexact and not (stack.trace and record.for_a_check_alone(r))
+        if varies and prim.connected(i):
+            active.append(i)
+            parents.append(r)
+        elif varies and not prim.differentiable and prim.name != "stop_gradient":
+            stand_by = True  # no way to the inputs, but the result may be a source
+        else:
+            if stack.trace:
+                idle = stack.join(idle, mine)
+            continue
+        tapes = stack.join(tapes, mine)
+    if active or stand_by:
+        return active, parents, tapes, False
+    return active, parents, idle, True
+
+
+def _record_anyhow(
+    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
+) -> Any:
+    """`record_op` for several tapes, several outputs, checks, forward mode and selections."""
+    several = out.__class__ is tuple
+    outs: tuple[Tensor, ...] = out if several else (out,)
+    if not stack.sessions:
+        return out
+    smooth = any([o._aval.inexact for o in outs])  # noqa: C419 - a list is quicker
+    active, parents, tapes, idle = _connections(stack, prim, tensors, smooth)
+    if not tapes.sessions:
+        return out
+    plan = plan_for(prim, tuple(active), len(tensors))
+    avals = tuple([t._aval for t in tensors])
+    make = plan.make
+    if any([a.detour for a in avals]):  # noqa: C419
+        make = NarrowPull if not any(a.complex for a in avals) else ComplexPull if callable(prim.complex) else make
+    pull = make(prim, plan.active, params, avals, tuple([o._aval for o in outs]) if several else out._aval)
+    ins: Any = None
+    if plan.keep is not None:
+        ins = tuple([t if kept else None for t, kept in zip(tensors, plan.keep, strict=True)])
+    values: Any = tuple([o._value for o in outs]) if several else out._value
+    made = [
+        next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
+        values if plan.reads_y else None, tapes, None,
+    ]  # fmt: skip
+    if stack.trace:
+        from gtape.recording.trace import Trace
+
+        trace = Trace(tuple(tensors), values, stack)
+        trace.idle = idle
+        made.append(trace)
+        # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
+        made[record.INS], made[record.OUT] = tuple(tensors), trace.output
+    if several:
+        pull.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in outs])
+        for i, o in enumerate(outs):
+            if pull.items[i] is not None:
+                o._record = item_of(made, i)
+    else:
+        out._record = made
+    for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
+        if session not in tapes.sessions:
+            continue
+        if prim.selects or several:
+            session.selects = True
+        if session.forward is not None:
+            session.forward.advance(prim, tensors, params, out, made)
+        for o in outs:
+            session.track(o)
+    if not stack.trace and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
+        # No tape will sweep back over it: what a rule would read need not live on.
+        for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
+            record.uproot(r)
+    return out

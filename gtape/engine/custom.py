@@ -1,0 +1,380 @@
+"""custom_gradient: a function with a gradient of the user's own, and what the tape records of its calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.rules import ItemPull
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.recording import record
+from gtape.recording.trace import Trace
+from gtape.tensors.indexed_slices import IndexedSlices, SparseCotangent
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = ["custom_gradient"]
+
+
+class CustomPull:
+    """The backward step of one call of a custom gradient, which is its own primitive.
+
+    It answers what the sweeps and the forward mode ask a primitive.
+    """
+
+    kind = "custom"
+    batched = False
+    selects = False
+    sparse = None
+    partials = None
+    variadic = True
+
+    __slots__ = (
+        "active",
+        "avals",
+        "declared",
+        "grad_fn",
+        "n_args",
+        "name",
+        "out_aval",
+        "params",
+        "several",
+        "variables",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        declared: str | None,
+        grad_fn: Any,
+        active: tuple[int, ...],
+        avals: Any,
+        out_avals: Any,
+        several: bool,
+        n_args: int,
+        variables: list[Any],
+    ) -> None:
+        self.name = name
+        self.declared = declared
+        self.grad_fn = grad_fn
+        self.active = active
+        self.avals = avals
+        self.out_aval = out_avals
+        self.several = several
+        self.n_args = n_args
+        self.variables = variables
+        self.params: dict[str, Any] = {}
+
+    @property
+    def prim(self) -> CustomPull:
+        # Not stored: a cycle would keep the graph until the collector runs.
+        return self
+
+    @property
+    def rules(self) -> tuple[Any, ...]:
+        return (None,) * len(self.avals)
+
+    def jvp_custom(self, tangents: list[Any], tensors: Any, out: Any) -> Any:
+        """J t from the transpose of the linear map ``g -> grad_fn(g)``."""
+        from gtape.tapes.tape import GradientTape
+
+        outs = out if out.__class__ is tuple else (out,)
+        seeds = [wrap(np.ones(o._aval.shape, o._aval.dtype)) for o in outs]
+        with GradientTape() as tape:
+            tape.watch(seeds)
+            back = self.run(seeds)
+        pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
+        if not pairs:
+            return None
+        # In TensorFlow's convention both are adjoints: the adjoint of grad_fn is J itself, for complex numbers too.
+        made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
+        return tuple(made) if out.__class__ is tuple else made[0]
+
+    def run(self, gs: list[Any], *, sparse: bool = False) -> list[Any]:
+        """Call the user's function; returns one gradient for each input, then one for each variable.
+
+        With `sparse`, IndexedSlices among them stay what they are.
+        """
+        if self.variables:
+            back = self.grad_fn(*gs, variables=list(self.variables))
+            if not (isinstance(back, tuple) and len(back) == 2):
+                raise TypeError(
+                    "a custom gradient that takes `variables` returns (gradients of the arguments, gradients of the "
+                    "variables)"
+                )
+            back, of_variables = back
+            of_variables = list(of_variables)
+            if len(of_variables) != len(self.variables):
+                raise ValueError(
+                    f"custom_gradient function expected to return {len(self.variables)} gradients for its variables, "
+                    f"but returned {len(of_variables)} instead."
+                )
+        else:
+            back, of_variables = self.grad_fn(*gs), []
+        given = nest.flatten(back) if isinstance(back, (list, tuple, dict)) else [back]
+        if len(given) != self.n_args:
+            raise ValueError(
+                f"custom_gradient function expected to return {self.n_args} gradients, but returned {len(given)} "
+                "instead."
+            )
+        kept = (Tensor, IndexedSlices) if sparse else (Tensor,)
+        made = [
+            None if g is None else g if g.__class__ in kept else as_operand(g, like)
+            for g, like in zip([*given, *of_variables], self._likes(), strict=True)
+        ]
+        for g in made:
+            if g is not None and g.dtype.name == "string":
+                raise TypeError(
+                    f"the gradient function of {plain(self.name)} must return numbers, and returned {g.numpy()!r}"
+                )
+        return made
+
+    def _likes(self) -> list[Any]:
+        return [_Like(a) for a in self.avals]
+
+    def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
+        """The gradients for the active inputs, as values of `world`; with `sparse`, rows as a SparseCotangent."""
+        gs = list(g) if self.several else [g]
+        gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
+        back = self.run([_turned(x) for x in gs], sparse=sparse)
+        return [self._in(world, back[i], self.avals[i]) for i in self.active]
+
+    @staticmethod
+    def _in(world: Any, b: Any, aval: Any) -> Any:
+        """One gradient as a value of a world."""
+        if b is None:
+            return None
+        if isinstance(b, IndexedSlices):
+            values = _turned(b.values)
+            return SparseCotangent(values if world is TAPE else values._value, b.indices.numpy(), aval.shape)
+        b = _turned(b)
+        return b if world is TAPE else b._value
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
+        made = self.cotangents(NUMPY, g)
+        return made[0] if len(made) == 1 else made
+
+
+def _turned(g: Any) -> Any:
+    """Sweeps run in the plain transpose; a user's function sees the conjugate of it, as TensorFlow's does."""
+    return REGISTRY["conj"](g) if g is not None and g._aval.complex else g
+
+
+class _Like:
+    """Stands for an input whose dtype a returned number adopts."""
+
+    __slots__ = ("_aval",)
+    _is_gtape_tensor = True
+
+    def __init__(self, aval: Any) -> None:
+        self._aval = aval
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(grad_fn).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
+    """Give a function a gradient of your own.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(*args, **kwargs) -> (y, grad_fn)``, where ``grad_fn(*upstream)`` returns one gradient for each positional
+        leaf of the arguments. If `f` reads trainable variables, `grad_fn` takes ``variables`` too and returns
+        ``(gradients of the arguments, gradients of the variables)``.
+    declared : str, optional
+        For a gradient that is meant not to be the derivative of the body: why. Verification then takes it as given.
+
+    Returns
+    -------
+    callable
+        Usable as a decorator, with or without `declared`.
+
+    Raises
+    ------
+    TypeError
+        When variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
+    ValueError
+        When `grad_fn` returns a wrong number of gradients.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.custom_gradient(declared="clips the gradient")
+    ... def clip(x):
+    ...     return x, lambda g: tf.clip_by_value(g, -1.0, 1.0)
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = clip(x) * 10.0
+    >>> tape.gradient(y, x).numpy()
+    np.float32(1.0)
+    """
+    if f is None:
+        return functools.partial(custom_gradient, declared=declared)
+    if isinstance(f, str):
+        raise TypeError("custom_gradient takes a function; write @custom_gradient(declared='...') to give the reason")
+    if not callable(f) and not isinstance(f, (staticmethod, classmethod)):
+        raise TypeError(f"custom_gradient takes a function, not {shown(f)}")
+    return _CustomGradient(f, declared)
+
+
+class _CustomGradient:
+    """A function with its own gradient; as a method it gets its instance, which is no input."""
+
+    def __init__(self, f: Callable[..., Any], declared: str | None) -> None:
+        functools.update_wrapper(self, f)
+        self._f, self._declared = f, declared
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call(self._f, self._declared, args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else _CustomGradient(self._f.__get__(instance, owner), self._declared)
+
+    def __repr__(self) -> str:
+        return f"<custom gradient of {shown(self._f)}>"
+
+    def __reduce__(self) -> str:
+        name: str = self.__qualname__  # type: ignore[attr-defined]
+        return name
+
+
+def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
+    flat = nest.flatten(list(args))
+    tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
+    before = record.get_stack()
+    probe: dict[int, Any] = {}
+    outside = record.peek()
+    try:
+        record.set_stack(before.sessions, probe)
+        returned = f(*args, **kwargs)  # as they came: a number stays a number
+    finally:
+        record.go_back(outside)
+        record.hand_on()
+    y, grad_fn = _pair(f, returned)
+    if before.probe is not None:
+        before.probe.update(probe)
+    known = {id(t) for t in [*tensors, *nest.flatten(list(kwargs.values()))]}
+    variables = [v for _, v in sorted(probe.items()) if id(v) not in known]
+    if variables and not _takes_variables(grad_fn):
+        raise TypeError(
+            "If using @custom_gradient with a function that uses variables, then grad_fn must accept a keyword "
+            "argument `variables`: "
+            f"{_shown(f)} reads {', '.join(plain(v.name) for v in variables)}"
+        )
+    several = isinstance(y, (list, tuple, dict))
+    inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
+    outs = [wrap(x._value) for x in inner]
+    positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
+    if before.sessions and not _record(before, f, declared, grad_fn, positions, variables, inner, outs, several):
+        # No input has a gradient: what the body took from elsewhere (a keyword argument) keeps its plain derivative.
+        outs = [REGISTRY["identity"](x) for x in inner]
+    return nest.pack_sequence_as(y, outs) if several else outs[0]
+
+
+def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
+    """What the function returned, if it is a value and its gradient function."""
+    said = f"a custom gradient returns (value, gradient function), and {_shown(f)} returned "
+    if not isinstance(returned, (tuple, list)):
+        raise TypeError(f"{said}a {type(returned).__name__}")
+    if len(returned) != 2:
+        raise ValueError(f"{said}{len(returned)} things")
+    if not callable(returned[1]):
+        raise TypeError(f"{said}a {type(returned[1]).__name__} in place of the function")
+    return returned[0], returned[1]
+
+
+def _shown(f: Any) -> str:
+    return plain(getattr(f, "__name__", f))
+
+
+def _input(x: Any) -> Any:
+    try:
+        return convert_to_tensor(x)
+    except (TypeError, ValueError):
+        return x  # an object that the function uses, no number
+
+
+def _record(
+    stack: Any,
+    f: Any,
+    declared: Any,
+    grad_fn: Any,
+    inputs: list[Any],
+    variables: list[Any],
+    inner: list[Any],
+    outs: list[Any],
+    several: bool,
+) -> bool:
+    """Record the call; whether any tape watches one of its inputs."""
+    tensors = [x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]]
+    active, parents = [], []
+    sessions: set[Any] = set()
+    for i, t in enumerate(tensors):
+        if t is None or t._record is None or not t._aval.inexact:
+            continue
+        mine = stack.meet(t._record[record.TAPES])
+        if mine.sessions and not (stack.trace and record.for_a_check_alone(t._record)):
+            active.append(i)
+            parents.append(t._record)
+            sessions |= mine.sessions
+    if not active:
+        return False
+    tapes = stack.recording if len(sessions) == len(stack.sessions) else record.TapeSet(sessions)
+    avals = tuple([wrap(0.0)._aval if t is None else t._aval for t in tensors])
+    out_avals = tuple([o._aval for o in outs]) if several else outs[0]._aval
+    name = getattr(f, "__name__", "custom_gradient")
+    pull = CustomPull(name, declared, grad_fn, tuple(active), avals, out_avals, several, len(inputs), variables)
+    trace = None
+    if stack.trace:
+        trace = Trace(
+            tuple([t if t is not None and t._aval.dtype.kind not in "SUO" else wrap(0.0) for t in tensors]),
+            tuple([o._value for o in outs]) if several else outs[0]._value,
+            stack,
+        )
+        trace.body = inner
+        trace.body_origins = tuple([x._record for x in inner])
+    made = [
+        next(record.count),
+        None,
+        pull,
+        parents[0] if len(parents) == 1 else tuple(parents),
+        None,
+        None,
+        tapes,
+        None,
+        trace,
+        None,
+    ]
+    if several:
+        for i, o in enumerate(outs):
+            if o._aval.inexact:
+                o._record = [next(record.count), None, ItemPull(i), made, None, None, tapes, None, None, None]
+    else:
+        outs[0]._record = made
+    out = tuple(outs) if several else outs[0]
+    for session in stack.sessions:
+        if session not in sessions:
+            continue
+        session.selects = session.custom = True  # what runs in grad_fn is unknown: take the careful sweep
+        if session.forward is not None:
+            session.forward.advance(pull, tensors, {}, out, made)
+        for o in outs:
+            session.track(o)
+    if trace is None and all([s.forward is not None for s in sessions]):  # noqa: C419 - a list is quicker
+        for r in [made, *[o._record for o in outs if o._record is not None]]:  # no tape will sweep back over it
+            record.uproot(r)
+    return True

@@ -1,0 +1,120 @@
+"""From targets and sources to gradients: which sweep to make, and what is checked or noted of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gtape.engine.full_sweep import full_sweep, runner_for
+from gtape.engine.requests import is_finite, result_of
+from gtape.engine.sweep import keeping, short_sweep
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.recording import record
+from gtape.recording.record import PULL, TAPES, Session, Stack, record_of
+
+__all__ = ["differentiate"]
+
+
+def differentiate(
+    session: Session,
+    targets: list[Any],
+    seeds: list[Any],
+    sources: list[Any],
+    *,
+    persistent: bool,
+    mode: Callable[[], Any],
+    stops: frozenset[int] = frozenset(),
+) -> list[Any]:
+    """Gradients of targets by sources.
+
+    Parameters
+    ----------
+    session : Session
+        What was recorded.
+    targets, seeds : list of tensors or variables
+        What is differentiated, and the cotangent of each; None for a target that has no gradient.
+    sources : list of tensors or variables
+    persistent : bool
+        Whether the records are to stay as they are.
+    mode : callable
+        Says whether results are checked: a false value, True or "strict". Asked for sessions that a check follows.
+    stops : set of int
+        Numbers of records that count as leaves.
+
+    Returns
+    -------
+    list
+        A tensor or IndexedSlices each, None where nothing arrived.
+    """
+    start = [(record_of(t), g) for t, g in zip(targets, seeds, strict=True)]
+    source_records = [record_of(s) for s in sources]
+    start = [(r, g) for r, g in start if g is not None]
+    stack = record.get_stack()
+    foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
+    if not (stack.sessions or session.shared or session.selects or session.trace or foreign or stops or session.stops):
+        made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
+        if made is not None:
+            return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
+    if not stack.sessions:
+        raw = [(r, g._value) for r, g in start]
+        run = runner_for(stack, session)
+        made, visited = run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
+        if session.selects and not all(is_finite(c) for c in made):
+            made, visited = run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
+    else:
+        made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
+    results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
+    if session.trace or stack.trace:
+        results = _checked(session, targets, start, sources, results, stack, mode(), stops)
+    if not persistent:
+        try:
+            session.live = False
+            _empty_alone(visited)
+        finally:
+            session.live = True  # until it is closed, which also frees what it made
+    return results
+
+
+def _empty_alone(visited: list[record.Record]) -> None:
+    """Empty the records of ops that no open session holds."""
+    for r in visited:
+        if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
+            record.empty(r)
+
+
+def _in_short(
+    session: Session, stack: Stack, seeds: list[Any], sources: list[Any], persistent: bool
+) -> list[Any] | None:
+    """Cotangents by the short sweep; None if it cannot be made now."""
+    if not persistent:
+        return stack.run(short_sweep, seeds, sources)  # type: ignore[no-any-return]
+    sweep = [session]
+    whole = False
+    try:
+        if not keeping.take(sweep):
+            whole = True
+            return None  # another thread sweeps: the long way needs nothing of the records
+        made: list[Any] = stack.run(short_sweep, seeds, sources, keep=True)
+        whole = True
+        return made
+    finally:
+        if not whole:
+            # Cotangents may be left in the records; the session is swept in the way that needs nothing of them.
+            session.shared = True
+        if keeping.sweep is sweep:
+            keeping.sweep = None
+
+
+def _checked(
+    session: Session, targets: list[Any], start: Any, sources: list[Any], results: list[Any], stack: Stack, mode: Any,
+    stops: frozenset[int],
+) -> list[Any]:  # fmt: skip
+    if mode:
+        from gtape.verify.judging.examine import check_gradient
+
+        check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
+    if stack.trace:
+        from gtape.engine.gradient_nodes import mark_gradients
+
+        results = mark_gradients(session, start, sources, results)
+    return results

@@ -1,0 +1,1 @@
+"""fast: say here what the package is for."""

@@ -1,0 +1,258 @@
+"""Functions of ops whose results differ from their operands in shape: quick for layouts that were met before.
+
+A layout is the shapes and dtypes of the operands, and how an op's axes lie. All that follows from it (which kernel, the
+result's Aval, what the backward step does) is found out once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.layout import FLOAT64_SCALAR, make_aval
+from gtape.declare.primitive import Primitive
+from gtape.engine.call import apply, record_op
+from gtape.engine.fast.source import kernel_for
+from gtape.engine.fast.steps import Known, remember
+from gtape.engine.rules import Pull, plan_for
+from gtape.recording import record
+from gtape.tensors.axes import axes_of, truth_of
+from gtape.tensors.operands import FAILURES, failure, operands, text_as_array
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = ["one_operand", "two_operands"]
+
+# Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
+_LAYOUT = frozenset({"axis", "keepdims"})
+
+
+def one_operand(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive with one argument that is not elementwise.
+
+    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    """
+    kernel: Callable[..., Any]
+    plain = keep = reads_y = False
+    make: Any = Pull
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    only = (0,)
+    real_only = prim.complex is not True
+
+    def renew() -> None:
+        nonlocal kernel, plain, make, keep, reads_y
+        kernel = prim.kernel
+        plain = prim.connected(0) and not prim.selects and prim.outputs == 1
+        make, keep, reads_y = Pull, False, False
+        if prim.connected(0):
+            plan = plan_for(prim, only, 1)
+            make, keep, reads_y = plan.make, plan.keep is not None, plan.reads_y
+
+    def function(x: Any, name: str | None = None, **params: Any) -> Any:
+        if x.__class__ is not Tensor:
+            x = as_operand(x)
+        s = peek() or idle()
+        av = x._aval
+        if av.detour and (real_only or not av.complex):
+            return apply(prim, (x,), params)
+        try:
+            v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
+        except FAILURES as e:
+            if x._value.__class__ is not bytes:
+                raise failure(prim, (x,), e, params) from None
+            try:
+                v = s.run(kernel, text_as_array(x._value), **params)
+            except FAILURES as again:
+                raise failure(prim, (x,), again, params) from None
+        except RuntimeError as e:
+            record.settle(e)
+            return function(x, **params)
+        if v.__class__ is ndarray and v.ndim:
+            t = Tensor()
+            t._value = v
+            t._aval = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_aval(v.dtype, v.shape)
+            t._record = None
+        elif v.__class__ is tuple:
+            return record_op(s, prim, (x,), params, tuple([wrap(part) for part in v]))
+        else:
+            t = wrap(v)
+        r = x._record
+        if r is None:
+            return t
+        tapes = s.tapes
+        if plain and r[6] is tapes and t._aval.inexact and av.inexact:
+            t._record = [
+                next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
+                t._value if reads_y else None, tapes, None,
+            ]  # fmt: skip
+            return t
+        return record_op(s, prim, (x,), params, t) if s.sessions else t
+
+    renew()
+    function.__name__ = prim.name
+    function.renew = renew  # type: ignore[attr-defined]
+    if plain and len(prim.params) == 2 and _LAYOUT.issuperset(prim.params):
+        function.along = _along_axes(prim, function)  # type: ignore[attr-defined]
+    return function
+
+
+def _is_plain(axis: Any, keepdims: Any) -> bool:
+    """Whether they may be looked up: 1.0 and True would be found where 1 is, and a list cannot be."""
+    return (axis is None or axis.__class__ is int) and keepdims.__class__ is bool
+
+
+def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
+    keep = reads_y = True
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    known: dict[Any, Known] = prim.layouts.setdefault("axes", {})
+
+    def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
+        nonlocal keep, reads_y
+        av = x._aval
+        params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
+        t = function(x, **params)
+        plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
+        keep, reads_y = plan.keep is not None, plan.reads_y
+        if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
+            step = plan.make(prim, plan.active, params, (av,), t._aval)
+            remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
+        return t
+
+    def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
+        """Of a tensor of floats."""
+        found = known.get((x._aval, axis, keepdims)) if _is_plain(axis, keepdims) else None
+        if found is None:
+            return learn(x, axis, keepdims)
+        s = peek() or idle()
+        try:
+            v = s.run(found.kernel, x._value)
+        except RuntimeError as e:
+            record.settle(e)
+            return along(x, axis, keepdims)
+        t = Tensor()
+        av = t._aval = found.aval
+        t._value = v if av is not FLOAT64_SCALAR else float(v)
+        r = x._record
+        if r is None:
+            t._record = None
+            return t
+        tapes = s.tapes
+        if r[6] is not tapes:
+            t._record = None
+            return record_op(s, prim, (x,), found.params, t) if s.sessions else t
+        if found.unfamiliar:
+            found.meet(s)
+        t._record = [
+            next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
+            None,
+        ]  # fmt: skip
+        return t
+
+    return along
+
+
+def two_operands(prim: Primitive) -> Callable[..., Any]:
+    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape.
+
+    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    """
+    kernel: Callable[..., Any]
+    plans: list[Any] = []
+    peek, idle, count = record.peek, record.idle_stack, record.count
+    ndarray = np.ndarray
+    real_only = prim.complex is not True
+    known: dict[tuple[Any, Any], Known] = prim.layouts.setdefault("operands", {})
+
+    def renew() -> None:
+        nonlocal kernel, plans
+        kernel = prim.kernel
+        plain = not prim.selects and prim.outputs == 1
+        plans = [
+            plan_for(prim, active, 2) if all(prim.connected(i) for i in active) and plain else None
+            for active in ((0,), (1,), (0, 1))
+        ]
+
+    def learn(ax: Any, ay: Any, v: Any) -> Known:
+        out = make_aval(v.dtype, v.shape)
+        scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
+        steps: list[Any] = [None, None, None]
+        if out.inexact and not scalar:
+            steps = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
+        found = Known(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
+        if not scalar:
+            remember(known, (ax, ay), found)
+        return found
+
+    def function(x: Any, y: Any, name: str | None = None) -> Any:
+        if y.__class__ is not Tensor or x.__class__ is not Tensor:
+            x, y = operands(x, y)
+        ax = x._aval
+        ay = y._aval
+        found = known.get((ax, ay))
+        s = peek() or idle()
+        try:
+            if found is not None:
+                v = s.run(found.kernel, x._value, y._value)
+            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.detour and (real_only or not ax.complex)):
+                return apply(prim, (x, y), {})
+            else:
+                a, b = x._value, y._value
+                a = np.float64(a) if ax is FLOAT64_SCALAR else a
+                b = np.float64(b) if ay is FLOAT64_SCALAR else b
+                v = s.run(kernel, a, b)
+        except FAILURES as e:
+            raise failure(prim, (x, y), e) from None
+        except RuntimeError as e:
+            record.settle(e)
+            return function(x, y)
+        if v.__class__ is ndarray and v.ndim:
+            if found is None:
+                found = learn(ax, ay, v)
+            t = Tensor()
+            t._value = v
+            t._aval = found.aval
+            t._record = None
+        else:
+            t = wrap(v)
+        ra = x._record
+        rb = y._record
+        tapes: Any = s.tapes
+        parent: Any
+        other = None
+        if rb is None:
+            if ra is None:
+                return t
+            k, parent = 0, ra
+            if ra[6] is not tapes:
+                found = None
+        elif ra is None:
+            k, parent = 1, rb
+            if rb[6] is not tapes:
+                found = None
+        else:
+            k, parent, other = 2, ra, rb
+            if ra[6] is not tapes or rb[6] is not tapes:
+                found = None
+        if found is None:
+            return record_op(s, prim, (x, y), {}, t) if s.sessions else t
+        if found.unfamiliar:
+            found.meet(s)
+        pull = found.steps[k]
+        if pull is None:
+            return record_op(s, prim, (x, y), {}, t)
+        plan: Any = plans[k]
+        keep = plan.keep
+        t._record = [
+            next(count), None, pull, parent,
+            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
+            v if plan.reads_y else None, tapes, other,
+        ]  # fmt: skip
+        return t
+
+    renew()
+    function.__name__ = prim.name
+    function.renew = renew  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,250 @@
+"""Rules written down as Python source: a world that runs nothing and notes every primitive that a rule calls.
+
+A backward step then is one Python function of kernels and operators, and the rule stays the only text of the
+derivative. `gtape.engine.fast.elementwise` writes steps for operands of any one shape; `gtape.engine.fast.steps` for operands of known shapes, by
+whose samples a rule may decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.shown import shown
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.engine.rules import held
+from gtape.engine.worlds import NUMPY
+
+__all__ = ["Noted", "Notes", "Untraceable", "kernel_for"]
+
+
+class Untraceable(TypeError):
+    """A rule asks for something that only values can answer."""
+
+
+def _with(kernel: Callable[..., Any], params: dict[str, Any]) -> Callable[..., Any]:
+    return lambda *args: kernel(*args, **params)
+
+
+def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callable[..., Any]:
+    """The kernel of a primitive for operands of one layout, without parameters.
+
+    Parameters
+    ----------
+    prim : Primitive
+    operands : sequence of Aval or array
+        Only shapes and dtypes are looked at.
+    params : dict
+        The static parameters.
+
+    Returns
+    -------
+    callable
+        Of the raw values alone.
+    """
+    planned = getattr(prim.kernel, "planned", None)
+    if planned is None and not params:
+        return prim.kernel
+    made: Any = planned(*operands, **params) if planned is not None else _with(prim.kernel, params)
+    if made.__class__ is FunctionType:
+        made.__name__ = prim.name  # what tracebacks and checks show
+    return made  # type: ignore[no-any-return]
+
+
+class Noted:
+    """A value in a rule that is being written down: the expression for it, and a sample of it if shapes are known."""
+
+    __slots__ = ("name", "notes", "parts", "uses", "value")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, notes: Notes, parts: list[Any], value: Any, name: str | None = None) -> None:
+        self.notes = notes
+        self.parts = parts
+        self.value = value
+        self.name = name
+        self.uses = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return () if self._sample().__class__ is float else self.value.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return FLOAT64_SCALAR.dtype if self._sample().__class__ is float else self.value.dtype
+
+    def _sample(self) -> Any:
+        if self.value is None:
+            raise Untraceable("a rule asks for a shape or a dtype")
+        return self.value
+
+    def _refuse(self, *_: Any) -> Any:
+        raise Untraceable("a rule compares or indexes values")
+
+    __bool__ = __float__ = __int__ = __index__ = __iter__ = __len__ = __getitem__ = __array__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+
+    def __add__(self, o: Any) -> Noted:
+        return self.notes.infix("+", self, o)
+
+    def __radd__(self, o: Any) -> Noted:
+        return self.notes.infix("+", o, self)
+
+    def __sub__(self, o: Any) -> Noted:
+        return self.notes.infix("-", self, o)
+
+    def __rsub__(self, o: Any) -> Noted:
+        return self.notes.infix("-", o, self)
+
+    def __mul__(self, o: Any) -> Noted:
+        return self.notes.infix("*", self, o)
+
+    def __rmul__(self, o: Any) -> Noted:
+        return self.notes.infix("*", o, self)
+
+    def __truediv__(self, o: Any) -> Noted:
+        return self.notes.infix("/", self, o)
+
+    def __rtruediv__(self, o: Any) -> Noted:
+        return self.notes.infix("/", o, self)
+
+    def __neg__(self) -> Noted:
+        return self.notes.note(["-", self], None if self.value is None else -self.value)
+
+
+_INFIX: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
+
+
+class Notes:
+    """The world in which a rule of `user` is written down.
+
+    Parameters
+    ----------
+    user : Primitive
+        Whose rules they are; the primitives that they call note it, for when their kernels are swapped.
+    scalars : bool
+        Whether the values are Python floats: functions are the kernels for those, where an op has one.
+    """
+
+    def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
+        self._user = user
+        self._scalars = scalars
+        self._lines: list[str] = []
+        self._names: dict[str, Any] = {}
+
+    def value(self, name: str, sample: Any = None) -> Noted:
+        """A value that the function starts from."""
+        return Noted(self, [], sample, name)
+
+    def bound(self, value: Any) -> str:
+        """A name of the source for a kernel, or a number in the dtype it meets."""
+        name = f"k{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def note(self, parts: list[Any], value: Any) -> Noted:
+        """A new value, by the words and values of its expression and its sample."""
+        if value is not None and value.__class__ is not float and not isinstance(value, (np.ndarray, np.generic)):
+            raise Untraceable("a rule calls a primitive with several results")
+        for p in parts:
+            if p.__class__ is Noted:
+                p.uses += 1
+        return Noted(self, parts, value)
+
+    def infix(self, sign: str, a: Any, b: Any) -> Noted:
+        """An operator on two values, or on a value and a number."""
+        x, y = [v.value if v.__class__ is Noted else v for v in (a, b)]
+        made = None if x is None or y is None else _INFIX[sign](x, y)
+        return self.note([self._operand(a, b), f" {sign} ", self._operand(b, a)], made)
+
+    def hold(self, g: Noted, c: Noted) -> Noted:
+        """`gtape.engine.rules.held`, written down."""
+        if self._scalars:
+            return self.note([c, " if ", c, " == ", c, " or ", g, " else 0.0"], c.value)
+        return self.note([f"{self.bound(held)}({self.bound(NUMPY)}, ", g, ", ", c, ")"], c.value)
+
+    def _operand(self, x: Any, other: Any) -> Any:
+        if x.__class__ is Noted:
+            return x
+        if not isinstance(x, (int, float)) or isinstance(x, bool):
+            raise Untraceable(f"a rule may use integers and the constants of the namespace, not {shown(x)}")
+        sample = other.value
+        if sample is not None and sample.__class__ is not float and sample.dtype.kind == "f":
+            return self.bound(np.full((), x, sample.dtype))  # NumPy takes its own numbers sooner than Python's
+        return repr(x)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        prim = REGISTRY.get(name)
+        if prim is None:
+            raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+
+        def call(*args: Any, **params: Any) -> Noted:
+            for a in args:
+                if a.__class__ is not Noted and (not isinstance(a, (int, float)) or isinstance(a, bool)):
+                    raise Untraceable(f"a rule passes {shown(a)} to {name}")
+            prim.users.add(self._user)
+            values = [a.value if a.__class__ is Noted else a for a in args]
+            kernel, made = self._called(prim, values, params)
+            words: list[Any] = [f"{self.bound(kernel)}("]
+            for a in args:
+                words += [a if a.__class__ is Noted else repr(a), ", "]
+            return self.note([*words[:-1], ")"], made)
+
+        return call
+
+    def _called(self, prim: Primitive, values: list[Any], params: dict[str, Any]) -> tuple[Callable[..., Any], Any]:
+        """The function to call, and what it makes of samples."""
+        if all(isinstance(v, (np.ndarray, np.generic)) for v in values):
+            kernel = kernel_for(prim, values, params)
+            return kernel, kernel(*values)
+        kernel = prim.scalar if self._scalars and prim.scalar is not None else getattr(NUMPY, prim.name)
+        if params:
+            kernel = _with(getattr(NUMPY, prim.name), params)
+        return kernel, None if any(v is None for v in values) else kernel(*values)
+
+    def _written(self, x: Noted) -> str:
+        """The expression of a value: in place where it is used once, so that NumPy may reuse what it takes."""
+        words = []
+        for p in x.parts:
+            if p.__class__ is not Noted:
+                words.append(p)
+            elif p.name is None and p.uses == 1:
+                words.append(f"({self._written(p)})")
+            else:
+                words.append(self._named(p))
+        return "".join(words)
+
+    def _named(self, x: Noted) -> str:
+        if x.name is None:
+            text = self._written(x)
+            x.name = f"v{len(self._lines)}"
+            self._lines.append(f"{x.name} = {text}")
+        return x.name
+
+    def function(self, loads: Iterable[str], results: list[Noted], file: str) -> Any:
+        """The function ``pull(g, ins, out)`` that computes `results` after the lines `loads`."""
+        if not all(r.__class__ is Noted for r in results):
+            raise Untraceable("a rule makes something else than a value")
+        for r in results:
+            r.uses += 1
+        texts = [self._written(r) if r.name is None and r.uses == 1 else self._named(r) for r in results]
+        answer = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        body = "".join(f"    {line}\n" for line in [*loads, *self._lines])
+        exec(compile(f"def pull(g, ins, out):\n{body}    return {answer}\n", file, "exec"), self._names)
+        return self._names["pull"]

@@ -1,0 +1,444 @@
+"""The reverse sweep where the short one does not do: any world, several tapes, custom gradients, selections, batches.
+
+Cotangents are kept beside the records, which stay as they are, so that several sweeps may pass the same ones. With
+masks, what a selection made zero stays zero through an infinite slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from gtape.base.layout import aval_of
+from gtape.base.quiet import quietly
+from gtape.engine.rules import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
+from gtape.engine.sweep import Capture
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.recording import record as record_module
+from gtape.recording.record import ANCHOR, INS, OUT, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
+from gtape.tensors.indexed_slices import SparseCotangent
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
+
+
+class _Sweep:
+    """One sweep: the cotangents that have arrived, and the records that wait for more or are to be passed."""
+
+    def __init__(
+        self,
+        world: Any,
+        session: Session,
+        sources: list[Record],
+        *,
+        batch: int | None,
+        masked: bool,
+        sparse: bool,
+        stops: frozenset[int],
+    ) -> None:
+        self.world, self.session = world, session
+        self.batch, self.masked, self.sparse = batch, masked, sparse
+        self.stops = stops | session.stops
+        stack = get_stack()
+        self.anchored = _Anchor(stack) if world is TAPE and stack.trace else None
+        self.wanted = {s[SEQ]: s for s in sources}
+        self.found: dict[int, Any] = {}
+        self.visited: list[Record] = []
+        self._cots: dict[int, Any] = {}
+        self._masks: dict[int, Any] = {}
+        self._waiting: dict[int, Record] = {}
+        self._heap: list[int] = []
+
+    def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
+        """Add a cotangent to what a record has; `mask` says which of its elements live, None that all do."""
+        seq = record[SEQ]
+        if seq in self._cots:
+            self._cots[seq] = self._cots[seq] + g
+            old = self._masks.get(seq)
+            self._masks[seq] = None if old is None or mask is None else old | mask
+        else:
+            self._cots[seq] = g
+            self._masks[seq] = mask
+            self._waiting[seq] = record
+            heappush(self._heap, seq)
+
+    def run(self) -> None:
+        """Pass the records, newest first, until none waits."""
+        while self._heap:
+            seq = heappop(self._heap)
+            record = self._waiting.pop(seq)
+            g, mask = self._cots.pop(seq), self._masks.pop(seq)
+            pull = record[PULL]
+            # An anchor stands for a source, but is none.
+            if seq in self.wanted and (pull is not None or record is self.wanted[seq]):
+                self.found[seq] = g
+            self.visited.append(record)
+            if pull is None or seq in self.stops or self.session not in record[TAPES].sessions:
+                continue  # a leaf, or made while this tape was paused
+            parents = parents_of(record)
+            if any(self.session in p[TAPES].sessions for p in parents):
+                self._pass(record, parents, g, mask)
+
+    def _pass(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
+        """Hand what has arrived at a record on to its parents."""
+        pull = record[PULL]
+        if pull.__class__ is Capture:
+            pull = pull.pull
+        if pull.__class__ is ItemPull:
+            if isinstance(g, SparseCotangent):  # of a lookup in one output, which is a source itself
+                g = g.dense(self.world)
+            self.arrive(parents[0], Slots({pull.index: g}))  # a mask is of one output
+            return
+        if isinstance(g, SparseCotangent):
+            if _is_read(pull) and _asked(parents[0], self.wanted):
+                self.arrive(parents[0], g)
+                return
+            g = g.dense(self.world)
+        prim = pull.prim
+        if prim.kind == "custom":
+            self._pass_custom(pull, parents, g)
+        elif prim.sparse is not None and self.sparse and self.batch is None and self._asks_directly(parents[0]):
+            indices = inputs_of(record, 2)[1]._value
+            self.arrive(parents[0], prim.sparse(g, indices, pull.avals[0]))
+        else:
+            self._pass_by_rules(record, pull, parents, g, mask)
+
+    def _asks_directly(self, parent: Record) -> bool:
+        """Whether what is looked up in is asked for itself."""
+        return _asked(parent, self.wanted) or _read_of_asked(parent, self.wanted)
+
+    def _pass_custom(self, pull: Any, parents: tuple[Record, ...], g: Any) -> None:
+        if isinstance(g, Slots):
+            g = _fill_slots(self.world, g, pull.out_aval, self.batch)
+        if self.batch == 0:
+            return  # an empty target: nothing can be asked of a function that is written for one cotangent
+        if self.batch is None:
+            made = pull.cotangents(self.world, g, sparse=self.sparse)
+        else:
+            made = _row_by_row(self.world, pull, g, self.batch)
+        for parent, c in zip(parents, made, strict=True):
+            if c is not None and self.session in parent[TAPES].sessions:
+                self.arrive(parent, c)
+
+    def _pass_by_rules(self, record: Record, pull: Any, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
+        world, batch = self.world, self.batch
+        prim, avals, out_aval = pull.prim, pull.avals, pull.out_aval
+        if avals is None:  # made by a generated function: all inputs look like the output
+            avals = (_fast_aval(record, g, batch),) * len(prim.rules)
+        out_shape = out_aval.shape if hasattr(out_aval, "shape") else avals[0].shape
+        if isinstance(g, Slots):
+            g = _fill_slots(world, g, out_aval, batch)
+        y = _output(world, record)
+        xs = _values(world, _kept(record, avals), avals)
+        if self.anchored is not None:
+            g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
+        live: list[Any] | None = None
+        if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
+            live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
+        if batch is not None and not _takes_batches(world, prim):
+            made = self._each_row(pull, g, y, xs, avals, out_shape)
+        else:
+            made = cotangents_at_home(
+                world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None,
+                mask=mask if prim.partials is not None else None,
+            )  # fmt: skip
+        for k, (parent, c) in enumerate(zip(parents, made, strict=True)):
+            if self.session in parent[TAPES].sessions and c is not None:
+                m = None if live is None else live[k]
+                if m is not None and m.all():
+                    m = None
+                if m is not None and prim.partials is None:
+                    c = world.where(m, c, 0)
+                self.arrive(parent, c, m)
+
+    def _each_row(self, pull: Any, g: Any, y: Any, xs: Any, avals: Any, out_shape: Any) -> list[Any]:
+        """For a batch of cotangents, by a rule that takes one."""
+        rows = [
+            cotangents_at_home(self.world, pull, row, y, xs, avals=avals, out_shape=out_shape)
+            for row in _slices(g, self.batch or 0)
+        ]
+        if not rows:
+            return [_no_rows(self.world, avals[i]) for i in pull.active]
+        return [stack_in(self.world, list(column)) for column in zip(*rows, strict=True)]
+
+
+def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    with quietly():
+        return function(*args, **params)
+
+
+def runner_for(stack: Stack, session: Session) -> Callable[..., Any]:
+    """What a sweep of raw values runs in: a quiet context, or the caller's where functions of the user's are called."""
+    if not session.custom:
+        return stack.run
+    of_a_check = getattr(stack.run, "in_place", None)
+    return _quietly if of_a_check is None else of_a_check(_quietly)
+
+
+def full_sweep(
+    world: Any,
+    session: Session,
+    seeds: list[tuple[Record, Any]],
+    sources: list[Record],
+    *,
+    batch: int | None = None,
+    masked: bool = False,
+    sparse: bool = True,
+    stops: frozenset[int] = frozenset(),
+) -> tuple[list[Any], list[Record]]:
+    """Cotangents of `sources` in the NumPy or the tape world; the records stay as they are.
+
+    Parameters
+    ----------
+    world : NUMPY or TAPE
+    session : Session
+        Only records that this session holds are followed.
+    seeds, sources
+        As for `gtape.engine.sweep.short_sweep`.
+    batch : int, optional
+        Number of independent cotangents along a leading axis.
+    masked : bool
+        Carry along which elements a selection made zero, and keep them so.
+    sparse : bool
+        Whether a lookup directly on a source may give a SparseCotangent.
+    stops : set of int
+        Sequence numbers of records that count as leaves.
+
+    Returns
+    -------
+    cotangents : list
+        One each, None where nothing arrived.
+    visited : list of records
+    """
+    sweep = _Sweep(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
+    for r, g in seeds:
+        sweep.arrive(r, g)
+    sweep.run()
+    return [sweep.found.get(s[SEQ]) for s in sources], sweep.visited
+
+
+def batches_as_is(session: Session, start: Record) -> bool:
+    """Whether every backward step from a record on takes cotangents with one more leading axis just as it is.
+
+    Those of generated functions do, as nothing is broadcast there, and rules declared as `batched`.
+    """
+    seen = set()
+    pending = [start]
+    while pending:
+        r = pending.pop()
+        pull = r[PULL]
+        if pull is None or r[SEQ] in seen:
+            continue
+        seen.add(r[SEQ])
+        if r[TAPES] is not session.alone:
+            return False
+        general = getattr(pull, "general", None)
+        if general is not None:
+            pull = r[PULL] = general  # it was written for one cotangent of one shape
+        if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
+            return False
+        pending.extend(parents_of(r))
+    return True
+
+
+def _float64(v: Any) -> Any:
+    return np.float64(v) if v.__class__ is float else v
+
+
+def _values(world: Any, ins: Any, avals: tuple[Any, ...]) -> tuple[Any, ...]:
+    if ins is None:
+        return avals
+    if world is TAPE:
+        return tuple([a if t is None else t for t, a in zip(ins, avals, strict=True)])
+    return tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
+
+
+def _kept(record: Record, avals: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return None if record[INS] is None else inputs_of(record, len(avals))
+
+
+def _output(world: Any, record: Record) -> Any:
+    out = output_of(record)
+    if out is None:
+        return None
+    if world is TAPE:
+        if out.__class__ is tuple:
+            several = tuple([wrap(v) for v in out])
+            for i, o in enumerate(several):
+                if o._aval.inexact:
+                    o._record = item_of(record, i)
+            return several
+        t = wrap(out)
+        t._record = record  # the same tensor as far as differentiation goes
+        return t
+    return _float64(out)
+
+
+def _alive(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
+    """As `_alive_here`, without warnings."""
+    alive: list[Any] = get_stack().run(_alive_here, pull, mask, record, avals)
+    return alive
+
+
+def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
+    """Which elements of each active input a living cotangent can reach, given which elements of the output live."""
+    prim = pull.prim
+    out_shape = pull.out_aval.shape if pull.out_aval is not None else avals[0].shape
+    # Generic numbers in [1, 2): ones would cancel in a rule that subtracts (softmax), and look dead.
+    n = int(np.prod(out_shape, dtype=np.int64))
+    alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
+    if (pull.out_aval if pull.out_aval is not None else avals[0]).complex:
+        alive = alive * (1 + 0.5j)  # both parts live
+    if mask is not None:
+        alive = np.where(mask, alive, 0.0)
+    values = _values(NUMPY, _kept(record, avals), avals)
+    if prim.partials is not None and not prim.selects:
+        return [None if mask is None else NUMPY.sum_to(alive, shape=avals[i].shape, batch=0) != 0 for i in pull.active]
+    out = _output(NUMPY, record)
+    if not prim.selects:
+        # Only the structure matters: a derivative that happens to be zero here may have one that is not.
+        values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
+        out = _generic(out, len(values) + 1)
+    made = cotangents_at_home(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
+    return [np.asarray(c) != 0 for c in made]
+
+
+def _generic(v: Any, salt: int) -> Any:
+    """Numbers near 1 in no simple relation to each other, in the place of floats; the rest as it is."""
+    if v.__class__ is tuple:
+        return tuple([_generic(part, salt + i) for i, part in enumerate(v)])
+    if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "fcV":
+        return v
+    made = 0.75 + (np.arange(1, v.size + 1) * 0.41421356237309515 + salt * 0.7320508075688772) % 1.0 / 2
+    return (made * (1 + 0.5j) if v.dtype.kind == "c" else made).reshape(v.shape).astype(v.dtype)
+
+
+def _slices(g: Any, k: int) -> list[Any]:
+    if g.__class__ is tuple:
+        return [tuple([part[i] for part in g]) for i in range(k)]
+    return [g[i] for i in range(k)]
+
+
+def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
+    """A custom gradient's function is written for one cotangent: call it for each of a batch."""
+    rows = [pull.cotangents(world, row) for row in _slices(g, batch)]
+    made: list[Any] = []
+    for column in zip(*rows, strict=True):
+        some = next((c for c in column if c is not None), None)
+        filled = [world.zeros_like(some) if c is None else c for c in column] if some is not None else None
+        made.append(None if filled is None else stack_in(world, filled))
+    return made
+
+
+def _no_rows(world: Any, aval: Any) -> Any:
+    """What a batch of no cotangents makes."""
+    empty = np.zeros((0, *aval.shape), aval.dtype)
+    return wrap(empty) if world is TAPE else empty
+
+
+def stack_in(world: Any, parts: list[Any]) -> Any:
+    """Values of a world, stacked along a new leading axis."""
+    if world is TAPE:
+        from gtape.ops.shape.join import stack
+
+        return stack(parts)
+    return np.stack([np.asarray(p) for p in parts])
+
+
+def _takes_batches(world: Any, prim: Any) -> bool:
+    """Whether a rule takes a batch of cotangents as it is.
+
+    Where an outer tape records it, a rule of several operands becomes ops on one with the batch and one without. Those
+    of one element each, linear ones and products of matrices are differentiated then; others were not made for it.
+    """
+    if world is TAPE and prim.kind not in ("elementwise", "linear") and prim.name != "matmul":
+        return False
+    return bool(prim.batched)
+
+
+def _asked(record: Record, wanted: dict[int, Record]) -> bool:
+    """Whether a cotangent ends at a record, or is asked for there."""
+    return record[PULL] is None or record[SEQ] in wanted
+
+
+def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
+    """Whether a record is a read of one for which that is so."""
+    return _is_read(record[PULL]) and _asked(parents_of(record)[0], wanted)
+
+
+def _is_read(pull: Any) -> bool:
+    """Whether a backward step is that of an identity, which is how variables are read."""
+    prim = None if pull is None else pull.prim  # None for one output of several
+    return prim is not None and prim.name == "identity" and prim.kind != "custom"
+
+
+class _Anchor:
+    """Makes leaves of the constants that a backward pass reads while an outer tape traces it.
+
+    What a rule computes from constants alone (1/d, say) is rounded; unrecorded, it would be an exact number to the
+    oracle.
+    """
+
+    __slots__ = ("known", "stack")
+
+    def __init__(self, stack: Any) -> None:
+        self.stack = stack
+        self.known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, t: Any) -> Any:
+        if t.__class__ is tuple:
+            return tuple([self(e) for e in t])
+        if (
+            t.__class__ is not Tensor
+            or not t._aval.inexact
+            or (t._record is not None and self.stack.meet(t._record[TAPES]).sessions)
+        ):
+            return t
+        found = self.known.get(id(t))
+        if found is None:
+            leaf = wrap(t._value)
+            leaf._record = record_module.leaf(self.stack.recording)
+            leaf._record[OUT] = ANCHOR
+            if t._record is not None:  # a constant for the outer tape, yet made by ops that the oracle should know
+                leaf._record[SEQ], leaf._record[INS] = t._record[SEQ], t._record
+            found = self.known[id(t)] = (leaf, t)
+        return found[0]
+
+
+class _Described:
+    """A generated pull with the shapes that the general one carries."""
+
+    __slots__ = ("active", "avals", "out_aval", "params", "prim")
+
+    def __init__(self, pull: Any, avals: tuple[Any, ...]) -> None:
+        self.prim, self.active, self.params = pull.prim, pull.active, pull.params
+        self.avals = avals
+        self.out_aval = avals[0]
+
+
+def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
+    for t in inputs_of(record, len(record[PULL].prim.rules)):
+        if t is not None:
+            return t._aval
+    out = output_of(record)
+    if out is not None:
+        return aval_of(out)
+    # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
+    if isinstance(g, Tensor):
+        return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))
+    return aval_of(g if batch is None else g[0])
+
+
+def _fill_slots(world: Any, slots: Slots, avals: Any, batch: int | None = None) -> tuple[Any, ...]:
+    filled = []
+    for i, aval in enumerate(avals):
+        g = slots.parts.get(i)
+        if g is None:
+            zero = np.zeros(aval.shape if batch is None else (batch, *aval.shape), aval.dtype)
+            g = wrap(zero) if world is TAPE else zero
+        filled.append(g)
+    return tuple(filled)

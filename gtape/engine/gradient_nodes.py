@@ -1,0 +1,96 @@
+"""What a gradient is the gradient of, noted on it for the oracle that checks an outer tape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.call import record_op
+from gtape.recording import record
+from gtape.recording.trace import GradNode
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["mark_gradients"]
+
+
+def mark_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
+    """Note on each gradient tensor what it is the gradient of, for the oracle of an outer tape."""
+    stack = record.get_stack()
+    values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
+    newest = min((r[record.SEQ] for r, _ in start), default=0)
+    kept = _kept_after(session, [r for r, _ in start] + [t._record for t in values], newest)
+    targets = [kept.get(r[record.SEQ], r) for r, _ in start]
+    cotangents, of = [[_origin(x, kept) for x in xs] for xs in ([c for _, c in start], sources)]
+    marked = []
+    for i, g in enumerate(results):
+        if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
+            marked.append(g)
+            continue
+        t = record_op(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
+        if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
+            t._record[record.TRACE].body = GradNode(targets, cotangents, of, i, session)
+        marked.append(t)
+    return marked
+
+
+def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
+    r = x._record
+    return (r if r is None else kept.get(r[record.SEQ], r)), x._value
+
+
+def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]:
+    """Copies of the records that end with a session, by number; the traces of what consumed them point at the copies.
+
+    What an inner tape alone watched is a constant for the outer one, but the inner gradient depends on it: the oracle
+    has to know by which ops.
+
+    Only records of the session itself are followed, and newer ones than a limit: the ops of the gradient are newer than
+    its targets, those of a custom gradient's body than its inputs. So a long history is not walked again and again.
+    """
+    seen: dict[int, Any] = {}
+    pending = [(r, newest) for r in records if r is not None]
+    while pending:
+        r, limit = pending.pop()
+        old = seen.get(r[record.SEQ])
+        if old is not None and (old[record.PULL] is not None or r[record.PULL] is None):
+            continue  # a leaf may stand for the record of the same number, see the anchors of `gtape.engine.full_sweep`
+        seen[r[record.SEQ]] = r
+        for part, new in _origins(r, limit):
+            pending.extend(
+                (p, new) for p in part if p is not None and (p[record.SEQ] < new or session in p[record.TAPES].sessions)
+            )
+    kept = {
+        number: list(r)
+        for number, r in seen.items()
+        if r[record.PULL] is not None and not any(s.live and s is not session for s in r[record.TAPES].sessions)
+    }
+    for number, r in seen.items():
+        trace = r[record.TRACE] if len(r) > record.TRACE else None
+        if trace is not None:
+            trace.origins, trace.body_origins = (
+                tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
+                for origins in (trace.origins, trace.body_origins)
+            )
+        elif number in kept and r[record.PULL].prim is None:  # one output of several
+            parent = r[record.PARENTS]
+            kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
+    return kept
+
+
+def _meant(r: Any) -> Any:
+    """The record that an anchor of `gtape.engine.full_sweep` stands for, unless that was emptied; any other is itself."""
+    meant = r[record.INS] if r[record.PULL] is None else None
+    return r if meant is None or meant[record.PULL] is None else meant
+
+
+def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
+    """Groups of records that one depends on, each with its limit (records count down, so newer is less)."""
+    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    if trace is not None:
+        groups = [(trace.origins, limit)]
+        if trace.body_origins:
+            groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
+        return groups
+    if r[record.PULL] is not None and r[record.PULL].prim is None:
+        return [((r[record.PARENTS],), limit)]
+    return []

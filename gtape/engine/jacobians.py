@@ -1,0 +1,125 @@
+"""Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis.
+
+Of complex numbers each row is the gradient of one element, conjugated as TensorFlow's gradients are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape.engine.diagonal_start import dense, diagonal_start
+from gtape.engine.full_sweep import batches_as_is, full_sweep, runner_for, stack_in
+from gtape.engine.requests import conjugate, is_finite
+from gtape.engine.sweep import short_sweep
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.recording import record
+from gtape.recording.record import SEQ, Record, Session, record_of
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["batch_jacobian", "jacobians", "release"]
+
+
+def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
+    """The Jacobian of one target with respect to each source, None where nothing connects them."""
+    aval = target._aval
+    if not aval.inexact:
+        return [None] * len(sources)
+    made = _batched_sweep(session, target, None, sources)
+    results: list[Any] = []
+    for c, s in zip(made, sources, strict=True):
+        if c is None or not s._aval.inexact:
+            results.append(None)
+            continue
+        shape = aval.shape + s._aval.shape
+        rows = TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape))
+        results.append(conjugate(rows) if s._aval.complex else rows)
+    if mode:
+        from gtape.verify.judging.examine import check_jacobian
+
+        check_jacobian(session, target, sources, results, strict=mode == "strict")
+    return results
+
+
+def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Tensor:
+    """The Jacobian of each row of a target with respect to the same row of a source."""
+    rows, *inner = target._aval.shape
+    size = math.prod(inner)
+    # One cotangent for each element of a row, set in all rows at once.
+    eye = np.eye(size, dtype=target._aval.dtype).reshape(size, 1, *inner)
+    seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
+    made = _batched_sweep(session, target, seed, [source])[0] if target._aval.inexact and size else None
+    if made is None or not source._aval.inexact:
+        return wrap(np.zeros((rows, *inner, *source._aval.shape[1:]), source._aval.dtype))
+    axes = (1, 0, *range(2, 1 + len(source._aval.shape)))
+    world: Any = TAPE if made.__class__ is Tensor else NUMPY
+    turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._aval.shape[1:]))
+    result: Tensor = turned if world is TAPE else wrap(turned)
+    if source._aval.complex:
+        result = conjugate(result)
+    if mode:
+        from gtape.verify.judging.jacobians import check_batch_jacobian
+
+        check_batch_jacobian(session, target, source, result, strict=mode == "strict")
+    return result
+
+
+def release(session: Session, start: Any) -> None:
+    """Empty the records that led to a target, those of other open sessions excepted."""
+    try:
+        session.live = False
+        record.empty_below([start], spare=True)
+    finally:
+        session.live = True
+
+
+def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
+    """Cotangents of the sources for several cotangents of one target, stacked along a leading axis; None: all."""
+    stack = record.get_stack()
+    source_records = [record_of(s) for s in sources]
+    start = record_of(target)
+    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, runner_for(stack, session))
+    usual = session.plain and not (stack.sessions or session.shared or session.selects)
+    if usual and batches_as_is(session, start):
+        if seed is None:
+            return run(_from_identity, start, target._aval, source_records)  # type: ignore[no-any-return]
+        short: list[Any] = run(short_sweep, [(start, seed)], source_records)
+        return short
+    if seed is None:
+        seed = _identity(target._aval)
+    made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
+    if session.selects and not all(is_finite(c) for c in made):
+        # What a selection made zero is followed for one cotangent at a time.
+        rows = [
+            run(full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False)[0]
+            for row in seed
+        ]
+        made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
+    return made
+
+
+def _identity(aval: Any) -> Any:
+    return np.eye(aval.size, dtype=aval.dtype).reshape((aval.size, *aval.shape))
+
+
+def _from_identity(start: Record, aval: Any, sources: list[Record]) -> list[Any]:
+    """The whole Jacobian of one plain tape."""
+    if aval.size < 2:
+        return short_sweep([(start, _identity(aval))], sources)
+    seeds, found = diagonal_start(start, np.ones(aval.shape, aval.dtype), {s[SEQ] for s in sources})
+    made = short_sweep(seeds, sources)
+    for i, s in enumerate(sources):
+        d = found.get(s[SEQ])
+        if d is not None:
+            made[i] = dense(d) if made[i] is None else made[i] + dense(d)
+    return made
+
+
+def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _lift(world: Any, value: Any) -> Any:
+    return wrap(value) if world is TAPE else value

@@ -1,0 +1,180 @@
+"""What gradient() is asked for, made records and cotangents for a sweep; and what a sweep found, made results."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from gtape import errors, nest
+from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.shown import shown
+from gtape.engine.worlds import TAPE
+from gtape.tensors.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = [
+    "SIMPLE", "UnconnectedGradients", "checked", "conjugate", "is_finite", "leaves", "one_of", "result_of",
+    "seeds_of", "wants_zeros", "zeros_for",
+]  # fmt: skip
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradient` returns for a source that the target does not depend on.
+
+    Attributes
+    ----------
+    NONE, ZERO : the members, with the values ``"none"`` and ``"zero"``
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x, w = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = w * w
+    >>> tape.gradient(y, x, unconnected_gradients=tf.UnconnectedGradients.ZERO).numpy()
+    array([0., 0.], dtype=float32)
+    """
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+_OPTIONS = frozenset([*UnconnectedGradients, *[option.value for option in UnconnectedGradients]])
+
+
+def wants_zeros(option: Any) -> bool:
+    """Whether zeros are asked for; ValueError for what is no option."""
+    if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
+        return UnconnectedGradients(option) is UnconnectedGradients.ZERO
+    raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}")
+
+
+SIMPLE = frozenset({Tensor, Variable})
+
+
+def leaves(structure: Any, role: str) -> list[Any]:
+    """The tensors and variables of a structure."""
+    if structure.__class__ in SIMPLE:
+        return [structure]
+    return [x if x.__class__ in SIMPLE else checked(x, role) for x in nest.flatten(structure)]
+
+
+def one_of(aval: Any) -> Tensor | None:
+    """The cotangent to start from where none is given: a tensor of its own, for it may be the gradient, and watched."""
+    if not aval.inexact:
+        return None
+    if aval.shape:
+        return wrap(np.ones(aval.shape, aval.dtype))
+    if aval.one is None:
+        aval.one = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones((), aval.dtype))
+    made = Tensor()
+    made._value, made._aval, made._record = aval.one._value, aval.one._aval, None
+    return made
+
+
+def checked(x: Any, role: str) -> Any:
+    if isinstance(x, (Tensor, Variable)):
+        return x
+    if isinstance(x, IndexedSlices):
+        return x.values  # what was recorded: the elements of the whole add up to theirs
+    if x is None:
+        raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
+    if callable(x):
+        hint = "call it inside the tape's block and pass what it returns"
+    elif role == "target":
+        hint = "it carries no record: pass what an op inside the tape's block returned"
+    else:
+        hint = "wrap it in gtape.constant and watch it before it is used"
+    raise errors.NotATensorError(
+        f"a {role} of gradient() must be a tensor or a variable, not {type(x).__name__} ({shown(x)}); {hint}"
+    )
+
+
+def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -> list[Any]:
+    """The cotangents that the sweep starts from: one tensor for each target, None for those that have no gradient.
+
+    `structure` is what `targets` were before `leaves`: IndexedSlices take cotangents of the whole.
+    """
+    given = [] if output_gradients is None else nest.flatten(output_gradients)
+    wholes = nest.flatten(structure) if given else []
+    seeds: list[Any] = []
+    for i, t in enumerate(targets):
+        aval = t._aval
+        if not aval.inexact:
+            seeds.append(None)
+            continue
+        if i >= len(given) or given[i] is None:
+            seeds.append(one_of(aval))
+            continue
+        g = given[i]
+        if isinstance(g, (bool, int)):
+            g = float(g)
+        if g.__class__ is float:
+            g = wrap(np.asarray(g, dtype=aval.dtype))
+        else:
+            g = convert_to_tensor(g)
+        if i < len(wholes) and isinstance(wholes[i], IndexedSlices) and wholes[i].dense_shape is not None:
+            g = _rows_of(g, wholes[i])
+        if g._aval.dtype != aval.dtype:
+            raise errors.InvalidArgumentError(
+                f"output_gradients[{i}] is {g.dtype.name} but its target is {np.dtype(aval.dtype).name}: give it the "
+                "target's dtype"
+            )
+        if g._aval.shape != aval.shape:
+            try:
+                fits = np.broadcast_shapes(g._aval.shape, aval.shape) == aval.shape
+            except ValueError:
+                fits = False
+            if fits:
+                g = TAPE.broadcast_to(g, shape=aval.shape)
+            elif g._aval.size == 1:
+                g = TAPE.reshape(g, shape=aval.shape)
+            else:
+                raise errors.InvalidArgumentError(
+                    f"output_gradients[{i}] has shape {g.shape}, which does not fit its target's shape "
+                    f"{aval.tensor_shape}"
+                )
+        seeds.append(conjugate(g) if aval.complex else g)
+    return seeds
+
+
+def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
+    """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
+    if g._aval.shape != tuple(whole.shape):
+        return g
+    from gtape.ops.picking.gather import gather
+
+    return gather(g, whole.indices)
+
+
+def is_finite(c: Any) -> bool:
+    if isinstance(c, SparseCotangent):
+        c = c.values
+    if c.__class__ is Tensor:
+        c = c._value
+    return c is None or bool(np.isfinite(c).all())
+
+
+def conjugate(g: Any) -> Any:
+    """Between TensorFlow's convention for complex gradients and the plain transpose, in which sweeps run."""
+    if isinstance(g, IndexedSlices):
+        return IndexedSlices(TAPE.conj(g.values), g.indices, g.dense_shape)
+    return TAPE.conj(g)
+
+
+def result_of(c: Any, source: Any) -> Any:
+    if c is None or not source._aval.inexact:
+        return None
+    if isinstance(c, SparseCotangent):
+        c = from_cotangent(c)
+        return conjugate(c) if source._aval.complex else c
+    t = c if c.__class__ is Tensor else wrap(c)
+    return conjugate(t) if source._aval.complex else t
+
+
+def zeros_for(source: Any) -> Tensor:
+    shape, dtype = source._aval.shape, source._aval.dtype
+    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # of strings: empty ones

@@ -1,0 +1,151 @@
+"""The NumPy and the tape world: the namespaces ``xp`` that a rule runs in while it computes.
+
+`gtape.symbolic` has the others. In the NumPy world a name is the primitive's kernel on raw values; in the tape world it
+is the recorded function of tensors. Both know the constants of `gtape.declare.primitive.CONSTANTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+
+__all__ = ["COMPLEX", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
+
+_float64 = np.float64
+_float64_dtype = np.dtype(np.float64)
+
+
+def _plain(v: Any) -> Any:
+    # Kernels are written for NumPy values: a Python float would raise where NumPy gives inf.
+    return _float64(v) if v.__class__ is float else v
+
+
+def _unary(kernel: Callable[..., Any], scalar: Callable[[float], float]) -> Callable[..., Any]:
+    def f(x: Any) -> Any:
+        if x.__class__ is float:
+            try:
+                return scalar(x)
+            except (ValueError, ArithmeticError):
+                return float(kernel(_float64(x)))
+        return kernel(x)
+
+    return f
+
+
+def _binary(kernel: Callable[..., Any], scalar: Callable[[float, float], float]) -> Callable[..., Any]:
+    def f(a: Any, b: Any) -> Any:
+        if a.__class__ is float and b.__class__ is float:
+            try:
+                return scalar(a, b)
+            except (ValueError, ArithmeticError):
+                return float(kernel(_float64(a), _float64(b)))
+        return kernel(_plain(a), _plain(b))
+
+    return f
+
+
+def _general(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def f(*args: Any, **params: Any) -> Any:
+        try:
+            return kernel(*args, **params)
+        except (AttributeError, ArithmeticError, TypeError):
+            return kernel(*[_plain(a) for a in args], **params)
+
+    return f
+
+
+_ONE_ZERO = np.array([0, 1], dtype=np.int8)
+
+
+def _where(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def where(condition: Any, a: Any, b: Any) -> Any:
+        if a.__class__ is int and b.__class__ is int:
+            # A mask: int8, so that multiplying by it keeps the dtype of the other factor.
+            return np.where(condition, np.int8(a), np.int8(b))
+        if (
+            isinstance(condition, (bool, np.bool_))
+            and not isinstance(a, (np.ndarray, np.generic))
+            and not isinstance(b, (np.ndarray, np.generic))
+        ):
+            return a if condition else b
+        return kernel(condition, a, b)
+
+    return where
+
+
+class _World:
+    """A namespace of constants and primitives; each is looked up once."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            value: Any = CONSTANTS[name]
+        else:
+            prim = REGISTRY.get(name)
+            if prim is None:
+                raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+            value = self._function(prim)
+        setattr(self, name, value)
+        return value
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        """What a primitive does in this world."""
+        raise NotImplementedError
+
+
+class NumPyWorld(_World):
+    """Rules on raw NumPy values and Python floats: the first-order backward pass."""
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        if prim.name == "where":
+            return _where(prim.kernel)
+        if prim.kind == "elementwise" and prim.scalar is not None and not prim.params:
+            return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
+        samples = () if prim.kind == "elementwise" else prim.samples
+        if samples and all(isinstance(x, tuple) and x for inputs, _ in samples for x in inputs):
+            return prim.kernel  # of matrices and the like: never given a Python float
+        return _general(prim.kernel)
+
+
+class ComplexWorld(NumPyWorld):
+    """The NumPy world for rules of ops on complex numbers: it has the complex kernels, too."""
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        real = getattr(NUMPY, prim.name)
+        if prim.kind != "elementwise" or prim.complex is True:
+            return real  # type: ignore[no-any-return]
+        kernel, name = prim.complex, prim.name
+
+        def f(*args: Any, **params: Any) -> Any:
+            if not any(getattr(a, "dtype", _float64_dtype).kind == "c" for a in args):
+                return real(*args, **params)
+            if not callable(kernel):
+                raise TypeError(f"a rule takes {name!r} of complex numbers, which it is not declared for")
+            return kernel(*args, **params)
+
+        return f
+
+
+class TapeWorld(_World):
+    """Rules on tensors: a backward pass that an outer tape records."""
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        return _mask_where(prim.function) if prim.name == "where" else prim.function
+
+
+def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
+    def where(condition: Any, a: Any, b: Any) -> Any:
+        if a.__class__ is int and b.__class__ is int:
+            # Constant branches depend on nothing: a plain mask, which adopts the dtype of the tensor it multiplies.
+            return np.where(getattr(condition, "_value", condition), np.int8(a), np.int8(b))
+        return function(condition, a, b)
+
+    return where
+
+
+NUMPY = NumPyWorld()
+COMPLEX = ComplexWorld()
+TAPE = TapeWorld()

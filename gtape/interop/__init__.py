@@ -1,0 +1,1 @@
+"""interop: say here what the package is for."""

@@ -1,0 +1,255 @@
+"""NumPy's functions by gtape's ops: the same arguments, recorded on the tape. The table is at the end.
+
+Integers follow NumPy where a mean is taken (it is a float64); everything else has the dtypes of gtape's ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.shown import shown
+from gtape.interop.numpy_arrays import ARRAYS, T, axis_of, op_named, rank_of, ravel
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
+
+__all__ = ["FUNCTIONS", "VALUES_ONLY"]
+
+
+def _floats(a: Any, dtype: Any = None) -> Any:
+    """As a tensor of floats: integers as float64, as NumPy takes them."""
+    t = as_operand(a)
+    if dtype is not None:
+        return T.cast(t, dtype)
+    return t if t._aval.inexact else T.cast(t, np.float64)
+
+
+def _as(a: Any, dtype: Any) -> Any:
+    t = as_operand(a)
+    if dtype is None and t._aval.dtype.kind == "b":  # NumPy counts what is true
+        dtype = np.int64
+    return t if dtype is None else T.cast(t, dtype)
+
+
+# ---------------------------------------------------------------------------------------------- reductions
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        return getattr(T, name)(_as(a, dtype), axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return getattr(T, name)(a, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _truth(name: str) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return getattr(T, name)(T.cast(as_operand(a), np.bool_), axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    return T.reduce_mean(_floats(a, dtype), axis=axis, keepdims=keepdims)
+
+
+def _count(shape: tuple[int, ...], axis: Any) -> int:
+    axes = range(len(shape)) if axis is None else np.atleast_1d(axis).tolist()
+    return math.prod([shape[i] for i in axes])
+
+
+def _var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    t = _floats(a, dtype)
+    v = T.reduce_variance(t, axis=axis, keepdims=keepdims)
+    n = _count(t._aval.shape, axis)
+    return v * (n / (n - ddof)) if ddof else v
+
+
+def _std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    t = _floats(a, dtype)
+    s = T.reduce_std(t, axis=axis, keepdims=keepdims)
+    n = _count(t._aval.shape, axis)
+    return s * math.sqrt(n / (n - ddof)) if ddof else s
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+    if weights is None:
+        return _mean(a, axis, keepdims=keepdims)
+    t = _floats(a)
+    w = as_operand(weights, t)
+    if w._aval.shape != t._aval.shape:
+        if axis is None or w._aval.shape != (t._aval.shape[int(axis)],):
+            raise TypeError("np.average of a tensor takes weights of its shape, or of the length of one axis")
+        w = T.reshape(w, [-1 if i == axis_of(axis, rank_of(t)) else 1 for i in range(rank_of(t))])
+    w = T.broadcast_to(w, t._aval.shape)
+    total = T.reduce_sum(w, axis=axis, keepdims=keepdims)
+    return T.reduce_sum(t * w, axis=axis, keepdims=keepdims) / total
+
+
+def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return T.reduce_max(a, axis=axis, keepdims=keepdims) - T.reduce_min(a, axis=axis, keepdims=keepdims)
+
+
+def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return _quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """By linear interpolation between order statistics, as NumPy's default."""
+    t = _floats(a)
+    if np.ndim(q):
+        each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
+        return T.reshape(each, [*np.shape(q), *each._aval.shape[1:]])
+    if not 0 <= float(q) <= 1:
+        raise ValueError(f"a quantile lies in [0, 1], not at {shown(q)}")
+    rank = rank_of(t)
+    axes = range(rank) if axis is None else [axis_of(i, rank) for i in np.atleast_1d(axis).tolist()]
+    shape = tuple(1 if i in axes else d for i, d in enumerate(t._aval.shape))
+    if len(axes) == 1:
+        (k,) = axes
+    else:  # those axes become one, the last
+        others = [i for i in range(rank) if i not in axes]
+        t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._aval.shape[i] for i in others], -1]), len(others)
+    row = T.sort(t, axis=k)
+    place = float(q) * (row._aval.shape[k] - 1)
+    low, high = math.floor(place), math.ceil(place)
+    below = T.gather(row, low, axis=k)
+    made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
+    last = T.gather(row, row._aval.shape[k] - 1, axis=k)  # NaN where there is one, as it is sorted behind the numbers
+    made = T.where(T.is_nan(last), last, made)
+    return T.reshape(made, shape) if keepdims else made
+
+
+def _percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return _quantile(a, np.asarray(q, dtype=np.float64) / 100, axis, keepdims=keepdims)
+
+
+def _without_nan(name: str, fill: float) -> Callable[..., Any]:
+    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        t = as_operand(a)
+        if not t._aval.inexact or t._aval.complex:
+            return getattr(T, name)(t, axis=axis, keepdims=keepdims)
+        return getattr(T, name)(T.where(T.is_nan(t), _constant(fill, t), t), axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+def _constant(value: float, like: Tensor) -> Tensor:
+    return convert_to_tensor(np.asarray(value, like._aval.dtype))
+
+
+def _nanmean(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    t = _floats(a)
+    count = T.reduce_sum(T.cast(T.logical_not(T.is_nan(t)), t._aval.dtype), axis=axis, keepdims=keepdims)
+    return _without_nan("reduce_sum", 0.0)(t, axis, keepdims=keepdims) / count
+
+
+def _scan(name: str) -> Callable[..., Any]:
+    def scan(a: Any, axis: Any = None, dtype: Any = None) -> Any:
+        t = _as(a, dtype)
+        return getattr(T, name)(ravel(t), axis=0) if axis is None else getattr(T, name)(t, axis=axis)
+
+    return scan
+
+
+def _arg(name: str) -> Callable[..., Any]:
+    def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
+        found = getattr(T, name)(t, axis=k)
+        if t._aval.real:  # where there are NaN, the first of them
+            missing = T.is_nan(t)
+            found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
+        if not keepdims:
+            return found
+        return T.reshape(found, [1] * rank_of(a)) if axis is None else T.expand_dims(found, axis)
+
+    return arg
+
+
+def _diff(a: Any, n: int = 1, axis: int = -1) -> Any:
+    t = as_operand(a)
+    k = axis_of(axis, rank_of(t))
+    for _ in range(n):
+        t = t[(slice(None),) * k + (slice(1, None),)] - t[(slice(None),) * k + (slice(None, -1),)]
+    return t
+
+
+def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+    t = _floats(y)
+    k = axis_of(axis, rank_of(t))
+    middle = (t[(slice(None),) * k + (slice(1, None),)] + t[(slice(None),) * k + (slice(None, -1),)]) / 2
+    if x is None:
+        return T.reduce_sum(middle * dx, axis=k)
+    step = _diff(as_operand(x, t), axis=-1 if rank_of(x) == 1 else axis)
+    if rank_of(step) == 1 and rank_of(t) > 1:
+        step = T.reshape(step, [-1 if i == k else 1 for i in range(rank_of(t))])
+    return T.reduce_sum(middle * step, axis=k)
+
+
+# ---------------------------------------------------------------------------------------------- elementwise
+
+
+def _round(a: Any, decimals: int = 0) -> Any:
+    scale = 10.0**decimals
+    return T.rint(a) if decimals == 0 else T.rint(as_operand(a) * scale) / scale
+
+
+def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    t = as_operand(x)
+    if not t._aval.inexact or t._aval.complex:
+        return t
+    info = np.finfo(t._aval.dtype)
+    for test, value in (
+        (np.isnan, nan),
+        (np.isposinf, float(info.max) if posinf is None else posinf),
+        (np.isneginf, float(info.min) if neginf is None else neginf),
+    ):
+        t = T.where(test(np.asarray(t._value)), _constant(value, t), t)
+    return t
+
+
+def _polyval(p: Any, x: Any) -> Any:
+    return T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x)
+
+
+def _linspace(start: Any, stop: Any, num: int = 50) -> Any:
+    return T.linspace(start, stop, num)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **ARRAYS,
+    # reductions
+    "sum": _reduction("reduce_sum"), "prod": _reduction("reduce_prod"), "mean": _mean, "var": _var, "std": _std,
+    "max": _extreme("reduce_max"), "min": _extreme("reduce_min"), "amax": _extreme("reduce_max"),
+    "amin": _extreme("reduce_min"), "any": _truth("reduce_any"), "all": _truth("reduce_all"),
+    "average": _average, "ptp": _ptp, "median": _median, "quantile": _quantile, "percentile": _percentile,
+    "nansum": _without_nan("reduce_sum", 0.0), "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean,
+    "nanmax": _without_nan("reduce_max", -np.inf), "nanmin": _without_nan("reduce_min", np.inf),
+    "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"), "argmax": _arg("argmax"), "argmin": _arg("argmin"),
+    "diff": _diff, "trapezoid": _trapezoid, "count_nonzero": _extreme("count_nonzero"),
+    # elementwise
+    "sinc": op_named("sinc"), "round": _round, "around": _round, "real": op_named("real"), "imag": op_named("imag"),
+    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num, "polyval": _polyval, "linspace": _linspace,
+    "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)),
+    "i0": op_named("bessel_i0"),
+}  # fmt: skip
+
+# What has no derivative at all: NumPy works on the values.
+VALUES_ONLY = frozenset({
+    "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
+    "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",
+    "shares_memory", "may_share_memory", "save", "savez", "savez_compressed", "savetxt", "copyto", "searchsorted",
+    "nonzero", "argwhere", "flatnonzero", "unique", "bincount", "digitize", "histogram", "histogram_bin_edges",
+    "isin", "lexsort", "argpartition", "nanargmax", "nanargmin", "iscomplex", "isreal", "isposinf", "isneginf",
+    "broadcast_shapes", "linalg.matrix_rank", "packbits", "unpackbits", "ravel_multi_index", "unravel_index",
+    "triu_indices_from", "tril_indices_from", "diag_indices_from", "ix_", "intersect1d", "setdiff1d", "union1d",
+    "setxor1d", "signbit",
+})  # fmt: skip

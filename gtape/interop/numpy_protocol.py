@@ -1,0 +1,253 @@
+"""NumPy's functions on tensors and variables: recorded, by the op of gtape that does the same.
+
+``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. What has no derivative anyway (shapes, comparisons, printing)
+works on the values. Anything else raises, rather than leave the tape in silence: ``np.f(x.numpy())`` leaves it aloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import and_, invert, or_, xor
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.diagnosis import diagnosis
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
+from gtape.namespaces.catalogue import resolve
+from gtape.tensors.tensor import is_tensor
+
+__all__ = ["apply_function", "apply_ufunc"]
+
+# NumPy's name: gtape's, where they differ.
+_UFUNCS = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "fabs": "abs", "float_power": "pow",
+    "floor_divide": "floordiv", "isfinite": "is_finite", "isinf": "is_inf", "isnan": "is_nan",
+    "positive": "identity", "power": "pow", "remainder": "floormod", "true_divide": "divide",
+}  # fmt: skip
+_SAME = frozenset({
+    "add", "cbrt", "ceil", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1", "floor", "greater",
+    "greater_equal", "hypot", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
+    "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
+})  # fmt: skip
+# No derivative anyway: NumPy works on the values.
+_VALUES_ONLY = frozenset({
+    "bitwise_count", "gcd", "isnat", "lcm", "left_shift", "right_shift", "signbit", "nextafter", "spacing",
+})  # fmt: skip
+
+
+def _fmax(x: Any, y: Any) -> Any:
+    where, maximum, is_nan = resolve("where"), resolve("maximum"), resolve("is_nan")
+    return where(is_nan(x), y, where(is_nan(y), x, maximum(x, y)))
+
+
+def _fmin(x: Any, y: Any) -> Any:
+    where, minimum, is_nan = resolve("where"), resolve("minimum"), resolve("is_nan")
+    return where(is_nan(x), y, where(is_nan(y), x, minimum(x, y)))
+
+
+def _trunc(x: Any) -> Any:
+    return resolve("where")(resolve("greater_equal")(x, 0), resolve("floor")(x), resolve("ceil")(x))
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    sign = np.where(np.signbit(np.asarray(y)), -1.0, 1.0)
+    return resolve("multiply")(resolve("abs")(x), sign)
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    where = resolve("where")
+    return where(resolve("equal")(x, 0), y, where(resolve("greater")(x, 0), resolve("ones_like")(x), 0 * x))
+
+
+def _rank(x: Any) -> int:
+    try:
+        return len(np.shape(x))
+    except ValueError:
+        raise ValueError(f"matmul: {shown(x)} is no matrix, for its parts have different lengths") from None
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    """With NumPy's reading of vectors."""
+    reshape, matmul = resolve("reshape"), resolve("matmul")
+    ranks = _rank(x), _rank(y)
+    if 0 in ranks:
+        raise ValueError("matmul: a scalar is no matrix; use np.multiply")
+    if ranks == (1, 1):
+        return resolve("tensordot")(x, y, 1)
+    if ranks[0] == 1:
+        made = matmul(resolve("expand_dims")(x, 0), y)
+        return reshape(made, (*made.shape[:-2], made.shape[-1]))
+    return resolve("matvec")(x, y) if ranks[1] == 1 else matmul(x, y)
+
+
+def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Of two arguments the tensor comes first: these operators commute, and the tensor's dtype counts."""
+    return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
+
+
+_MADE: dict[str, Callable[..., Any]] = {
+    "bitwise_and": _by_operator(and_), "bitwise_or": _by_operator(or_), "bitwise_xor": _by_operator(xor),
+    "invert": _by_operator(invert),
+    "fmax": _fmax, "fmin": _fmin, "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
+    "fmod": lambda x, y: resolve("truncatemod")(x, y),
+    "deg2rad": lambda x: resolve("multiply")(x, np.pi / 180), "radians": lambda x: resolve("multiply")(x, np.pi / 180),
+    "rad2deg": lambda x: resolve("multiply")(x, 180 / np.pi), "degrees": lambda x: resolve("multiply")(x, 180 / np.pi),
+    "logaddexp2": lambda x, y: resolve("divide")(
+        resolve("logaddexp")(resolve("multiply")(x, np.log(2)), resolve("multiply")(y, np.log(2))), np.log(2)
+    ),
+    "divmod": lambda x, y: (resolve("floordiv")(x, y), resolve("floormod")(x, y)),
+    "modf": lambda x: (resolve("subtract")(x, _trunc(x)), _trunc(x)),
+    "ldexp": lambda x, n: resolve("multiply")(x, np.exp2(np.asarray(n).astype(np.float64))),
+    "vecdot": lambda x, y: resolve("reduce_sum")(resolve("multiply")(resolve("conj")(x), y), axis=-1),
+    "matvec": lambda a, b: resolve("matvec")(a, b),
+}  # fmt: skip
+_REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduce_max", "minimum": "reduce_min"}
+_SCANS = {"add": "cumsum", "multiply": "cumprod"}
+
+
+def _plain(x: Any) -> Any:
+    return nest.map_structure(lambda v: np.asarray(v) if is_tensor(v) else v, x)
+
+
+def _refused(name: str, why: str) -> TypeError:
+    name = plain(name)
+    return TypeError(f"{name} on a gtape tensor {why}; to leave the tape, give it the values: {name}(x.numpy(), ...)")
+
+
+def _ufunc_call(name: str) -> Callable[..., Any] | None:
+    if name in _MADE:
+        return _MADE[name]
+    return resolve(_UFUNCS.get(name, name)) if name in _SAME or name in _UFUNCS else None
+
+
+def _varies(inputs: tuple[Any, ...]) -> bool:
+    """Whether an array that tensors change in place becomes one: there is a derivative, and a tensor can hold it."""
+    array, *others = inputs
+    dtypes = [t.dtype for t in others if is_tensor(t)]
+    return any(d.is_complex or (d.is_floating and array.dtype.kind != "c") for d in dtypes)
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What NumPy calls for a ufunc with a tensor among its arguments.
+
+    Parameters
+    ----------
+    ufunc : numpy.ufunc
+    method : str
+        ``"__call__"``, ``"reduce"`` ...
+    inputs : tuple
+    options : dict
+        ``out``, ``where``, ``dtype`` ...
+
+    Returns
+    -------
+    Tensor
+        An ndarray where there is no derivative, and where the result is written into `out`. ``array += tensor`` does
+        both: the array is updated, and the name gets a tensor, recorded, as it does in TensorFlow.
+
+    Raises
+    ------
+    TypeError
+        For what gtape cannot record.
+    """
+    name = ufunc.__name__
+    out = options.get("out")
+    if name in _VALUES_ONLY or (out is not None and not any(is_tensor(o) for o in out)):
+        in_place = method == "__call__" and options.keys() == {"out"} and inputs[0] is options["out"][0]
+        ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
+        made = None if ours is None else ours(*inputs)  # before the array changes
+        try:
+            written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+        except TypeError as e:
+            raise TypeError(f"np.{name} cannot take these operands, or write into this array: {e}") from None
+        return written if made is None else made  # an array that is only written into has left the tape
+    if method == "__call__":
+        ours = _ufunc_call(name)
+        if ours is None:
+            raise _refused(f"np.{name}", "is not there")
+        if options.keys() - {"dtype"}:
+            raise _refused(f"np.{name}", f"takes no {', '.join(sorted(options))}")
+        made = ours(*inputs)
+        return made if "dtype" not in options else resolve("cast")(made, options["dtype"])
+    if method == "reduce" and name in _REDUCTIONS and not options.keys() - {"axis", "keepdims"}:
+        axis = options.get("axis", 0)
+        return resolve(_REDUCTIONS[name])(*inputs[:1], axis=axis, keepdims=bool(options.get("keepdims", False)))
+    if method == "accumulate" and name in _SCANS and not options.keys() - {"axis"}:
+        return resolve(_SCANS[name])(inputs[0], axis=options.get("axis", 0))
+    ours = _ufunc_call(name)
+    if method == "outer" and ours is not None and len(inputs) == 2 and not options:
+        a, b = inputs
+        rank = len(np.shape(b))
+        return ours(resolve("reshape")(a, (*np.shape(a), *[1] * rank)), b)
+    raise _refused(f"np.{name}.{method}", "is not there")
+
+
+def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What NumPy calls for any of its other functions with a tensor among its arguments.
+
+    Parameters
+    ----------
+    function : callable
+    args : tuple
+    kwargs : dict
+
+    Returns
+    -------
+    Tensor
+        What NumPy returns where there is no derivative.
+
+    Raises
+    ------
+    TypeError
+        For what gtape cannot record, or not with these options.
+    """
+    from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
+
+    name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if name[3:] in VALUES_ONLY:
+        return _by_numpy(function, args, kwargs)
+    ours = FUNCTIONS.get(name[3:])
+    if ours is None:
+        raise _refused(name, "is not there")
+    if kwargs.get("out") is not None and not is_tensor(kwargs["out"]):
+        return _by_numpy(function, args, kwargs)
+    import inspect
+
+    signature = inspect.signature(ours)
+    try:
+        # Options that ours lacks may be given as long as they say nothing.
+        given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
+        signature.bind(*args, **given)
+    except (TypeError, ValueError) as e:
+        raise _refused(name, f"is not recorded in this form ({e})") from None
+    try:
+        return ours(*args, **given)
+    except Exception as e:
+        found = diagnosis(function, args, kwargs, e)
+        if found is e:
+            raise
+        raise found from e
+
+
+def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """NumPy's own function of the values."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*_plain(args), **_plain(kwargs))
+    except Exception as e:
+        found = diagnosis(function, args, kwargs, e)
+        if found is e:
+            raise
+        raise found from e
+
+
+def _says_nothing(option: str, value: Any) -> bool:
+    return value is None or value is np._NoValue or (not isinstance(value, np.ndarray) and (option, value) in _DEFAULTS)
+
+
+_DEFAULTS = [("copy", True), ("order", "C"), ("order", "K"), ("subok", True), ("subok", False), ("optimize", False)]

@@ -1,0 +1,1 @@
+"""kernels: say here what the package is for."""

@@ -1,0 +1,301 @@
+"""Kernels of the arithmetic ops and of the families of slopes that they are closed under."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.errors import InvalidArgumentError
+from gtape.kernels.pair_functions import power_pair
+from gtape.kernels.pairs import Pair, add_pairs, divide_pairs, log_pair, two_sum, wide
+
+__all__ = [
+    "divide_no_nan",
+    "divide_power",
+    "divide_power_no_nan",
+    "floormod",
+    "floormod_dx",
+    "floormod_dy",
+    "logaddexp",
+    "multiply_no_nan",
+    "multiply_no_nan_dy",
+    "reciprocal_no_nan",
+    "reciprocal_power",
+    "reciprocal_power_no_nan",
+    "sigmoid_difference",
+    "sigmoid_slope_difference",
+    "squared_difference",
+    "tanh_half_difference",
+    "xdivy",
+    "xdivy_dx",
+    "xdivy_power",
+    "xlog1py",
+    "xlog1py_dx",
+    "xlog1py_dxdy",
+    "xlog1py_dy",
+    "xlogy",
+    "xlogy_dx",
+    "xlogy_dxdy",
+    "xlogy_dy",
+]
+
+
+# ---------------------------------------------------------------------------------------------- quotients
+
+
+def squared_difference(x: Any, y: Any) -> Any:
+    """(x - y)**2."""
+    d = np.subtract(x, y)
+    return np.multiply(d, d)
+
+
+def divide_power(x: Any, y: Any, *, n: int) -> Any:
+    """x / y**n by n divisions: nothing overflows on the way unless the quotient does."""
+    if n > _PLAIN:
+        return _divide_power_pair(x, y, n=n)
+    return _divisions(x, y, n)
+
+
+_PLAIN = 3  # so many divisions may each round
+
+
+def _divisions(x: Any, y: Any, n: int) -> Any:
+    first = q = np.divide(x, y)
+    for _ in range(n - 1):
+        q = np.divide(q, y)
+    if n > 1:
+        tiny, up = _SCALES[first.dtype.char]
+        least = np.fmin.reduce(np.abs(first), axis=None, initial=1) if first.ndim else abs(first)
+        if least < tiny:
+            return _unshortened(first, x, y, q, n, tiny, up)
+    return q
+
+
+def _divide_power_float64(x: Any, y: Any, *, n: int) -> Any:
+    mx, ex = np.frexp(x)
+    my, ey = np.frexp(y)
+    q = divide_pairs((mx, 0.0 * mx), power_pair((my, 0.0 * my), n))
+    usual = np.isfinite(x) & np.isfinite(y) & np.not_equal(y, 0)
+    return np.where(usual, np.ldexp(q, ex - n * ey), _divisions(x, y, n))
+
+
+_divide_power_pair = wide(_divide_power_float64, lambda x, y, *, n: _divisions(x, y, n))
+
+
+# For each dtype its smallest normal number, and a power of two that lifts subnormal numbers well above it.
+_SCALES = {c: (f.tiny, f.dtype.type(2.0 ** (f.maxexp // 2))) for c in "efd" for f in (np.finfo(c),)}
+
+
+def _unshortened(first: Any, x: Any, y: Any, q: Any, n: int, tiny: Any, up: Any) -> Any:
+    """`divide_power` where a subnormal quotient on the way has few digits, which divisions by y < 1 bring to light."""
+    short = (np.abs(first) < tiny) & np.not_equal(first, 0)
+    scaled = np.multiply(x, up)
+    for _ in range(n):
+        scaled = np.divide(scaled, y)
+    return np.where(short & np.isfinite(scaled), np.divide(scaled, up), q)
+
+
+def reciprocal_power(x: Any, *, n: int) -> Any:
+    """x**-n by n divisions."""
+    if n > _PLAIN:
+        return _divide_power_pair(np.ones_like(x), x, n=n)
+    y = np.divide(1, x)
+    for _ in range(n - 1):
+        y = np.divide(y, x)
+    return y
+
+
+def divide_no_nan(x: Any, y: Any) -> Any:
+    """x / y, and 0 where y is 0."""
+    return np.where(np.equal(y, 0), 0, np.divide(x, y))
+
+
+def reciprocal_no_nan(x: Any) -> Any:
+    """1 / x, and 0 at 0."""
+    return np.where(np.equal(x, 0), 0, np.divide(1, x))
+
+
+def divide_power_no_nan(x: Any, y: Any, *, n: int) -> Any:
+    """x / y**n, and 0 where y is 0."""
+    return np.where(np.equal(y, 0), 0, divide_power(x, y, n=n))
+
+
+def reciprocal_power_no_nan(x: Any, *, n: int) -> Any:
+    """x**-n, and 0 at 0."""
+    return np.where(np.equal(x, 0), 0, reciprocal_power(x, n=n))
+
+
+def multiply_no_nan(x: Any, y: Any) -> Any:
+    """x * y, and 0 where y is 0, whatever x is."""
+    return np.where(np.equal(y, 0), 0, np.multiply(x, y))
+
+
+def multiply_no_nan_dy(x: Any, y: Any) -> Any:
+    """x; where y is 0 and x is not finite there is no slope, and 0 is the value of least norm."""
+    return np.where(np.equal(y, 0) & ~np.isfinite(x), 0, x)
+
+
+def xdivy(x: Any, y: Any) -> Any:
+    """x / y, and 0 where x is 0."""
+    return np.where(np.equal(x, 0), 0, np.divide(x, y))
+
+
+def xdivy_power(x: Any, y: Any, *, n: int) -> Any:
+    """x / y**n, and 0 where x is 0."""
+    return np.where(np.equal(x, 0), 0, divide_power(x, y, n=n))
+
+
+def xdivy_dx(x: Any, y: Any, *, n: int) -> Any:
+    """y**-n, and 0 where x and y are both 0."""
+    return np.where(np.equal(x, 0) & np.equal(y, 0), 0, reciprocal_power(y, n=n))
+
+
+# ---------------------------------------------------------------------------------------------- x log y
+
+
+def _logarithmic(x: Any, y: Any, end: float, value: Any) -> Any:
+    """A slope of x log(y - end) where y >= end; 0 where x is 0 and the logarithm has no finite value."""
+    return np.where(np.equal(x, 0) & np.less_equal(y, end), 0.0, np.where(np.less(y, end), np.nan, value))
+
+
+@wide
+def xlogy(x: Any, y: Any) -> Any:
+    """x log(y), and 0 where x is 0."""
+    return np.where(np.equal(x, 0), 0.0, x * np.log(y))
+
+
+@wide
+def xlogy_dx(x: Any, y: Any) -> Any:
+    """log(y); 0 where x is 0 and log(y) has no finite value."""
+    return _logarithmic(x, y, 0.0, np.log(y))
+
+
+@wide
+def xlogy_dy(x: Any, y: Any, *, n: int) -> Any:
+    """x / y**n for y >= 0; 0 where x is 0 and y <= 0."""
+    return _logarithmic(x, y, 0.0, divide_power(x, y + 0.0, n=n))  # -0.0 is the end of the domain: take it from above
+
+
+@wide
+def xlogy_dxdy(x: Any, y: Any, *, n: int) -> Any:
+    """y**-n for y >= 0; 0 where x is 0 and y <= 0."""
+    return _logarithmic(x, y, 0.0, reciprocal_power(y + 0.0, n=n))
+
+
+@wide
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), and 0 where x is 0."""
+    return np.where(np.equal(x, 0), 0.0, x * np.log1p(y))
+
+
+@wide
+def xlog1py_dx(x: Any, y: Any) -> Any:
+    """log(1 + y); 0 where x is 0 and the logarithm has no finite value."""
+    return _logarithmic(x, y, -1.0, np.log1p(y))
+
+
+def _over_1p(x: Any, y: Any, n: int) -> Any:
+    s, low = two_sum(y, 1.0)
+    q = divide_power(x, s, n=n)
+    # (s + low)**-n = s**-n (1 - n low / s), up to the square of low / s <= 2**-53
+    return np.where(np.isfinite(q) & np.isfinite(s), q - q * (n * low / s), q)
+
+
+@wide
+def xlog1py_dy(x: Any, y: Any, *, n: int) -> Any:
+    """x / (1 + y)**n for y >= -1; 0 where x is 0 and y <= -1."""
+    return _logarithmic(x, y, -1.0, _over_1p(x, y, n))
+
+
+@wide
+def xlog1py_dxdy(x: Any, y: Any, *, n: int) -> Any:
+    """(1 + y)**-n for y >= -1; 0 where x is 0 and y <= -1."""
+    return _logarithmic(x, y, -1.0, _over_1p(1.0, y, n))
+
+
+# ---------------------------------------------------------------------------------------------- floormod
+
+
+def floormod(x: Any, y: Any) -> Any:
+    """The remainder with the sign of y; an integer divisor of 0 is an error."""
+    if np.result_type(x, y).kind in "iu" and not np.all(y):
+        raise InvalidArgumentError(
+            "floormod of integers by 0: make the divisor non-zero, or cast to float, where it gives NaN"
+        )
+    return np.mod(x, y)
+
+
+def floormod_dx(x: Any, y: Any) -> Any:
+    """1 where floormod is defined."""
+    defined = np.isfinite(x) & np.not_equal(y, 0) & ~np.isnan(y)
+    return np.where(defined, 1.0, np.nan).astype(np.result_type(x, y))
+
+
+@wide
+def floormod_dy(x: Any, y: Any) -> Any:
+    """-floor(x / y), exactly where that is below 2**53."""
+    r = np.fmod(x, y)
+    # x - r is y times an integer; np.floor_divide subtracts the adjusted remainder, which can overflow
+    q = np.rint((x - r) / y)
+    q = np.where((r != 0) & (np.signbit(r) != np.signbit(y)), q - 1.0, q)
+    return np.where(np.isnan(r), np.nan, -q)
+
+
+# ---------------------------------------------------------------------------------------------- logaddexp
+
+
+def _difference(a: Any, b: Any) -> Pair:
+    d, low = two_sum(a, np.negative(b))
+    return d, np.where(np.isfinite(d), low, 0.0)
+
+
+@wide
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y))."""
+    high, small = np.maximum(x, y), np.minimum(x, y)
+    d, low = _difference(small, high)
+    e = np.exp(d)
+    out = high + (np.log1p(e) + low * (e / (1.0 + e)))
+    cancels = (high < 0) & (np.abs(out) < -0.5 * high)
+    if np.any(cancels):
+        # beside the curve where the sum of the exponentials is 1: both the exponential and the logarithm as pairs
+        d, low, e = np.where(cancels, d, 0.0), np.where(cancels, low, 0.0), np.where(cancels, e, 1.0)
+        log = log_pair(e)
+        e_low = e * (((d - log[0]) - log[1]) + low)
+        s, rest = two_sum(1.0, e)
+        q = (rest + e_low) / s
+        log = log_pair(s)
+        log = add_pairs(log, (q, -0.5 * q * q))
+        t, rest = two_sum(np.where(cancels, high, 0.0), log[0])
+        out = np.where(cancels, t + (rest + log[1]), out)
+    return np.where(np.isinf(high), high, out)
+
+
+@wide
+def sigmoid_difference(x: Any, y: Any) -> Any:
+    """sigmoid(x - y), with the rounding error of the difference put back."""
+    d, low = _difference(x, y)
+    e = np.exp(-np.abs(d))
+    s, rest = two_sum(1.0, e)
+    top = np.where(d < 0, e, 1.0)
+    q = top / s
+    return q + q * (low * (1.0 - q) - rest / s)
+
+
+@wide
+def sigmoid_slope_difference(x: Any, y: Any) -> Any:
+    """sigmoid'(x - y), with the rounding error of the difference put back."""
+    d, low = _difference(x, y)
+    e = np.exp(-np.abs(d))
+    s, rest = two_sum(1.0, e)
+    q = e / s / s
+    return q - q * (np.copysign((1.0 - e) / s, d) * low + 2.0 * rest / s)
+
+
+@wide
+def tanh_half_difference(x: Any, y: Any) -> Any:
+    """tanh((x - y) / 2), with the rounding error of the difference put back."""
+    d, low = _difference(x, y)
+    t = np.tanh(0.5 * d)
+    return t + 0.5 * low * ((1.0 - t) * (1.0 + t))

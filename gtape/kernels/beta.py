@@ -1,0 +1,152 @@
+"""Kernels of the incomplete beta function and of its density, differentiated in x.
+
+The density is exp of a sum whose terms cancel, which is formed as a pair. The function itself, where SciPy's loses
+digits, is the smaller of its two tails, an integral by the trapezoidal rule after a double exponential substitution.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.gamma import lgamma_pair
+from gtape.kernels.incomplete import bend_series, decay_nodes, exp_of_pair, flat_arrays
+from gtape.kernels.pair_functions import difference, over, sum_pair
+from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
+from gtape.kernels.special_tables import log_exact
+
+__all__ = ["beta_density_derivative", "betainc"]
+
+
+def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
+    """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""
+    right = sum_pair(log_exact(rest[0]), (rest[1] / rest[0], 0.0 * x))
+    exponent = sum_pair(
+        multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
+    )
+    both = two_sum(a, b)
+    beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
+    return difference(exponent, beta)
+
+
+def _log_gamma(x: Pair) -> Pair:
+    """log(gamma(x)) of pairs of any size."""
+    tiny = x[0] < 1e-25
+    plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
+    log = log_exact(x[0])
+    return np.where(tiny, -log[0], plain[0]), np.where(tiny, -log[1], plain[1])
+
+
+_ODD = [1.0 / (2 * k + 3) for k in range(11)]
+
+
+def _log1p_bend(w: Any) -> Any:
+    """log(1 + w) - w for w > -1: with r = w/(2 + w), log(1 + w) = 2 artanh(r) and 2 r - w = -r w."""
+    r = w / (2.0 + w)
+    z = r * r
+    series: Any = 0.0
+    for c in _ODD[::-1]:
+        series = series * z + c
+    return np.where(np.abs(w) < 0.4, 2.0 * r * z * series - r * w, np.log1p(w) - w)
+
+
+def _expm1_bend(v: Any) -> Any:
+    """expm1(v) - v."""
+    t = np.where(np.abs(v) < 1.0, v, 0.0)
+    series: Any = 0.0
+    for c in bend_series()[::-1]:
+        series = series * t + c
+    return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
+
+
+def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
+    """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
+
+    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out, since
+    what is left nearly cancels. For x beside 1 the logarithm is log(1 + y expm1(s)) - s.
+    """
+    both = a + b
+    near = x <= 0.5
+    small = np.where(near, x, y)
+
+    def fall(s: Any) -> Any:
+        v = np.where(near, -s, np.minimum(s, 700.0))
+        w = small * np.expm1(v)
+        bend = _log1p_bend(w) + small * _expm1_bend(v)
+        # far from 0 the terms do not cancel, and might overflow
+        straight = np.where(near | (s < 700.0), np.log1p(w) + np.where(near, x, -y) * s, np.log(y) + x * s)
+        return slope * s + both * np.where(s < 1.0, bend, straight)
+
+    s = (46.0 - both * np.log(y)) / a
+    for _ in range(60):  # Newton's method from the right
+        steep = a - both * (x * np.exp(-s)) / (y + x * np.exp(-s))
+        s = s - (fall(s) - 46.0) / steep
+    scale = s / 46.0
+    total = np.zeros_like(x)
+    for node, weight in decay_nodes():
+        total = total + weight * np.exp(-fall(node * scale))
+    return total * scale
+
+
+_FAINT = 2.0**-60
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """I_x(a, b), the regularised incomplete beta function."""
+    from scipy.special import betainc as scipy_betainc
+
+    (a, b, x), shape, dtype = flat_arrays(a, b, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+        # Beside b = 0 it is ab/(a + b) times what hardly depends on b; SciPy's is 0 where b is very small.
+        faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
+        given, b = b, np.where(faint, _FAINT, b)
+        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
+        # two tiny parameters share what there is
+        out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
+        # SciPy's loses digits for large parameters: there the smaller tail comes from its integral
+        least = np.minimum(a, b)
+        poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
+        poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
+        if np.any(poor):
+            p, q, t = a[poor], b[poor], x[poor]
+            rest = two_sum(1.0, -t)
+            slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
+            low = slope >= 0
+            mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest))
+            args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
+            tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
+            out[poor] = np.where(low, tail, 1.0 - tail)
+        out = np.where(faint, out / _FAINT * ((a + _FAINT) / (a + given)) * given, out)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x."""
+    (a, b, x), shape, dtype = flat_arrays(a, b, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
+        p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
+        rest = two_sum(1.0, -t)
+        mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest, n + 1, 1))
+        # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
+        ratio = over((t, 0.0 * t), rest)
+        total: Pair = (0.0 * t, 0.0 * t)
+        for j in range(n + 1):
+            term: Pair = (np.full_like(t, float(comb(n, j))), 0.0 * t)
+            for i in range(1, j + 1):
+                term = multiply_pairs(term, two_sum(p, -float(i)))
+            for i in range(1, n - j + 1):
+                term = multiply_pairs(multiply_pairs(term, two_sum(-q, float(i))), ratio)
+            total = sum_pair(total, term)
+        product = multiply_pairs(mantissa, total)
+        out = np.where(total[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))
+        out = np.where(inside, out, np.nan)
+        if n == 0:
+            valid = (a > 0) & (b > 0)
+            left_rim = np.where(a > 1, 0.0, np.where(a == 1, b, np.inf))
+            right_rim = np.where(b > 1, 0.0, np.where(b == 1, a, np.inf))
+            out = np.where(valid & (x == 0), left_rim, np.where(valid & (x == 1), right_rim, out))
+    return out.astype(dtype).reshape(shape)[()]

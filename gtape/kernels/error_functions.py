@@ -1,0 +1,230 @@
+"""Kernels of the inverse error functions and the normal quantile, and of all their derivatives.
+
+SciPy's value is mended by one Newton step with a residual that is exact also in the tail; the correction is kept, so
+that the square in exp(y²) is known to more digits than y has. The derivatives have positive coefficients only: no term
+cancels another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pair, over, sum_pair
+from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.special_tables import Table, by_regions, decaying_sum, flat_float64
+
+__all__ = ["erfcinv", "erfcinv_derivative", "erfinv", "erfinv_derivative", "ndtri", "ndtri_derivative"]
+
+_ROOT_PI = Fraction(
+    "1.7724538509055160272981674833411451827975494561223871282138077898529112845910321813749506567385446654162268"
+)
+_ROOT_TAU = Fraction(
+    "2.5066282746310005024157652848110452530069867406099383166299235763422936546078419749465958383780572661"
+)
+_MIDDLE = 0.5  # abs(erf) below which y itself is solved for, not the tail
+
+
+@lru_cache(maxsize=1)
+def _erf_series() -> list[Pair]:
+    """erf(y)/y in powers of y², as far as abs(y) < 0.5 needs it."""
+    out, factorial = [], 1
+    for k in range(22):
+        factorial *= max(k, 1)
+        out.append(exact(2 * Fraction((-1) ** k, factorial * (2 * k + 1)) / _ROOT_PI))
+    return out
+
+
+def _middle(x: Any) -> Pair:
+    """erfinv for abs(x) < 1/2, as a pair."""
+    from scipy.special import erfinv
+
+    tiny = np.abs(x) < 1e-100
+    safe = np.where(tiny, 0.25, x)
+    y = erfinv(safe)
+    square = two_product(y, y)
+    value = multiply_pairs(horner_pair(_erf_series(), square), (y, 0.0 * y))
+    gap = difference((safe, 0.0 * safe), value)
+    step = (gap[0] + gap[1]) * np.exp(square[0]) * float(_ROOT_PI / 2)
+    found = two_sum(y, step)
+    small = x * float(_ROOT_PI / 2)
+    return np.where(tiny, small, found[0]), np.where(tiny, 0.0, found[1])
+
+
+_SCALED_FAR = 9.0
+
+
+@lru_cache(maxsize=1)
+def _scaled_table() -> Table:
+    """exp(y²) erfc(y): f'' - 2y f' - 2f = 0."""
+    centres = [Fraction(i, 4) for i in range(41)]
+    return Table([[-2], [0, -2], [1]], centres, lambda: [Fraction(1), -2 / _ROOT_PI], series=False)
+
+
+@lru_cache(maxsize=1)
+def _scaled_series() -> list[Fraction]:
+    """sqrt(pi) y exp(y²) erfc(y) in powers of 1/y: sum of (-1)^k (2k-1)!! / (2y²)^k (DLMF 7.12)."""
+    out, c = [], Fraction(1)
+    for k in range(60):
+        out += [c, Fraction(0)]
+        c = c * Fraction(-(2 * k + 1), 2)
+    return out
+
+
+def _scaled_far(y: Any) -> Pair:
+    total, _ = decaying_sum(_scaled_series(), y, _SCALED_FAR)
+    return over(total, multiply_pairs(exact(_ROOT_PI), (y, 0.0 * y)))
+
+
+def _scaled(y: Any) -> Pair:
+    """exp(y²) erfc(y) for y >= 0, as a pair."""
+    far = y >= _SCALED_FAR
+    near = _scaled_table().derivative(np.minimum(y, _SCALED_FAR), 0)
+    if not np.any(far):
+        return near
+    high, low = _scaled_far(np.maximum(y, _SCALED_FAR))
+    return np.where(far, high, near[0]), np.where(far, low, near[1])
+
+
+def _tail(p: Any) -> Pair:
+    """erfcinv for 0 < p <= 1/2, as a pair."""
+    from scipy.special import erfcinv
+
+    y = np.where(p > 1e-300, erfcinv(np.maximum(p, 1e-300)), np.sqrt(np.maximum(-np.log(p) - 4.0, 1.0)))
+    small = p < 1e-150  # times 2^512, so that nothing is subnormal
+    goal = np.where(small, p * 2.0**512, p)
+    for last in (False, False, True):
+        high, low = two_product(y, y)
+        factor = _scaled(y)
+        part, k = exp_parts((-high, -low))
+        mantissa = multiply_pairs(factor, sum_pair((1.0, 0.0), part))
+        k = k + np.where(small, 512, 0)
+        # Newton on log erfc: step = log(erfc(y)/p) erfc / -erfc'
+        excess = np.log1p(_value(difference((np.ldexp(mantissa[0], k), np.ldexp(mantissa[1], k)), (goal, 0.0))) / goal)
+        step = excess * factor[0] * float(_ROOT_PI / 2)
+        if last:
+            return two_sum(y, step)
+        y = y + step
+    raise AssertionError
+
+
+@lru_cache(maxsize=32)
+def _polynomial(n: int, c: int) -> tuple[int, ...]:
+    """P where the n-th derivative is P(y) (y')^n; y'' = c y (y')²."""
+    if n == 1:
+        return (1,)
+    p = _polynomial(n - 1, c)
+    out = [0] * (len(p) + 1)
+    for i, v in enumerate(p):
+        if i:
+            out[i - 1] += i * v
+        out[i + 1] += (n - 1) * c * v
+    return tuple(out)
+
+
+def _derivative(y: Pair, n: int, c: int, slope: Pair) -> Any:
+    """P(y) slope^n exp(n c y²/2)."""
+    square = multiply_pairs(y, y)
+    half = n * c / 2.0
+    p, e = two_product(square[0], half)
+    part, k = exp_parts((p, e + square[1] * half))
+    factor = sum_pair((1.0, 0.0), part)
+    row = [exact(v) for v in _polynomial(n, c)]
+    value = multiply_pairs(horner_pair(row, y), factor)
+    for _ in range(n):
+        value = multiply_pairs(value, slope)
+    return np.ldexp(value[0] + value[1], k)
+
+
+def _erfinv_pair(x: Any) -> Pair:
+    a = np.abs(x)
+    middle = a < _MIDDLE
+    inner = _middle(np.where(middle, x, 0.25))
+    outer = _tail(np.where(middle | (a >= 1.0), 0.25, 1.0 - a))
+    sign = np.sign(x)
+    return np.where(middle, inner[0], sign * outer[0]), np.where(middle, inner[1], sign * outer[1])
+
+
+def _erfcinv_pair(x: Any) -> Pair:
+    """For 0 < x < 2."""
+    small, large = x <= _MIDDLE, x >= 2.0 - _MIDDLE
+    middle = ~small & ~large
+    left = _tail(np.where(small, x, np.where(large, 2.0 - x, 0.25)))
+    inner = _middle(np.where(middle, 1.0 - x, 0.25))
+    sign = np.where(large, -1.0, 1.0)
+    return np.where(middle, inner[0], sign * left[0]), np.where(middle, inner[1], sign * left[1])
+
+
+def _quantile_pair(p: Any) -> Pair:
+    """The normal quantile over -sqrt(2), erfcinv(2p), for 0 < p < 1."""
+    upper = p > 0.5
+    tail = np.where(upper, 1.0 - p, p)  # exact for p > 1/2
+    small = tail < 0.25
+    outer = _tail(np.where(small, 2.0 * tail, 0.25))
+    inner = _middle(np.where(small, 0.25, 2.0 * (0.5 - tail)))
+    sign = np.where(upper, -1.0, 1.0)
+    return sign * np.where(small, outer[0], inner[0]), sign * np.where(small, outer[1], inner[1])
+
+
+def _on(lo: float, hi: float, x: Any, inside: Callable[[Any], Any], at_lo: float, at_hi: float) -> Any:
+    return by_regions(
+        x,
+        ((x > lo) & (x < hi), inside),
+        (x == lo, lambda v: np.full_like(v, at_lo)),
+        (x == hi, lambda v: np.full_like(v, at_hi)),
+    )
+
+
+def _value(y: Pair) -> Any:
+    return y[0] + y[1]
+
+
+@flat_float64
+def erfinv(x: Any) -> Any:
+    """The inverse of erf, for -1 <= x <= 1."""
+    return _on(-1.0, 1.0, x, lambda v: np.where(v == 0, v, _value(_erfinv_pair(v))), -np.inf, np.inf)
+
+
+@flat_float64
+def erfinv_derivative(x: Any, *, n: int) -> Any:
+    """The n-th derivative of erfinv, n > 0."""
+    slope = exact(_ROOT_PI / 2)
+    low = np.inf if n % 2 else -np.inf
+    return _on(-1.0, 1.0, x, lambda v: _derivative(_erfinv_pair(v), n, 2, slope), low, np.inf)
+
+
+@flat_float64
+def erfcinv(x: Any) -> Any:
+    """The inverse of erfc, for 0 <= x <= 2."""
+    return _on(0.0, 2.0, x, lambda v: _value(_erfcinv_pair(v)), np.inf, -np.inf)
+
+
+@flat_float64
+def erfcinv_derivative(x: Any, *, n: int) -> Any:
+    """The n-th derivative of erfcinv, n > 0."""
+    slope = exact(-_ROOT_PI / 2)
+    low = -np.inf if n % 2 else np.inf
+    return _on(0.0, 2.0, x, lambda v: _derivative(_erfcinv_pair(v), n, 2, slope), low, -np.inf)
+
+
+def _quantile(p: Any) -> Pair:
+    y = _quantile_pair(p)
+    return multiply_pairs(y, exact(-_ROOT_TAU / _ROOT_PI))
+
+
+@flat_float64
+def ndtri(x: Any) -> Any:
+    """The quantile of the normal distribution, for 0 <= x <= 1."""
+    return _on(0.0, 1.0, x, lambda v: _value(_quantile(v)), -np.inf, np.inf)
+
+
+@flat_float64
+def ndtri_derivative(x: Any, *, n: int) -> Any:
+    """The n-th derivative of ndtri, n > 0."""
+    slope = exact(_ROOT_TAU)
+    low = np.inf if n % 2 else -np.inf
+    return _on(0.0, 1.0, x, lambda v: _derivative(_quantile(v), n, 1, slope), low, np.inf)

@@ -1,0 +1,407 @@
+"""Kernels of log-gamma, digamma with all its derivatives, polygamma and Hurwitz's zeta function.
+
+Stirling's series (DLMF 5.11, 5.15) after a shift to large arguments, summed as pairs; the reflection formulas for
+negative arguments; Taylor series about 1 and 2, where log-gamma has its roots. Zeta by Euler and Maclaurin (DLMF
+25.11.7).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.integrals import bernoulli
+from gtape.kernels.pair_functions import (
+    difference,
+    exact,
+    exp_parts,
+    horner_pair,
+    over,
+    power_pair,
+    sine_and_cosine,
+    sum_pair,
+    turn_of_pi,
+)
+from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64, log_exact
+
+__all__ = [
+    "bernoulli_sum",
+    "digamma",
+    "digamma_derivative",
+    "lgamma",
+    "lgamma_pair",
+    "polygamma",
+    "slope_of_positive",
+    "zeta",
+    "zeta_derivative",
+]
+
+SHIFT = 16  # Stirling's series has 100 bits from here on
+PAIRED = 8  # derivatives of digamma up to this order are summed as pairs
+_LOG_PI = Fraction(
+    "1.14472988584940017414342735135305871164729481291531157151362307147213776988482607978362327027548970770200982"
+)
+_TINY, _HUGE = 1e-30, 1e20  # where the first term of a series is all there is
+
+
+def _float(a: Pair) -> Any:
+    return a[0] + a[1]
+
+
+def _where(mask: Any, a: Pair, b: Pair) -> Pair:
+    return np.where(mask, a[0], b[0]), np.where(mask, a[1], b[1])
+
+
+# polygamma -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def _stirling_slopes(n: int) -> list[Pair]:
+    """Coefficients in 1/x² of what follows the first two terms of the n-th derivative of digamma, over 1/x^(n+2)."""
+    if n == 0:
+        return [exact(-bernoulli(2 * k) / (2 * k)) for k in range(1, 26)]
+    return [
+        exact((-1) ** (n + 1) * bernoulli(2 * k) * Fraction(factorial(2 * k + n - 1), factorial(2 * k)))
+        for k in range(1, 26)
+    ]
+
+
+def _far_slope(x: Pair, n: int) -> Pair:
+    """The n-th derivative of digamma for x >= SHIFT + n, by Stirling's series."""
+    u = over((1.0, 0.0), x)
+    square = multiply_pairs(u, u)
+    rest = multiply_pairs(multiply_pairs(horner_pair(_stirling_slopes(n), square), square), power_pair(u, n))
+    sign = (-1) ** (n + 1)
+    second = multiply_pairs(exact(Fraction(sign * factorial(n), 2)), power_pair(u, n + 1))
+    if n == 0:
+        log = log_exact(x[0])
+        first = sum_pair(log, _log1p_small(x[1] / x[0]))
+    else:
+        first = multiply_pairs(exact(sign * factorial(n - 1)), power_pair(u, n))
+    return sum_pair(sum_pair(first, second), rest)
+
+
+def _log1p_small(t: Any) -> Pair:
+    """log(1 + t) for t below 1e-15."""
+    return two_sum(t, -0.5 * t * t)
+
+
+def slope_of_positive(x: Pair, n: int) -> Pair:
+    """The n-th derivative of digamma for pairs x within [_TINY, _HUGE]."""
+    steps = np.ceil(np.maximum(SHIFT + n - x[0], 0.0))
+    total: Pair = (0.0 * x[0], 0.0 * x[0])
+    factor = exact((-1) ** (n + 1) * factorial(n))
+    for k in range(int(steps.max(initial=0.0))):
+        at = sum_pair(x, (float(k), 0.0))
+        term = over(factor, power_pair(at, n + 1))
+        total = _where(k < steps, sum_pair(total, term), total)
+    far = _far_slope(sum_pair(x, (steps, 0.0 * steps)), n)
+    return sum_pair(far, total)
+
+
+def _sine_cosine_of_pi(x: Any) -> tuple[Pair, Pair]:
+    turn, rest = turn_of_pi(x)
+    s, c = sine_and_cosine(rest)
+    odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
+    sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
+    cosine = np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half
+    return sine, cosine
+
+
+@lru_cache(maxsize=32)
+def _cotangent_polynomial(n: int) -> tuple[int, ...]:
+    """The n-th derivative of cot at an angle, as a polynomial in cot."""
+    if n == 0:
+        return (0, 1)
+    p = _cotangent_polynomial(n - 1)
+    q = [0] * (len(p) + 1)
+    for i, c in enumerate(p):
+        if i:
+            q[i - 1] -= i * c
+            q[i + 1] -= i * c
+    return tuple(q)
+
+
+def _slope_of_negative(x: Any, n: int) -> Any:
+    """Reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
+    mirrored = slope_of_positive(two_sum(1.0, -x), n)
+    sine, cosine = _sine_cosine_of_pi(x)
+    cot = horner_pair([exact(c) for c in _cotangent_polynomial(n)], over(cosine, sine))
+    part = multiply_pairs(exact(PI ** (n + 1)), cot)
+    return _float(difference(mirrored if n % 2 == 0 else (-mirrored[0], -mirrored[1]), part))
+
+
+def _one_term(x: Any, n: int) -> Any:
+    """(-1)^(n+1) n! / x^(n+1)."""
+    value = np.full_like(x, float((-1) ** (n + 1) * factorial(n)))
+    for _ in range(n + 1):
+        value = value / x
+    return value
+
+
+def _huge_slope(x: Any, n: int) -> Any:
+    if n == 0:
+        return log_exact(x)[0]
+    value = np.full_like(x, float((-1) ** (n + 1) * factorial(n - 1)))
+    for _ in range(n):
+        value = value / x
+    return value
+
+
+@flat_float64
+def digamma_derivative(x: Any, *, n: int) -> Any:
+    """The n-th derivative of digamma."""
+    if n > PAIRED:
+        return _of_finite(lambda v: _high_slope(v, n), x)
+    a = np.abs(x)
+    tiny = (a < _TINY) & (x != 0)
+    whole = (x <= 0) & (np.rint(x) == x)
+    pole = np.inf if n % 2 else np.nan
+    return by_regions(
+        x,
+        ((x >= _TINY) & (x <= _HUGE), lambda v: _float(slope_of_positive((v, 0.0 * v), n))),
+        ((x < 0) & ~whole & ~tiny, lambda v: _slope_of_negative(v, n)),
+        (tiny, lambda v: _one_term(v, n)),
+        ((x > _HUGE) & np.isfinite(x), lambda v: _huge_slope(v, n)),
+        (x == np.inf, lambda v: np.full_like(v, 0.0 if n else np.inf)),
+        (whole & np.isfinite(x), lambda v: np.full_like(v, pole)),
+    )
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of log-gamma."""
+    return digamma_derivative(x, n=0)
+
+
+def _high_slope(x: Any, n: int) -> Any:
+    """The n-th derivative of digamma by (-1)^(n+1) n! zeta(n+1, x), n > 0."""
+    s = np.full_like(x, float(n + 1))
+    whole = (x <= 0) & (np.rint(x) == x)
+    sign = -1.0 if n % 2 == 0 else 1.0
+    positive = x > 0
+    safe = np.where(positive, x, 1.0)
+    log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
+    value = sign * _zeta(s, safe, log_factorial)
+    if np.any(~positive):
+        below = np.where(positive | whole, -0.5, x)
+        mirrored = _zeta(s, 1.0 - below, log_factorial)
+        value = np.where(positive, value, sign * _both_sides(below, n, log_factorial) - mirrored)
+    return np.where(whole, np.inf if n % 2 else np.nan, value)
+
+
+def _of_finite(f: Any, x: Any) -> Any:
+    """A derivative of digamma, of order 1 or more, where x is finite; at infinity it is 0."""
+    finite = np.isfinite(x)
+    return np.where(finite, f(np.where(finite, x, 1.0)), np.where(x == np.inf, 0.0, np.nan))
+
+
+def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
+    """n! times the sum of (x + k)^-(n+1) over all whole k, n large; what cancels at halves cancels exactly."""
+    d = x - np.rint(x)
+    side = np.where(d < 0, -1.0, 1.0)
+    total = np.zeros_like(x)
+    for j in range(40):
+        total = total + ((d / (d + side * j)) ** (n + 1) + (d / (d - side * (j + 1))) ** (n + 1))
+    part, k = _exp_of(log_factor, -(n + 1.0), np.abs(d))
+    sign = np.where((d < 0) & (n % 2 == 0), -1.0, 1.0)
+    return sign * np.ldexp(total * part, k)
+
+
+def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]:
+    """exp(log_factor) q^(s + low) as mantissa and exponent."""
+    log = log_exact(q)
+    s = np.clip(s, -1e290, 1e290)  # as good as infinite, and its products are finite
+    p, e = two_product(s, log[0])
+    exponent = sum_pair((p, e + (s * log[1] + low * log[0])), log_factor)
+    inside = np.abs(exponent[0]) < 2000.0
+    high = np.where(inside, exponent[0], np.sign(exponent[0]) * 2000.0)
+    part, k = exp_parts((high, np.where(inside, exponent[1], 0.0)))
+    return 1.0 + part[0], k
+
+
+def polygamma(a: Any, x: Any) -> Any:
+    """The a-th derivative of digamma at x, for whole a >= 0; NaN for other a."""
+    dtype = np.result_type(a, x)
+    a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    out = np.full(x.shape, np.nan)
+    for order in np.unique(a):
+        if order >= 0 and order == np.floor(order) and np.isfinite(order):
+            here = a == order
+            if order <= 1e6:
+                out[here] = digamma_derivative(x[here], n=int(order))
+            else:
+                out[here] = _of_finite(lambda v, n=float(order): _high_slope_beyond(v, n), x[here])
+    return out.astype(dtype)[()]
+
+
+def _high_slope_beyond(x: Any, n: float) -> Any:
+    """As `_high_slope` for orders whose factorial is no number in any sense: 0 or infinite but for n = x about."""
+    with np.errstate(all="ignore"):
+        log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
+        value = _zeta(np.full_like(x, n + 1.0), np.where(x > 0, x, 1.0), log_factorial)
+        odd = np.fmod(n, 2.0) == 1.0
+        return np.where(x > 0, value if odd else -value, np.nan)
+
+
+# log-gamma -----------------------------------------------------------------------------------------------------------
+
+
+def _zeta_at(k: int) -> Fraction:
+    """zeta(k) for whole k > 1, to some 60 digits."""
+    n = 30
+    direct = sum((Fraction(1, j**k) for j in range(1, n)), Fraction(0))
+    direct += Fraction(1, (k - 1) * n ** (k - 1)) + Fraction(1, 2 * n**k)
+    rising = Fraction(k)
+    for j in range(1, 30):
+        direct += bernoulli(2 * j) * rising / factorial(2 * j) / n ** (k + 2 * j - 1)
+        rising *= (k + 2 * j - 1) * (k + 2 * j)
+    return Fraction(direct.numerator * 10**80 // direct.denominator, 10**80)
+
+
+@lru_cache(maxsize=2)
+def _about(centre: int) -> list[Pair]:
+    """lgamma(centre + t)/t in powers of t, for centre 1 or 2."""
+    first = -EULER if centre == 1 else 1 - EULER
+    return [exact(first)] + [exact((_zeta_at(k) - (centre - 1)) * Fraction((-1) ** k, k)) for k in range(2, 46)]
+
+
+@lru_cache(maxsize=1)
+def _stirling() -> list[Pair]:
+    return [exact(bernoulli(2 * k) / (2 * k * (2 * k - 1))) for k in range(1, 22)]
+
+
+def lgamma_pair(x: Pair) -> Pair:
+    """log(gamma(x)) for pairs within [_TINY, 1e300], as a pair: to some 100 bits of the larger of it and 30."""
+    steps = np.ceil(np.maximum(SHIFT - x[0], 0.0))
+    product: Pair = (np.ones_like(x[0]), 0.0 * x[0])
+    for k in range(int(steps.max(initial=0.0))):
+        product = _where(k < steps, multiply_pairs(product, sum_pair(x, (float(k), 0.0))), product)
+    z = sum_pair(x, (steps, 0.0 * steps))
+    huge = z[0] > _HUGE
+    safe = _where(huge, (np.full_like(z[0], 100.0), 0.0 * z[0]), z)
+    log = sum_pair(log_exact(z[0]), _log1p_small(z[1] / z[0]))
+    u = over((1.0, 0.0), safe)
+    series = multiply_pairs(horner_pair(_stirling(), multiply_pairs(u, u)), u)
+    # (z - 1/2) log z - z + log(2 pi)/2 + series, as z (log z - 1) - log(z)/2 + ...
+    scale = np.where(z[0] > 1e290, 2.0**-80, 1.0)
+    main = multiply_pairs((z[0] * scale, z[1] * scale), difference(log, (1.0, 0.0)))
+    main = main[0] / scale, main[1] / scale
+    rest = sum_pair(exact((_LOG_PI + LN2) / 2), _where(huge, (0.0 * u[0], 0.0 * u[0]), series))
+    far = sum_pair(main, difference(rest, (0.5 * log[0], 0.5 * log[1])))
+    shifted = sum_pair(log_exact(product[0]), _log1p_small(product[1] / product[0]))
+    return difference(far, shifted)
+
+
+def _lgamma_positive(x: Any) -> Any:
+    t1, t2 = x - 1.0, x - 2.0
+    one, two = np.abs(t1) < 0.25, np.abs(t2) < 0.25
+    return by_regions(
+        x,
+        (one, lambda v: _beside(v - 1.0, 1)),
+        (two, lambda v: _beside(v - 2.0, 2)),
+        (~one & ~two & (x < 1e300), lambda v: _float(lgamma_pair((v, 0.0 * v)))),
+        (x >= 1e300, lambda v: v * (np.log(v) - 1.0)),
+    )
+
+
+def _beside(t: Any, centre: int) -> Any:
+    return _float(multiply_pairs(horner_pair(_about(centre), (t, 0.0 * t)), (t, 0.0 * t)))
+
+
+def _lgamma_negative(x: Any) -> Any:
+    sine, _ = _sine_cosine_of_pi(x)
+    sine = sine[0] * np.sign(sine[0]), sine[1] * np.sign(sine[0])
+    log = sum_pair(log_exact(sine[0]), _log1p_small(sine[1] / sine[0]))
+    return _float(difference(difference(exact(_LOG_PI), log), lgamma_pair(two_sum(1.0, -x))))
+
+
+@flat_float64
+def lgamma(x: Any) -> Any:
+    """log(abs(gamma(x)))."""
+    whole = (x <= 0) & (np.rint(x) == x)
+    tiny = (np.abs(x) < _TINY) & (x != 0)
+    return by_regions(
+        x,
+        ((x >= _TINY) & np.isfinite(x), _lgamma_positive),
+        ((x < 0) & ~whole & ~tiny, _lgamma_negative),
+        (tiny, lambda v: -log_exact(np.abs(v))[0]),
+        (whole | (x == np.inf), lambda v: np.full_like(v, np.inf)),
+    )
+
+
+# zeta ----------------------------------------------------------------------------------------------------------------
+
+_DIRECT = 20
+
+
+@lru_cache(maxsize=1)
+def _bernoulli_ratios() -> list[float]:
+    """B_2j / (2j)!."""
+    return [float(bernoulli(2 * j) / factorial(2 * j)) for j in range(1, 17)]
+
+
+def bernoulli_sum(s: Any, x: Any) -> Any:
+    """Euler and Maclaurin's sum for x^-s + (x+1)^-s + ..., over x^-s, without its integral: 1/2 + s/(12 x) - ..."""
+    total: Any = 0.5
+    term = s / x
+    for j, c in enumerate(_bernoulli_ratios(), 1):
+        total = total + c * term
+        term = term * ((s + (2 * j - 1)) / x) * ((s + 2 * j) / x)
+    return total
+
+
+def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
+    """exp(log_factor) zeta(s + n, q) for s > 1, q > 0."""
+    gap = s + (n - 1.0)
+    s, low = two_sum(s, float(n))
+    total = np.ones_like(q)
+    for k in range(1, _DIRECT):
+        total = total + np.exp(-s * np.log1p(k / q))
+    last = np.exp(-s * np.log1p(_DIRECT / q))
+    x = q + _DIRECT
+    # x/gap may overflow where the whole, with the small power before it, does not.
+    down = np.where(q > 2.0**900, -128, 0)
+    tail = last * (np.ldexp(x, down) / gap + np.ldexp(bernoulli_sum(s, x), down))
+    total = np.ldexp(total, down) + np.where((last > 1e-25) & (s < 4.0 * x), tail, 0.0)
+    part, k = _exp_of((0.0 * q, 0.0 * q) if log_factor is None else log_factor, -s, q, -low)
+    # the total may be as large as 1/gap: it joins the power before that leaves the range
+    return np.ldexp(total * part, k - down)
+
+
+def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
+    """The n-th derivative in q of Hurwitz's zeta function: (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q)."""
+    dtype = np.result_type(s, q)
+    s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    with np.errstate(all="ignore"):
+        inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
+        a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)
+        factor: Any = np.ones_like(a)
+        for j in range(n):
+            factor = factor * (a + j)
+        log_factor = log_exact(np.where(np.isfinite(factor), factor, 1.0))
+        value = (-1.0) ** n * _zeta(a, b, log_factor, n)
+        value = np.where(np.isfinite(factor), value, (-1.0) ** n * np.where(b > 1.0, 0.0, np.inf))
+        whole = (q <= 0) & (np.rint(q) == q)
+        below = (q < 0) & ~whole & (s > 1) & (np.rint(s) == s)
+        if np.any(below):  # the derivatives of digamma are defined there, and zeta is one of them at whole s
+            orders = polygamma(np.where(below, s + (n - 1.0), 0.0), np.where(below, q, 1.0))
+            scale = lgamma_pair((np.where(below, s, 2.0), 0.0 * s))
+            sign = np.where(np.fmod(s, 2.0) == 0.0, 1.0, -1.0)
+            value = np.where(below, sign * orders * np.exp(-_float(scale)), value)
+        out = np.where(inside | below, value, np.nan)
+        out = np.where((s > 1) & (q == np.inf), 0.0, out)
+        pole = np.where((np.fmod(s + n, 2.0) == 0.0) | (q == 0), (-1.0) ** n * np.inf, np.nan)
+        out = np.where((s > 1) & whole, pole, out)
+        out = np.where((s == 1.0) & (n == 0), np.inf, out)
+        out = np.where(np.isnan(s) | np.isnan(q), np.nan, out)
+    return out.astype(dtype)[()]
+
+
+def zeta(s: Any, q: Any) -> Any:
+    """Hurwitz's zeta function: the sum of (q + k)^-s over k >= 0, for s > 1."""
+    return zeta_derivative(s, q, n=0)

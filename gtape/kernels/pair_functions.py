@@ -1,0 +1,194 @@
+"""Elementary functions of pairs (numbers held as two floats), to some 85 bits, for slopes whose terms cancel.
+
+Sums are normalised here: after a cancellation the high part must again be the larger one, or the next product loses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+
+__all__ = [
+    "difference",
+    "exact",
+    "exp_parts",
+    "expm1_pair",
+    "horner_pair",
+    "over",
+    "power_pair",
+    "rounded",
+    "sine_and_cosine",
+    "sum_pair",
+    "turn_and_rest",
+    "turn_of_pi",
+]
+
+ONE: Pair = (1.0, 0.0)
+
+
+def exact(c: int | Fraction) -> Pair:
+    """A rational constant as a pair."""
+    high = float(c)
+    return high, float(Fraction(c) - Fraction(high))
+
+
+def sum_pair(a: Pair, b: Pair) -> Pair:
+    """The normalised sum of two pairs."""
+    s, e = two_sum(a[0], b[0])
+    t, f = two_sum(a[1], b[1])
+    high, low = two_sum(s, e + t)
+    return two_sum(high, low + f)
+
+
+def difference(a: Pair, b: Pair) -> Pair:
+    """The normalised difference of two pairs."""
+    return sum_pair(a, (-b[0], -b[1]))
+
+
+def over(a: Pair, b: Pair) -> Pair:
+    """The quotient of two pairs as a pair."""
+    q = a[0] / b[0]
+    p, e = two_product(q, b[0])
+    return two_sum(q, (((a[0] - p) - e) + (a[1] - q * b[1])) / b[0])
+
+
+def power_pair(a: Pair, n: int) -> Pair:
+    """A pair to a whole power n >= 0."""
+    out = ONE
+    for _ in range(n):
+        out = a if out is ONE else multiply_pairs(out, a)
+    return out
+
+
+def horner_pair(coefficients: Sequence[Pair], x: Pair) -> Pair:
+    """A polynomial with pairs for coefficients, lowest first."""
+    value = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        value = sum_pair(multiply_pairs(value, x), c)
+    return value
+
+
+def rounded(a: Pair, exponent: Any = 0) -> Any:
+    """A pair times 2**exponent, as one float."""
+    return np.ldexp(a[0] + a[1], exponent)
+
+
+# exponential --------------------------------------------------------------------------------------------------------
+
+# ln(2): 32 bits, so that its multiples by whole numbers below 2**21 are exact; then the rest as a pair
+_LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
+_INVERSE_LN2 = 1.4426950408889634
+_EXP = [exact(Fraction(1, math.factorial(k))) for k in range(1, 9)]
+_EXP_REST = [1.0 / math.factorial(k) for k in range(9, 14)]
+_HALVINGS = 3
+
+
+def exp_parts(x: Pair) -> tuple[Pair, Any]:
+    """A pair p and a whole k with exp(x) = (1 + p) 2**k and abs(p) < 0.42; x within 1e5, where k is 0 below ln(2)/2."""
+    k = np.rint(x[0] * _INVERSE_LN2)
+    head = two_sum(x[0] - k * _LN2[0], 0.0)
+    mid = two_product(-k, _LN2[1])
+    r = sum_pair(sum_pair(head, mid), (x[1], -k * _LN2[2]))
+    s = (r[0] / 2**_HALVINGS, r[1] / 2**_HALVINGS)
+    rest: Any = _EXP_REST[-1]
+    for c in _EXP_REST[-2::-1]:
+        rest = rest * s[0] + c
+    p = multiply_pairs(horner_pair([*_EXP, (rest, 0.0)], s), s)
+    for _ in range(_HALVINGS):  # expm1(2s) = expm1(s) (2 + expm1(s))
+        p = multiply_pairs(p, sum_pair((2.0, 0.0), p))
+    return p, np.where(np.isnan(k), 0.0, k).astype(np.int32)
+
+
+def expm1_pair(p: Pair, k: Any) -> Pair:
+    """exp(x) - 1 from the parts of exp(x)."""
+    far = difference((np.ldexp(1.0 + p[0], k), np.ldexp((1.0 - (1.0 + p[0])) + p[0] + p[1], k)), ONE)
+    return np.where(k == 0, p[0], far[0]), np.where(k == 0, p[1], far[1])
+
+
+# sine and cosine ----------------------------------------------------------------------------------------------------
+
+_SINE = [exact(Fraction((-1) ** k, math.factorial(2 * k + 1))) for k in range(8)]
+_COSINE = [exact(Fraction((-1) ** k, math.factorial(2 * k))) for k in range(8)]
+_SINE_REST = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, 14)]
+_COSINE_REST = [(-1) ** k / math.factorial(2 * k) for k in range(8, 14)]
+
+
+def sine_and_cosine(r: Pair) -> tuple[Pair, Pair]:
+    """Both of a pair within pi/4."""
+    z = multiply_pairs(r, r)
+
+    def series(head: list[Pair], tail: list[float]) -> Pair:
+        rest: Any = tail[-1]
+        for c in tail[-2::-1]:
+            rest = rest * z[0] + c
+        return horner_pair([*head, (rest, 0.0)], z)
+
+    return multiply_pairs(series(_SINE, _SINE_REST), r), series(_COSINE, _COSINE_REST)
+
+
+# pi/2: 33 bits, 33 bits, then a pair
+_HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21, 1.0085854035872483e-37)
+_BITS = 1300
+_PI = (3.141592653589793, 1.2246467991473532e-16)
+
+
+@lru_cache(maxsize=1)
+def _two_over_pi() -> int:
+    """2/pi times 2**_BITS, with pi by Machin's formula."""
+    one = 1 << _BITS + 64
+
+    def inverse_tangent(n: int) -> int:
+        total, term, k = 0, one // n, 1
+        while term:
+            total += term // k if k % 4 == 1 else -(term // k)
+            term //= n * n
+            k += 2
+        return total
+
+    return (one << _BITS + 1) // (16 * inverse_tangent(5) - 4 * inverse_tangent(239))
+
+
+def _far_turn(x: float) -> tuple[int, float, float]:
+    """Number of quarter turns (mod 4) in a large x, and what is left of x in two parts, by whole numbers."""
+    mantissa, exponent = math.frexp(x)
+    product = int(mantissa * 2.0**53) * _two_over_pi()
+    shift = _BITS - (exponent - 53)
+    quarters = (product + (1 << shift - 1)) >> shift
+    left = Fraction(product - (quarters << shift), 1 << shift)
+    high, low = exact(left)
+    a, b = multiply_pairs((high, low), (0.5 * _PI[0], 0.5 * _PI[1]))
+    return quarters & 3, float(a), float(b)
+
+
+def turn_and_rest(x: Any) -> tuple[Any, Pair]:
+    """Number of quarter turns (mod 4) in an angle x, and the rest as a pair within pi/4; NaN for infinite x."""
+    x = np.where(np.isfinite(x), x, np.nan)
+    k = np.rint(x * (2.0 / math.pi))
+    far = np.abs(x) > 1e5
+    k = np.where(far | np.isnan(k), 0.0, k)
+    r = two_sum(x, -k * _HALF_PI[0])
+    r = sum_pair(r, two_sum(-k * _HALF_PI[1], 0.0))
+    p, e = two_product(-k, _HALF_PI[2])
+    r = sum_pair(r, (p, e - k * _HALF_PI[3]))
+    turn = k.astype(np.int64) & 3
+    if np.any(far):
+        found = [_far_turn(v) for v in np.asarray(x)[far].tolist()]
+        turn, high, low = (np.array(v) for v in (turn, *r))
+        turn[far], high[far], low[far] = ([f[i] for f in found] for i in range(3))
+        r = high, low
+    return turn, r
+
+
+def turn_of_pi(x: Any) -> tuple[Any, Pair]:
+    """The same for the angle pi x."""
+    r = np.fmod(np.where(np.isfinite(x), x, np.nan), 2.0)
+    k = np.rint(2.0 * r)
+    turn = np.where(np.isnan(k), 0.0, k).astype(np.int64) & 3
+    return turn, multiply_pairs(_PI, (r - 0.5 * k, 0.0 * r))

@@ -1,0 +1,200 @@
+"""Kernels of pow and of all its derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape.errors import InvalidArgumentError
+from gtape.kernels.arithmetic import divide_power
+from gtape.kernels.pair_functions import exact, horner_pair, power_pair, sum_pair
+from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
+
+__all__ = [
+    "pow_derivative",
+    "power",
+]
+
+
+def power(x: Any, y: Any) -> Any:
+    """x**y; integers to a negative integer power are an error."""
+    if np.result_type(x, y).kind in "iu":
+        if np.any(np.less(y, 0)):
+            hint = "cast the base to float for negative ones"
+            raise InvalidArgumentError(f"pow of integers needs exponents >= 0: {hint}") from None
+    elif np.ndim(y) == 0:
+        # one exponent for all: what is exact or rounds once need not go through logarithms
+        if y == 2:
+            return np.multiply(x, x)
+        if y == 1:
+            return np.positive(x)
+        if y == -1:
+            return np.divide(1, x)
+    return np.power(x, y)
+
+
+def _one_exponent(x: Any, y: float, n: int) -> Any:
+    """y (y - 1) ... (y - n + 1) x**(y - n) for one exponent y that is common enough to be quick; None for others."""
+    e = y - n
+    k = float(math.prod([y - j for j in range(n)])) + 0.0
+    if not -1000 < k < 1000 or y * 16 != math.floor(y * 16):  # sixteenths: no rounding in e and k
+        return None
+    if k == 0 or e == 0:
+        return np.where(np.isnan(x), x, np.asarray(k, x.dtype))
+    if e in (1, 2):
+        out = np.multiply(x, k)
+        return out if e == 1 else np.multiply(out, x)
+    if e in (-1, -2):
+        out = np.divide(k, x)
+        return out if e == -1 else np.divide(out, x)
+    # between the roots of the extremes nothing overflows or underflows
+    return np.multiply(np.power(x, np.asarray(e, x.dtype)), k) if -0.6 < e < 0.6 else None
+
+
+def _falling(y: Any, n: int) -> Pair:
+    """y (y - 1) ... (y - n + 1) as a pair."""
+    if n == 0:
+        return np.ones_like(y), 0.0 * y
+    out = (y, 0.0 * y)
+    for k in range(1, n):
+        out = multiply_pairs(out, two_sum(y, -float(k)))
+    return out
+
+
+def _falling_coefficients(n: int) -> list[int]:
+    """Coefficients of y (y - 1) ... (y - n + 1), lowest first."""
+    out = [1]
+    for k in range(n):
+        out = [(out[j - 1] if j else 0) - k * (out[j] if j < len(out) else 0) for j in range(len(out) + 1)]
+    return out
+
+
+def _falling_slope(y: Any, n: int, k: int) -> Pair:
+    """The k-th derivative of y (y - 1) ... (y - n + 1), k <= n."""
+    coefficients: list[int] = _falling_coefficients(n)
+    for _ in range(k):
+        coefficients = [i * c for i, c in enumerate(coefficients)][1:]
+    return horner_pair([exact(c) for c in coefficients], (y, 0.0 * y))
+
+
+def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
+    """The factor of x**(y - n) in the derivative of x**y, n times by x and m by y: a polynomial in y and log(x)."""
+    if m == 0:
+        return _falling(y, n)
+    if n > 1:
+        huge = np.abs(y) > 1e50  # one term is all there is: the first, and at x = 1 the one without a logarithm
+        safe = np.where(huge, 0.0, y)
+        total: Pair = (0.0 * y, 0.0 * y)
+        for k in range(min(m, n) + 1):
+            inner = multiply_pairs(_falling_slope(safe, n, k), power_pair(log, m - k))
+            total = sum_pair(total, multiply_pairs((float(math.comb(m, k)), 0.0), inner))
+        last = math.perm(n, m) * y ** (n - m) if m <= n else 0.0
+        plain = np.where(np.equal(log[0], 0), last, _falling(y, n)[0] * log[0] ** m)
+        return np.where(huge, plain, total[0]), np.where(huge, 0.0, total[1])
+    # log**m for n = 0, and (m + y log) log**(m - 1) for n = 1
+    out = log if n == 0 else add_pairs(multiply_pairs((y, 0.0), log), (float(m), 0.0))
+    for _ in range(m - 1):
+        out = multiply_pairs(out, log)
+    return out
+
+
+def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
+    ax = np.abs(x)
+    e, low = two_sum(y, -float(n))
+    inner = (ax > 0) & np.isfinite(ax) & np.isfinite(e)
+    safe = np.where(inner, ax, 1.0)
+    log = log_pair(safe) if m else (np.log(safe), 0.0)
+    k, k_low = _factor(y, log, n, m)
+    k_low = np.where(np.isfinite(k_low), k_low, 0.0)
+    # x**(e + low) = x**e (1 + low log x)
+    tail = np.where(inner, low * log[0], 0.0)
+    p = np.power(ax, e)
+    out = k * p
+    out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
+    extreme = inner & ~((p > 1e-200) & (p < 1e200))
+    if np.any(extreme):
+        # x**e leaves the range though the product may not: multiply by its root twice. Where that is 0, the product is
+        half = np.power(ax, 0.5 * e)
+        far = (k * half) * half
+        # only for y near 0 can the root be infinite and the product finite; the power is then x**-n
+        far = np.where(np.isinf(half) & (np.abs(y) < 1e-17), divide_power(k, ax, n=n), far)
+        rest = np.where(np.isfinite(half), (k_low * half) * half, 0.0)
+        far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
+        out = np.where(extreme, np.where(half == 0, 0.0, far), out)
+    if m and n < 2 and not np.all(inner):
+        size = np.log(ax)  # infinities: the textbook formula
+        plain = (size**m if n == 0 else (m + y * size) * size ** (m - 1)) * p
+        out = np.where(inner | (ax == 0), out, plain)
+    return _pow_signs(x, y, n, m, k, out)
+
+
+def _without_infinite_factors(x: Any, y: Any, n: int, out: Any) -> Any:
+    """0 where an infinity makes the power 0: it outweighs the factor, a polynomial in y and log(x)."""
+    if np.isfinite(x).all() and np.isfinite(y).all():
+        return out
+    ax = np.abs(x)
+    gone = np.where(np.isinf(y), np.where(y > 0, ax < 1, ax > 1), np.isinf(ax) & (y < n))
+    return np.where(gone, 0.0, out)
+
+
+def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
+    """The derivative for every x, from its size `out` at abs(x); `k` is its factor, a polynomial in y."""
+    odd = np.abs(np.fmod(y, 2.0)) == 1.0
+    whole = np.equal(np.rint(y), y)
+    if m == 0:
+        # where the power is 0, its factor does not matter, though it overflow
+        out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
+        out = _without_infinite_factors(x, y, n, out)
+        out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
+        return np.where((x < 0) & ~whole, np.nan, out)
+    out = _without_infinite_factors(x, y, n, out)
+    if np.any(np.equal(x, 0)):
+        out = np.where(np.equal(x, 0), _pow_derivative_at_0(y, n, m), out)
+    return np.where(x < 0, np.where(whole, 0.0, np.nan), out)
+
+
+def _pow_derivative_plain(x: Any, y: Any, *, n: int, m: int) -> Any:
+    if n > 2 or (m and n > 1):
+        return None
+    ax = np.abs(x)
+    log = np.where(ax > 0, np.log(ax), 0.0)
+    k = log**m if n == 0 else (m + y * log) * log ** (m - 1) if m else y if n == 1 else y * (y - 1.0)
+    return _pow_signs(x, y, n, m, k, k * np.power(ax, y - n))
+
+
+def _pow_derivative_at_0(y: Any, n: int, m: int) -> Any:
+    """The limit for x -> 0 from above, m > 0; for whole y >= 0 the 0 of x < 0; NaN where x**y is infinite."""
+    limit = _falling(y, n)[0] * (-math.inf) ** m * np.power(0.0, y - n)
+    zero = (y > n) | np.equal(np.rint(y), y)
+    return np.where(y < 0, np.nan, np.where(zero, 0.0, limit))
+
+
+def _pow_derivative_float(x: float, y: float, *, n: int, m: int) -> float:
+    if n > 2 or m > (n == 0) or x != x or (m and x <= 0.0):
+        raise ValueError
+    e = y - n
+    if e + n != y or not -4503599627370496.0 < y < 4503599627370496.0:
+        raise ValueError
+    p = math.pow(x, e)
+    if not 1e-200 < abs(p) < 1e200:
+        raise ValueError
+    if m:
+        return p * math.log(x)
+    return y * p + 0.0 if n == 1 else y * (y - 1.0) * p + 0.0
+
+
+_pow_derivative_kernel = scalar_first(wide(_pow_derivative, _pow_derivative_plain), _pow_derivative_float)
+
+
+def pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
+    """The derivative of x**y, n times by x and m times by y.
+
+    Logarithms are taken only where x > 0: for x < 0 the power exists at integers y only, and its y-derivatives are 0.
+    """
+    if m == 0 and np.ndim(y) == 0 and np.ndim(x) and np.isfinite(y) and x.dtype == y.dtype:
+        quick = _one_exponent(x, float(y), n)
+        if quick is not None:
+            return quick
+    return _pow_derivative_kernel(x, y, n=n, m=m)

@@ -1,0 +1,362 @@
+"""Functions that solve a linear differential equation, by Taylor tables that are made in whole numbers when first used.
+
+J, Y, I and K, Dawson's function, Ei and Fresnel's integrals satisfy p_r(x) f^(r) + ... + p_0(x) f = 0 with polynomials
+p_j. From the series at one point the equation gives the Taylor coefficients there, their sum gives the values at the
+next point, and so on along the line (analytic continuation): all in fixed-point whole numbers of some 400 bits, so that
+nothing is lost on the way. A kernel then looks up the nearest point and sums the Taylor series of the function, or of
+any derivative of it, in pairs: exact digits beside roots too. Far out the asymptotic series takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import comb, factorial, perm
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, sum_pair
+from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+
+__all__ = [
+    "EULER",
+    "LN2",
+    "PI",
+    "Decaying",
+    "LogSeries",
+    "Table",
+    "by_regions",
+    "decaying_sum",
+    "flat_float64",
+    "log_exact",
+    "power_series",
+]
+
+BITS = 400
+ONE = 1 << BITS
+
+EULER = Fraction(
+    "0.5772156649015328606065120900824024310421593359399235988057672348848677267776646709369470632917467495146314472498070824809605"
+)
+PI = Fraction(
+    "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679821480865132823066470938"
+)
+LN2 = Fraction(
+    "0.69314718055994530941723212145817656807550013436025525412068000949339362196969471560586332699641868754200148102057068573368552"
+)
+
+Poly = Sequence[Fraction | int]  # lowest coefficient first
+
+
+def fixed(x: Fraction | int) -> int:
+    """A rational number in fixed point."""
+    return (int(x.numerator) << BITS) // int(x.denominator)
+
+
+def flat_float64(core: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of one argument from one for flat float64 arrays; narrower dtypes are rounded to once."""
+
+    def kernel(x: Any, **params: Any) -> Any:
+        x = np.asarray(x)
+        with np.errstate(all="ignore"):
+            out = core(x.astype(np.float64).ravel(), **params).reshape(x.shape).astype(x.dtype)
+        return out[()]
+
+    kernel.__name__, kernel.__doc__, kernel.__module__ = core.__name__, core.__doc__, core.__module__
+    kernel.__wrapped__ = core  # type: ignore[attr-defined]
+    return kernel
+
+
+def by_regions(x: Any, *regions: tuple[Any, Callable[[Any], Any]]) -> Any:
+    """Each region's function on its part of a flat array; NaN where no region is."""
+    out = np.full(x.shape, np.nan)
+    for mask, f in regions:
+        if mask.all():
+            return f(x)
+        if mask.any():
+            out[mask] = f(x[mask])
+    return out
+
+
+# ------------------------------------------------------------------------------------------------- power series at 0
+
+
+def power_series(coefficients: Sequence[Fraction], n: int, x: Any) -> Pair:
+    """The n-th derivative of a power series (exact coefficients, lowest first) at small floats x, as a pair."""
+    row = tuple(c * perm(k + n, n) for k, c in enumerate(coefficients[n:]))
+    return horner_pair([exact(c) for c in row], (x, 0.0 * x))
+
+
+@lru_cache(maxsize=1)
+def _logarithms() -> tuple[Any, Any]:
+    """log(i/64) for i = 0 ... 91 (from 44 on), as pairs."""
+    pairs = [(0.0, 0.0)] * 44
+    for i in range(44, 92):
+        s = Fraction(i - 64, i + 64)
+        pairs.append(exact(2 * sum((s ** (2 * k + 1) / (2 * k + 1) for k in range(50)), Fraction(0))))
+    return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+
+_ARTANH = [exact(Fraction(2, 2 * k + 1)) for k in range(9)]
+
+
+def log_exact(x: Any) -> Pair:
+    """log(x) of finite x > 0 as a pair, to some 100 bits, beside 1 too."""
+    m, e = np.frexp(x)
+    up = m < 0.7
+    m, e = np.where(up, 2.0 * m, m), e - up.astype(np.float64)
+    i = np.rint(64.0 * m).astype(np.int64)
+    high, low = _logarithms()
+    s = over(two_sum(m, -i / 64.0), two_sum(m, i / 64.0))
+    rest = multiply_pairs(horner_pair(_ARTANH, multiply_pairs(s, s)), s)
+    p, q = exact(LN2)
+    head, error = two_product(e, p)
+    return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)
+
+
+class LogSeries:
+    """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0, with power series A (even, A(0) = 1) and B(0) = 0.
+
+    Parameters
+    ----------
+    scale, constant : Fraction
+    a, b : sequence of Fraction
+    """
+
+    def __init__(self, scale: Fraction, constant: Fraction, a: Sequence[Fraction], b: Sequence[Fraction]) -> None:
+        self.scale, self.constant, self.a, self.b = scale, constant, tuple(a), tuple(b)
+
+    def value(self, x: Fraction, log: Fraction) -> tuple[Fraction, Fraction]:
+        """Value and slope at a rational x, given its logarithm."""
+        values = []
+        for series in (self.a, self.b):
+            for n in (0, 1):
+                values.append(sum(c * perm(k, n) * x ** (k - n) for k, c in enumerate(series) if k >= n))
+        a, a1, b, b1 = values
+        lead = log + self.constant
+        return self.scale * (lead * a + b), self.scale * (a / x + lead * a1 + b1)
+
+    def derivative(self, x: Any, n: int) -> Pair:
+        """The n-th derivative, as a pair."""
+        tiny = x < 1e-30  # the first term is all there is
+        safe = np.where(tiny, 1.0, x)
+        lead = sum_pair(log_exact(np.where(x > 0, x, 1.0)), exact(self.constant))
+        if n == 0:
+            total = sum_pair(multiply_pairs(lead, power_series(self.a, 0, safe)), power_series(self.b, 0, safe))
+            total = np.where(tiny, lead[0], total[0]), np.where(tiny, lead[1], total[1])
+            return multiply_pairs(exact(self.scale), total)
+        total = sum_pair(multiply_pairs(lead, power_series(self.a, n, safe)), power_series(self.b, n, safe))
+        inverse = over((1.0, 0.0), (safe, 0.0 * safe))
+        power = inverse
+        for j in range(1, n + 1):
+            c = float(comb(n, j) * (-1) ** (j - 1) * factorial(j - 1))
+            total = sum_pair(total, multiply_pairs(multiply_pairs((c, 0.0), power), power_series(self.a, n - j, safe)))
+            power = multiply_pairs(power, inverse)
+        out = multiply_pairs(exact(self.scale), total)
+        far = np.full_like(x, float(self.scale * (-1) ** (n - 1) * factorial(n - 1)))
+        for _ in range(n):
+            far = far / x
+        return np.where(tiny, far, out[0]), np.where(tiny, 0.0, out[1])
+
+
+# ------------------------------------------------------------------------------------------------- Taylor tables
+
+
+def _shifted(p: Poly, c: Fraction) -> list[Fraction]:
+    """The coefficients of p(c + t) in t."""
+    return [
+        sum((Fraction(p[i]) * comb(i, m) * c ** (i - m) for i in range(m, len(p))), Fraction(0)) for m in range(len(p))
+    ]
+
+
+def _taylor(ode: Sequence[Poly], c: Fraction, start: list[int], step: Fraction) -> list[int]:
+    """Taylor coefficients at c in fixed point, from the first ones, until they do not matter at a distance `step`."""
+    order = len(ode) - 1
+    terms = [(j, m, q) for j, p in enumerate(ode) for m, q in enumerate(_shifted(p, c)) if q and (j, m) != (order, 0)]
+    lead = _shifted(ode[order], c)[0]
+    weights = [(j, m, (-q / lead).numerator, (-q / lead).denominator) for j, m, q in terms]
+    a = list(start)
+    small = 0
+    scale = 1.0
+    k = 0
+    while small < 6:
+        total = 0
+        for j, m, up, down in weights:
+            i = k - m + j
+            if k >= m:
+                total += a[i] * perm(i, j) * up // down
+        a.append(total // perm(k + order, order))
+        scale = float(step) ** len(a)
+        bits = abs(a[-1]).bit_length() + (np.log2(scale) if scale > 0 else -2000)
+        small = small + 1 if bits < 8 else 0
+        k += 1
+    return a
+
+
+class Table:
+    """A solution of a linear differential equation on an interval, with all its derivatives.
+
+    Parameters
+    ----------
+    ode : sequence of polynomials
+        p_0 ... p_r of p_r f^(r) + ... + p_0 f = 0.
+    centres : sequence of Fraction
+        Where it is expanded, in the order in which it is continued, equally spaced or nearly.
+    start : callable
+        Gives either the first centre's values f, f', ... (as many as the order) or, with `series`, its Taylor
+        coefficients: Fractions.
+    series : bool
+        See `start`; needed where the equation is singular at the first centre.
+    """
+
+    def __init__(
+        self, ode: Sequence[Poly], centres: Sequence[Fraction], start: Callable[[], Sequence[Fraction]], series: bool
+    ) -> None:
+        self.ode, self.centres, self.start, self.series = ode, tuple(centres), start, series
+        self.rows: list[list[int]] = []
+        self.made: dict[Any, Any] = {}
+        ordered = sorted(map(float, centres))
+        self.edges = np.array([(p + q) / 2 for p, q in pairwise(ordered)])
+        self.places = np.array(ordered)
+        self.backwards = float(centres[0]) > float(centres[-1])
+
+    def build(self) -> list[list[int]]:
+        """The Taylor coefficients at every centre, in fixed point."""
+        if self.rows:
+            return self.rows
+        order = len(self.ode) - 1
+        given = [fixed(v) for v in self.start()]
+        rows = []
+        for i, c in enumerate(self.centres):
+            step = abs(self.centres[i + 1] - c) if i + 1 < len(self.centres) else abs(c - self.centres[i - 1])
+            if i == 0 and self.series:
+                row = given
+            else:
+                row = _taylor(self.ode, c, [v // factorial(j) for j, v in enumerate(given[:order])], step)
+            rows.append(row)
+            if i + 1 < len(self.centres):
+                h = self.centres[i + 1] - c
+                given = []
+                for j in range(order):
+                    value = 0
+                    for k in range(len(row) - 1, j - 1, -1):
+                        value = value * h.numerator // h.denominator + row[k] * perm(k, j)
+                    given.append(value)
+        if self.backwards:
+            rows.reverse()
+        self.rows = rows
+        return rows
+
+    def coefficients(self, n: int, weights: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        """Taylor coefficients of sum of w_i f^(n+i): leading ones as high and low parts, the others as floats."""
+        found = self.made.get((n, weights))
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        rows = self.build()
+        half = self._reach()
+        longest = max(len(r) for r in rows) - n - len(weights) + 1
+        high = np.zeros((longest, len(rows)))
+        low = np.zeros((longest, len(rows)))
+        for i, row in enumerate(rows):
+            for k in range(len(row) - n - len(weights) + 1):
+                value = sum(w * row[k + n + j] * perm(k + n + j, n + j) for j, w in enumerate(weights) if w)
+                high[k, i], low[k, i] = _pair(value)
+        size = np.abs(high) * half[None, :] ** np.arange(longest)[:, None]
+        share = np.max(size / np.max(size[: n % 2 + 2], axis=0), axis=1)
+        terms = int(np.flatnonzero(share > 2.0**-112)[-1]) + 1
+        head = int(np.flatnonzero(share > 2.0**-58)[-1]) + 1
+        found = self.made[n, weights] = high[:head], low[:head], high[head:terms]
+        return found
+
+    def _reach(self) -> Any:
+        """How far each centre serves."""
+        gaps = np.diff(self.places) / 2
+        return np.maximum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
+
+    def derivative(self, x: Any, n: int, weights: tuple[int, ...] = (1,)) -> Pair:
+        """Sum of w_i f^(n+i)(x) for flat x within the interval, as a pair."""
+        high, low, tail = self.coefficients(n, weights)
+        at = np.searchsorted(self.edges, x)
+        t = x - self.places[at]
+        value: Any = 0.0
+        for row in tail[::-1]:
+            value = value * t + row[at]
+        out: Pair = (value * t if len(tail) else 0.0 * t, 0.0 * t)
+        for k in range(len(high) - 1, -1, -1):
+            out = sum_pair(out, (high[k][at], low[k][at]))
+            if k:
+                p, e = two_product(out[0], t)
+                out = p, e + out[1] * t
+        tiny = np.abs(x) < 1e-60
+        if np.any(tiny) and 0.0 in self.places:
+            first = [float(high[k][int(np.searchsorted(self.places, 0.0))]) if k < len(high) else 0.0 for k in range(4)]
+            plain = first[0] + x * (first[1] + x * (first[2] + x * first[3]))
+            out = np.where(tiny, plain, out[0]), np.where(tiny, 0.0, out[1])
+        return out
+
+
+def _pair(value: int) -> tuple[float, float]:
+    """A fixed-point number as two floats."""
+    return exact(Fraction(value, ONE)) if value else (0.0, 0.0)
+
+
+# ------------------------------------------------------------------------------------------------- asymptotic series
+
+
+class Decaying:
+    """exp(rate x) x**(-power) S(1/x) for large x, with all its derivatives.
+
+    Parameters
+    ----------
+    rate : int
+        0, 1 or -1.
+    power : Fraction
+    series : sequence of Fraction
+        Coefficients of S.
+    """
+
+    def __init__(self, rate: int, power: Fraction, series: Sequence[Fraction]) -> None:
+        self.rate, self.power, self.rows = rate, power, [tuple(series)]
+
+    def row(self, n: int) -> tuple[Fraction, ...]:
+        """Coefficients of S for the n-th derivative."""
+        while len(self.rows) <= n:
+            a = self.rows[-1]
+            before = (Fraction(0), *a[:-1])
+            self.rows.append(
+                tuple(self.rate * p - (k - 1 + self.power) * q for k, (p, q) in enumerate(zip(a, before, strict=True)))
+            )
+        return self.rows[n]
+
+    def combined(self, n: int, weights: tuple[int, ...]) -> list[Fraction]:
+        """Coefficients for the sum of w_i f^(n+i)."""
+        rows = [self.row(n + j) for j in range(len(weights))]
+        return [sum((w * r[k] for w, r in zip(weights, rows, strict=True)), Fraction(0)) for k in range(len(rows[0]))]
+
+
+def decaying_sum(coefficients: Sequence[Fraction], x: Any, least: float) -> tuple[Pair, int]:
+    """S(1/x) without its leading power of 1/x, and that power; abs(x) is at least `least`."""
+    skip = next(k for k, c in enumerate(coefficients) if c)
+    found: list[float] = []
+    best = float("inf")
+    for k, c in enumerate(coefficients[skip:]):
+        size = abs(float(c)) / least**k
+        if c and k > 4 and (size > best or size < 2.0**-64 * abs(float(coefficients[skip]))):
+            break
+        best = min(best, size) if c else best
+        found.append(float(c))
+    u = 1.0 / x
+    value: Any = 0.0
+    for coefficient in found[:0:-1]:
+        value = (value + coefficient) * u
+    return two_sum(found[0], value), skip
+
+
+def scaled_exp(x: Any, factor: Any) -> Any:
+    """exp(x) * factor, rounded once where exp(x) alone would overflow or be subnormal."""
+    clipped = np.clip(x, -2000.0, 2000.0)
+    part, k = exp_parts((clipped, 0.0 * clipped))
+    return np.ldexp((factor + factor * part[0]) + factor * part[1], k)

@@ -1,0 +1,1 @@
+"""namespaces: say here what the package is for."""

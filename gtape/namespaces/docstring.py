@@ -1,0 +1,94 @@
+"""The public docstring of a primitive, written from its declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.declare.domains import ANY_REAL, BOOLEAN
+from gtape.declare.primitive import Primitive
+
+__all__ = ["docstring_of"]
+
+
+def _convention(prim: Primitive) -> str:
+    if not prim.differentiable:
+        return "\nNot differentiable: the gradient is None.\n"
+    if not prim.kinks:
+        return ""
+    x = (prim.arguments or ("x",))[0]
+    points = [f"{x} = {k:g}" if isinstance(k, (int, float)) else str(k) for k in prim.kinks]
+    where = f"Kinks: {', '.join(points)}" if len(points) > 1 else f"A kink: {points[0]}"
+    return f"\n{where}. `gtape conventions` shows what the derivative is there.\n"
+
+
+def _kinds(prim: Primitive, i: int) -> str:
+    """Which dtypes an argument has, and where the op is defined."""
+    interval = prim.domain.intervals[i] if prim.kind == "elementwise" and i < len(prim.domain.intervals) else None
+    if interval is BOOLEAN:
+        return "bool"
+    if prim.ints:
+        text = "any number type"
+    elif prim.complex:
+        text = "float16, float32, float64, complex64 or complex128"
+    else:
+        text = "float16, float32 or float64"
+    if interval is None or interval == ANY_REAL:
+        return text
+    rest = " and so on" if interval.holes and prim.domain.where is not None else ""  # poles without end
+    return f"{text}; {'if real, ' if prim.complex else ''}defined on {interval}{rest}"
+
+
+def docstring_of(prim: Primitive) -> str:
+    """NumPy-style text: summary, arguments, result, errors, domain and, where the declaration has one, an example."""
+    n = max(prim.arity, 1)
+    names = prim.arguments or ("x", "y", "z")[:n] if prim.arity > 0 else ("*tensors",)
+    lines = [prim.summary or f"{prim.name}.", "", "Parameters", "----------"]
+    for i, name in enumerate(names):
+        lines.append(f"{name} : tensor, any shape, {_kinds(prim, i)}")
+    if n > 1 and prim.kind == "elementwise":
+        lines.append("    Broadcast against each other.")
+    lines += [f"{p} : static" for p in prim.params]
+    if not prim.params:
+        lines += ["name : str, optional", "    Ignored; TensorFlow has it."]
+    lines += [
+        "",
+        "Returns",
+        "-------",
+        _result(prim, names),
+        "",
+        "Raises",
+        "------",
+        "gtape.errors.InvalidArgumentError",
+    ]
+    lines.append("    For another dtype, for operands of different dtypes, or shapes that do not fit.")
+    lines += _convention(prim).splitlines()
+    if prim.example is not None:
+        arguments, value = prim.example
+        call = f"{_public_path(prim)}({', '.join(_literal(a) for a in arguments)})"
+        lines += ["", "Examples", "--------", ">>> import gtape as tf"]
+        if isinstance(value, bool):
+            lines += [f">>> bool({call})", str(value)]
+        else:  # digits that do not depend on the machine
+            lines += [f">>> y = {call}", '>>> print(f"{y:.12g}")', f"{value:.12g}"]
+    return "\n".join(lines) + "\n"
+
+
+def _result(prim: Primitive, names: Any) -> str:
+    if prim.kind != "elementwise":
+        return "Tensor"
+    shape = f"shape of `{names[0]}`" if len(names) == 1 else "the shape that the operands broadcast to"
+    kind = "bool" if prim.example is not None and isinstance(prim.example[1], bool) else "the dtype of the operands"
+    return f"Tensor, {shape}, {kind if len(names) > 1 or kind == 'bool' else 'and its dtype'}"
+
+
+def _public_path(prim: Primitive) -> str:
+    """The name under which users know an op, such as tf.nn.relu."""
+    from gtape.namespaces.catalogue import MODULES
+    from gtape.namespaces.listing import shown_in
+
+    space = next((s for s in (None, *MODULES.get(prim.module, ())) if shown_in(prim.name, prim.module, s)), None)
+    return f"tf.{space}.{prim.name}" if space else f"tf.{prim.name}"
+
+
+def _literal(a: Any) -> str:
+    return repr(a) if isinstance(a, bool) else f"tf.constant({a!r}, tf.float64)"

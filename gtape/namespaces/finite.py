@@ -1,0 +1,191 @@
+"""`enable_check_numerics`: every op that makes a NaN or an infinity raises, with its name and the line that called it.
+
+While no thread asks for it, it costs nothing: every kernel is called through the `run` of its thread's stack, and that
+is what is exchanged here. Open blocks hand it on to the stack that they go back to.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.escaping import plain
+from gtape.base.half_precision import narrowed
+from gtape.base.locks import Lock
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.engine.full_sweep import full_sweep
+from gtape.engine.sweep import short_sweep
+from gtape.errors import InvalidArgumentError
+from gtape.namespaces import catalogue
+from gtape.recording import record
+from gtape.recording.trace import user_line
+
+__all__ = ["disable_check_numerics", "enable_check_numerics"]
+
+# Ops that only move values, or choose among them: the fault is that of the op before. TensorFlow skips the same ones.
+_HARMLESS = frozenset({
+    "broadcast_to", "concat", "gather", "gather_nd", "identity", "maximum", "minimum", "reshape", "reverse", "roll",
+    "split", "stack", "strided_slice", "transpose",
+})  # fmt: skip
+
+# The names of the ops by their kernels; a kernel that is planned for a layout has the op's name itself.
+_names: dict[Callable[..., Any], str] = {}
+# The threads that asked.
+_checking: set[int] = set()
+_lock = Lock()
+
+
+class _CheckedRun:
+    """Calls kernels as a stack's own `run` does, and looks at what they return."""
+
+    __slots__ = ("kernel", "unchecked")
+
+    def __init__(self, unchecked: Callable[..., Any]) -> None:
+        self.unchecked = unchecked
+        self.kernel: Any = None  # the last one
+
+    def in_place(self, unchecked: Callable[..., Any]) -> _CheckedRun:
+        """The same that calls by another function."""
+        return _CheckedRun(unchecked)
+
+    def __call__(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
+        made = self.unchecked(f, *args, **params)
+        if f is short_sweep:
+            _check_gradient(made)
+        elif f is full_sweep:
+            # Where a selection was recorded, a sweep that is not finite is made again with zeros held.
+            if params.get("masked") or not args[1].selects:
+                _check_gradient(made[0])
+        else:
+            if f is not narrowed:  # which rounds what the last kernel made to half precision
+                self.kernel = f
+            named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
+            name = named or plain(getattr(self.kernel, "__name__", "an op"))
+            if name not in _HARMLESS:
+                for i, part in enumerate(made if made.__class__ is tuple else (made,)):
+                    if _bad(part):
+                        raise _found(name, i, part, args)
+        return made
+
+
+def _bad(x: Any) -> bool:
+    if x.__class__ is float:
+        return not math.isfinite(x)
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fV" and not np.isfinite(x).all()
+
+
+def _kinds(x: Any) -> str:
+    counts = {"NaN": np.isnan(x), "-Inf": np.equal(x, -np.inf), "+Inf": np.equal(x, np.inf)}
+    return ", ".join(f"{int(n)} {what}" for what, where in counts.items() if (n := np.count_nonzero(where)))
+
+
+def _found(name: str, i: int, made: Any, args: tuple[Any, ...]) -> InvalidArgumentError:
+    file, line, function = user_line()
+    shown = [np.array2string(np.asarray(a), threshold=6, edgeitems=3) for a in args if not callable(a)]
+    return InvalidArgumentError(
+        f"Detected Infinity or NaN in output {i} of {name}: {_kinds(made)} among {np.size(made)} elements of "
+        f"{np.asarray(made).dtype.name}, shape {np.shape(made)}, in {file}:{line} ({function}). "
+        f"Inputs: {'; '.join(shown)}. gtape.debugging.disable_check_numerics() ends the check."
+    )
+
+
+def _check_gradient(cotangents: Any) -> None:
+    for c in cotangents:
+        values: Any = getattr(c, "values", c)  # of an IndexedSlices, its rows
+        values = values if isinstance(values, (float, np.ndarray, np.generic)) else getattr(values, "_value", None)
+        if _bad(values):
+            file, line, function = user_line()
+            raise InvalidArgumentError(
+                f"Detected Infinity or NaN in a gradient: {_kinds(values)} among {np.size(values)} elements of shape "
+                f"{np.shape(values)}, in {file}:{line} ({function}). With a persistent tape, tape.explain(y, x) says "
+                "where they come from; gtape.debugging.disable_check_numerics() ends the check."
+            )
+
+
+def _call_every_kernel(so: bool) -> None:
+    """Let Python floats go through the kernels too, or be computed by the functions themselves again.
+
+    For all threads, to which it is only slower.
+    """
+    Primitive.inlined = not so
+    for prim in list(dict.values(REGISTRY)):
+        prim.renew()
+
+
+def _name_kernels() -> None:
+    _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """Let every op of this thread that makes a NaN or an infinity raise, and every gradient that holds one.
+
+    Ops that only move or choose values (reshape, concat, maximum ...) are left out, as are complex results. Calling it
+    again changes nothing.
+
+    Parameters
+    ----------
+    stack_height_limit, path_length_limit : int
+        TensorFlow has them, for the length of its error; they change nothing.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        Not here: from then on, by the ops.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.enable_check_numerics()
+    >>> try:
+    ...     tf.math.log(tf.constant([1.0, 0.0]))
+    ... except tf.errors.InvalidArgumentError as error:
+    ...     print(error.message.partition(" among")[0])
+    Detected Infinity or NaN in output 0 of log: 1 -Inf
+    >>> tf.debugging.disable_check_numerics()
+    >>> tf.math.log(tf.constant([1.0, 0.0])).numpy()
+    array([  0., -inf], dtype=float32)
+    """
+    stack = record.get_stack()
+    if isinstance(stack.run, _CheckedRun):
+        return
+    catalogue.load()
+    for s in {stack, record.idle_stack()}:  # the one that is open, and the one after all blocks
+        if not isinstance(s.run, _CheckedRun):
+            s.run = _CheckedRun(s.run)
+    with _lock:
+        _name_kernels()
+        if not _checking:
+            _call_every_kernel(True)
+        _checking.add(threading.get_ident())
+
+
+def disable_check_numerics() -> None:
+    """End what `enable_check_numerics` began in this thread; without it, nothing happens.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.disable_check_numerics()
+    """
+    stack = record.get_stack()
+    if not isinstance(stack.run, _CheckedRun):
+        return
+    for s in {stack, record.idle_stack()}:
+        if isinstance(s.run, _CheckedRun):
+            s.run = s.run.unchecked
+    with _lock:
+        _checking.discard(threading.get_ident())
+        if not _checking:
+            _call_every_kernel(False)

@@ -1,0 +1,111 @@
+"""What scripts ask TensorFlow about itself: its logger, the time, the scope they are in."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable import SCOPE
+
+__all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbolic_tensor", "timestamp"]
+
+
+@diagnosed
+def get_logger() -> logging.Logger:
+    """The logger that gtape's remarks go to, such as those on what cannot be watched.
+
+    Returns
+    -------
+    logging.Logger
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.get_logger().name
+    'gtape'
+    """
+    return logging.getLogger("gtape")
+
+
+@diagnosed
+def timestamp(name: str | None = None) -> Tensor:
+    """The seconds since 1970.
+
+    Parameters
+    ----------
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor of float64
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> start = tf.timestamp()
+    >>> bool(tf.timestamp() >= start)
+    True
+    """
+    return wrap(np.float64(time.time()))
+
+
+@diagnosed
+def get_current_name_scope() -> str:
+    """What `name_scope` puts before the names of new variables, without the last slash.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> with tf.name_scope("encoder"):
+    ...     print(tf.get_current_name_scope())
+    encoder
+    """
+    return SCOPE.get().removesuffix("/")
+
+
+@diagnosed
+def inside_function() -> bool:
+    """Whether code is being traced: never, since functions run as plain Python.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.inside_function()
+    False
+    """
+    return False
+
+
+@diagnosed
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Whether a tensor has no value yet: that of a model of layers has none, every other one has.
+
+    Parameters
+    ----------
+    tensor : object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.is_symbolic_tensor(tf.constant(1.0)), tf.is_symbolic_tensor(tf.keras.Input((2,)))
+    (False, True)
+    """
+    return type(tensor).__name__ == "KerasTensor"

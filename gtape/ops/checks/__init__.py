@@ -1,0 +1,1 @@
+"""checks: say here what the package is for."""

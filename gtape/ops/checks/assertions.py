@@ -1,0 +1,424 @@
+"""Assertions about values of tensors, and check_numerics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.base.half_precision import spacing_at_one
+from gtape.declare.primitive import linear
+from gtape.errors import InvalidArgumentError
+from gtape.tensors.operands import float_operand
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
+
+# What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
+__all__ = ["Assert", "assert_equal", "assert_greater", "assert_less"]
+
+_IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
+
+
+def _check_kernel(x: Any, *, message: str) -> Any:
+    if not np.isfinite(x).all():
+        found = [word for word, bad in (("Inf", np.isinf(x).any()), ("NaN", np.isnan(x).any())) if bad]
+        raise InvalidArgumentError(f"{message} : Tensor had {' and '.join(found)} values")
+    return x
+
+
+_check = linear(
+    "check_numerics",
+    _check_kernel,
+    lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
+    params=("message",),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
+)
+
+
+@diagnosed
+def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
+    """The same tensor, after a look whether it is finite; gradients that flow back are looked at, too.
+
+    Parameters
+    ----------
+    tensor : float tensor
+    message : str
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an element, or later an element of the gradient, is NaN or infinite; or for integers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.check_numerics(tf.constant([1.0, float("nan")]), "loss")
+    Traceback (most recent call last):
+    gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
+    """
+    t = float_operand(tensor, "check_numerics")
+    return _check(t, message=str(message))
+
+
+def _summary(x: Any, summarize: Any) -> str:
+    t = convert_to_tensor(x)
+    n = 3 if summarize is None else int(summarize)
+    flat = np.ravel(t.numpy())
+    n = flat.size if n < 0 else n
+    return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
+
+
+@diagnosed
+def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
+    """Raise unless a condition holds.
+
+    Parameters
+    ----------
+    condition : bool or scalar bool tensor
+    data : list of tensors
+        What the error shows.
+    summarize : int, optional
+        How many elements of each it shows; 3 by default, all for a negative number.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the condition is false.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.Assert(tf.constant(True), ["never shown"])
+    """
+    if not condition:
+        shown = "\n".join(_summary(d, summarize) for d in (data if isinstance(data, (list, tuple)) else [data]))
+        raise InvalidArgumentError(f"Expected '{condition}' to be true. Summarized data: {shown}")
+
+
+def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    if not is_tensor(x) and is_tensor(y):
+        second = as_operand(y)
+        return as_operand(x, second), second
+    first = as_operand(x)
+    return first, as_operand(y, first)
+
+
+def _comparison(
+    op: str, symbol: str, holds: Callable[[Any, Any], Any], x: Any, y: Any, message: Any, summarize: Any
+) -> None:
+    a, b = _pair(x, y)
+    if a._aval.dtype != b._aval.dtype:
+        raise InvalidArgumentError(f"{op}: cannot compare {a.dtype.name} with {b.dtype.name}: use gtape.cast")
+    left, right = a.numpy(), b.numpy()
+    try:
+        true = np.asarray(holds(left, right))
+    except ValueError:
+        raise InvalidArgumentError(f"{op}: Incompatible shapes: {a.shape} vs. {b.shape}") from None
+    if true.all():
+        return
+    places = np.argwhere(~true)[: 3 if summarize is None else max(int(summarize), 1)]
+    wide = [np.broadcast_to(v, true.shape) for v in (left, right)]
+    lines = [
+        *([str(message)] if message else []),
+        f"Condition x {symbol} y did not hold.",
+        f"Indices of first {len(places)} different values:",
+        str(places.tolist()),
+        f"Corresponding x values: {[wide[0][tuple(p)].item() for p in places]}",
+        f"Corresponding y values: {[wide[1][tuple(p)].item() for p in places]}",
+    ]
+    raise InvalidArgumentError("\n".join(lines))
+
+
+@diagnosed
+def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless all elements of two tensors are equal.
+
+    Parameters
+    ----------
+    x, y : tensors that broadcast to each other
+    message : str, optional
+        How the error begins.
+    summarize : int, optional
+        How many elements it shows.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When some are not.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_equal(tf.constant([1, 1]), 1)
+    """
+    _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
+    """Raise unless all elements of two tensors differ.
+
+    Parameters
+    ----------
+    x, y, summarize, message, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), [2, 1])
+    """
+    _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x < y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_less(tf.constant([1.0, 2.0]), 3.0)
+    """
+    _comparison("assert_less", "<", lambda a, b: a < b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x <= y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_less_equal(tf.constant([1.0, 3.0]), 3.0)
+    """
+    _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x > y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_greater(tf.constant([4.0, 5.0]), 3.0)
+    """
+    _comparison("assert_greater", ">", lambda a, b: a > b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+    """Raise unless ``x >= y`` in every element.
+
+    Parameters
+    ----------
+    x, y, message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_greater_equal(tf.constant([3.0, 5.0]), 3.0)
+    """
+    _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
+
+
+@diagnosed
+def assert_near(
+    x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise unless ``|x - y| <= atol + rtol * |y|`` in every element.
+
+    Parameters
+    ----------
+    x, y : float tensors that broadcast to each other
+    rtol, atol : float, optional
+        10 times the dtype's spacing at 1 by default.
+    message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+    ValueError
+        For integers, and for tensors of different dtypes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_near(tf.constant(1.0), 1.001, rtol=0.01)
+    """
+    x = as_operand(x)
+    y = y if isinstance(y, Tensor) else as_operand(y, x)
+    kind = x._aval.dtype
+    if not x._aval.inexact:
+        raise ValueError(f"assert_near needs floating-point tensors, not {x.dtype.name}: use assert_equal")
+    if y._aval.dtype != kind:
+        raise ValueError(f"assert_near: x is {x.dtype.name} and y is {y.dtype.name}: use gtape.cast")
+    eps = 10 * spacing_at_one(kind)
+    r = eps if rtol is None else float(as_operand(rtol))
+    a = eps if atol is None else float(as_operand(atol))
+
+    def near(left: Any, right: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return np.abs(left - right) <= a + r * np.abs(right)
+
+    _comparison("assert_near", f"~= (rtol={r:g}, atol={a:g})", near, x, y, message, summarize)
+
+
+def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..., None]:
+    def check(x: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+        t = as_operand(x)
+        zero = wrap(np.zeros((), t._aval.dtype))
+        _comparison(op, symbol, holds, t, zero, message or f"{op}: y is 0.", summarize)
+
+    check.__name__ = check.__qualname__ = op
+    shown = {"<": "-1.0", ">": "1.0", ">=": "0.0", "<=": "0.0"}[symbol]
+    check.__doc__ = f"""Raise unless every element is {symbol} 0.
+
+    Parameters
+    ----------
+    x : tensor of numbers
+    message, summarize, name
+        As for `assert_equal`.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it does not hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.{op}(tf.constant([{shown}]))
+    """
+    return diagnosed(check)
+
+
+assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
+assert_positive = _sign("assert_positive", ">", lambda a, b: a > b)
+assert_non_negative = _sign("assert_non_negative", ">=", lambda a, b: a >= b)
+assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
+
+
+@diagnosed
+def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
+    """The same tensor, if all its elements are finite.
+
+    Parameters
+    ----------
+    x : float tensor
+    message : str
+        How the error begins.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        Where `check_numerics` raises it.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.debugging.assert_all_finite(tf.constant([1.0, 2.0]), "loss").numpy()
+    array([1., 2.], dtype=float32)
+    """
+    return check_numerics(x, message)

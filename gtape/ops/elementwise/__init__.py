@@ -1,0 +1,1 @@
+"""elementwise: say here what the package is for."""

@@ -1,0 +1,274 @@
+"""Complex numbers: making them from real ones, taking them apart, and the ops that are not holomorphic.
+
+Inside a sweep a cotangent is the plain transpose: for a real loss L of z = a + ib it is dL/da - i dL/db. So the rules
+of holomorphic ops hold for complex numbers as they are written for real ones; what users see is the conjugate of it,
+TensorFlow's convention, put on where a gradient leaves the tape. Absolute value, angle and sign are made of real and
+imaginary parts, and have the accuracy and the kinks of the real functions of two arguments.
+
+References
+----------
+K. Kreutz-Delgado, The complex gradient operator and the CR-calculus, 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = ["angle", "complex", "conj", "imag", "real"]
+
+Array = Any
+_COMPLEX_OF: dict[Any, Any] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
+_SHAPES = (((),), ((3,),), ((2, 2),))
+
+
+def _complex_kernel(a: Array, b: Array) -> Array:
+    # not a + 1j * b: an infinite part would make the other one NaN
+    out = np.empty(np.shape(a), _COMPLEX_OF.get(np.dtype(a.dtype), np.complex64))
+    out.real, out.imag = a, b
+    return out[()]
+
+
+def _imag_kernel(x: Array) -> Array:
+    return np.imag(x) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+_real = linear(
+    "real",
+    lambda x: np.real(x),
+    lambda xp, g, x: xp.cast(g, dtype=x.dtype),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_imag = linear(
+    "imag",
+    _imag_kernel,
+    lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_conj = linear(
+    "conj",
+    np.conjugate,
+    lambda xp, g, x: xp.conj(g),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_complex = primitive(
+    "complex",
+    _complex_kernel,
+    vjp=(lambda xp, g, y, a, b: xp.real(g), lambda xp, g, y, a, b: -xp.imag(g)),
+    jvp=(
+        lambda xp, t, y, a, b: xp.complex(t, xp.zeros_like(t)),
+        lambda xp, t, y, a, b: xp.complex(xp.zeros_like(t), t),
+    ),
+    reads=((), ()),
+    complex=False,
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
+)
+
+
+def _number(x: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if t._aval.dtype.kind not in "iu" and not t._aval.inexact:
+        raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
+    return t
+
+
+@diagnosed
+def real(input: Any, name: str | None = None) -> Tensor:
+    """The real part.
+
+    Parameters
+    ----------
+    input : tensor of complex or real numbers, any shape
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        float32 of complex64, float64 of complex128; real numbers as they are.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.real(tf.constant([1 + 2j, 3 - 4j])).numpy()
+    array([1., 3.])
+    """
+    t = _number(input, "real")
+    return _real(t) if t._aval.complex else t
+
+
+@diagnosed
+def imag(input: Any, name: str | None = None) -> Tensor:
+    """The imaginary part.
+
+    Parameters
+    ----------
+    input : tensor of complex or real numbers, any shape
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        float32 of complex64, float64 of complex128; zeros for real numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.imag(tf.constant([1 + 2j, 3 - 4j])).numpy()
+    array([ 2., -4.])
+    """
+    t = _number(input, "imag")
+    return _imag(t) if t._aval.complex else wrap(np.zeros(t._aval.shape, t._aval.dtype))
+
+
+@diagnosed
+def conj(x: Any, name: str | None = None) -> Tensor:
+    """The complex conjugate.
+
+    Parameters
+    ----------
+    x : tensor of complex or real numbers, any shape
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`; real numbers as they are.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.conj(tf.constant([1 + 2j])).numpy()
+    array([1.-2.j])
+    """
+    t = _number(x, "conj")
+    return _conj(t) if t._aval.complex else t
+
+
+@diagnosed
+def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+    """Complex numbers from their real and imaginary parts; gradients with respect to the parts are real.
+
+    Parameters
+    ----------
+    real, imag : tensor of float32 or float64
+        Of one dtype; shapes broadcast.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        complex64 of float32, complex128 of float64.
+
+    Raises
+    ------
+    TypeError
+        For other dtypes, or two different ones.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.complex([2.25, 3.25], [4.75, 5.75]).numpy()
+    array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
+    """
+    a, b = operands(real, imag)
+    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in _COMPLEX_OF:
+        raise TypeError(
+            f"complex takes two tensors of float32, or two of float64, not {a.dtype.name} and {b.dtype.name}: use "
+            "gtape.cast first"
+        )
+    sa, sb = a._aval.shape, b._aval.shape
+    if sa != sb:
+        try:
+            shape = np.broadcast_shapes(sa, sb)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"complex: the shapes {a._aval.tensor_shape} and {b._aval.tensor_shape} do not fit"
+            ) from None
+        broadcast = REGISTRY["broadcast_to"]
+        a, b = [t if t._aval.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
+    return _complex(a, b)
+
+
+@diagnosed
+def angle(input: Any, name: str | None = None) -> Tensor:
+    """The angle (argument) of complex numbers, in (-pi, pi].
+
+    Parameters
+    ----------
+    input : tensor of complex or real numbers, any shape
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        float32 of complex64, float64 of complex128. For real numbers 0, and pi where they are negative, as constants.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For what are no real or complex numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> z = tf.constant(1 + 2j)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(z)
+    ...     y = tf.math.angle(z)
+    >>> tape.gradient(y, z).numpy()
+    np.complex128(-0.4+0.2j)
+    """
+    t = _number(input, "angle")
+    if t._aval.complex:
+        return REGISTRY["atan2"](_imag(t), _real(t))
+    if not t._aval.inexact:
+        raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
+    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
+    return wrap(value)
+
+
+# ---------------------------------------------------------------------------------------------- for `Primitive.complex`
+
+
+def magnitude(z: Tensor) -> Tensor:
+    """The absolute value; its slope at 0 is 0, the element of least norm."""
+    return REGISTRY["hypot"](_real(z), _imag(z))
+
+
+def unit(z: Tensor) -> Tensor:
+    """z / abs(z), and 0 at 0."""
+    a, b, term = _real(z), _imag(z), REGISTRY["hypot_term"]
+    return _complex(term(a, b, i=1, j=0, k=1), term(a, b, i=0, j=1, k=1))
+
+
+def squared_distance(x: Tensor, y: Tensor) -> Tensor:
+    """(x - y) times its conjugate, as a complex number."""
+    d = REGISTRY["subtract"](x, y)
+    return REGISTRY["multiply"](d, _conj(d))

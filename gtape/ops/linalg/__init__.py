@@ -1,0 +1,1 @@
+"""linalg: say here what the package is for."""

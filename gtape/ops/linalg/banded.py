@@ -1,0 +1,301 @@
+"""Equations and products with matrices that have few diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY, implicit
+from gtape.kernels import decompositions as k
+from gtape.kernels.double import doubled
+from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.linalg.equations import require_invertible, triangular_solve
+from gtape.ops.linalg.matmul import swap_last
+from gtape.ops.reduction.scan import shift_op
+from gtape.ops.shape.shape import reshape_op
+from gtape.tensors.axes import shape_of
+from gtape.tensors.operands import float_operand, matrix_operand, operands
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
+
+
+# ---------------------------------------------------------------------------------------------- tridiagonal equations
+
+
+def _transposed(xp: Any, d: Any) -> Any:
+    """Diagonals of the transposed matrix: what is above comes below, one place further."""
+    above = xp.shift(xp.strided_slice(d, key=_ROW[0]), axis=-1, by=1)
+    below = xp.shift(xp.strided_slice(d, key=_ROW[2]), axis=-1, by=-1)
+    return xp.concat(below, xp.strided_slice(d, key=_ROW[1]), above, axis=len(shape_of(d)) - 2)
+
+
+_ROW = [((i, i + 1, 1), (None, None, 1)) for i in range(3)]
+
+
+def _moved(xp: Any, x: Any, by: int) -> Any:
+    return xp.shift(x, axis=-2, by=by) if by else x
+
+
+def _products(xp: Any, p: Any, x: Any) -> Any:
+    """The three diagonals of p x^T, without what lies outside the matrix."""
+    rows = [xp.sum(p * _moved(xp, x, by), axis=(-1,), keepdims=False) for by in (-1, 0, 1)]
+    shape = shape_of(rows[0])
+    return xp.concat(*[xp.reshape(r, shape=(*shape[:-1], 1, shape[-1])) for r in rows], axis=len(shape) - 1)
+
+
+def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
+    total = None
+    for i, by in enumerate((-1, 0, 1)):
+        row = xp.swap_last(xp.strided_slice(d, key=_ROW[i]))
+        term = row * _moved(xp, x, by)
+        total = term if total is None else total + term
+    return total
+
+
+def _pull_diagonals(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
+    (g, y, d), home = doubled(xp, g, y, d)
+    # What a tiny row makes overflow may meet a zero of y, or a y as tiny: it is divided at the end.
+    read = _transposed(xp, _transposed(xp, d))
+    units = xp.magnitude(read, axis=(-2,))
+    return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, read / units), g), y) / units)
+
+
+def _pull_right_side(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
+    return xp.tridiagonal_solve(_transposed(xp, d), g)
+
+
+def _push_diagonals(xp: Any, t: Any, y: Any, d: Any, b: Any) -> Any:
+    (t, y, d), home = doubled(xp, t, y, d)
+    return home(-xp.tridiagonal_solve(d, _times_diagonals(xp, t, y)))
+
+
+_tridiagonal = implicit(
+    "tridiagonal_solve",
+    k.tridiagonal_solve,
+    vjp=(_pull_diagonals, _pull_right_side),
+    jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
+    reads=((0, "y"), (0,)),
+    complex=True,
+    public=False,
+    samples=(
+        (((3, 1), (1, 1)), {}),
+        (((3, 2), (2, 2)), {}),
+        (((3, 3), (3, 1)), {}),
+        (((2, 3, 2), (2, 2, 1)), {}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+@diagnosed
+def tridiagonal_solve(
+    diagonals: Any,
+    rhs: Any,
+    diagonals_format: str = "compact",
+    transpose_rhs: bool = False,
+    conjugate_rhs: bool = False,
+    name: str | None = None,
+    partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Tensor:
+    """Solve equations whose matrix has elements next to its diagonal only.
+
+    Parameters
+    ----------
+    diagonals : tensor or sequence of three tensors
+        "compact": shape [..., 3, m], the diagonal above (its last element is ignored), the diagonal, the one below
+        (its first element is ignored). "sequence": these three, of shape [..., m], the outer ones [..., m - 1] or
+        [..., m]. "matrix": shape [..., m, m].
+    rhs : tensor, shape [..., m] or [..., m, k]
+        Of the dtype of `diagonals`.
+    diagonals_format : {"compact", "sequence", "matrix"}
+    transpose_rhs : bool
+        Whether a matrix `rhs` is given as [..., k, m].
+    conjugate_rhs : bool
+        Solve for the conjugate of `rhs`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    partial_pivoting, perturb_singular : bool
+        Accepted as TensorFlow does; rows are always exchanged where needed, and a singular matrix is an error.
+
+    Returns
+    -------
+    Tensor, of the shape of `rhs`, transposed if so asked
+
+    Raises
+    ------
+    ValueError
+        For an unknown format.
+    gtape.errors.InvalidArgumentError
+        When a matrix is singular, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    d = _compact(diagonals, diagonals_format)
+    d, b = operands(d, rhs)
+    sd, sb = d._aval.shape, b._aval.shape
+    if len(sd) < 2 or sd[-2] != 3:
+        raise errors.InvalidArgumentError(
+            f"tridiagonal_solve: compact diagonals have shape [..., 3, m], not {d._aval.tensor_shape}"
+        )
+    vector = len(sb) == len(sd) - 1
+    if vector:
+        b = reshape_op(b, shape=(*sb, 1))
+    elif transpose_rhs:
+        b = swap_last(b)
+    if conjugate_rhs and b._aval.complex:
+        b = REGISTRY["conj"](b)
+    sb = b._aval.shape
+    if len(sb) < 2 or sb[-2] != sd[-1] or sb[:-2] != sd[:-2]:
+        raise errors.InvalidArgumentError(
+            f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
+        )
+    x = require_invertible(_tridiagonal(d, b), "tridiagonal_solve", d, b)
+    return reshape_op(x, shape=sb[:-1]) if vector else x
+
+
+def _compact(diagonals: Any, form: str) -> Tensor:
+    from gtape.ops.shape.join import concat, stack
+    from gtape.ops.shape.tiling import pad
+
+    if form == "compact":
+        return float_operand(diagonals, "tridiagonal_solve")
+    if form == "matrix":
+        a = matrix_operand(diagonals, "tridiagonal_solve", square=True)
+        if a._aval.shape[-1] == 1:
+            main = diag_part_op(a, k=0)
+            return stack([main, main, main], axis=-2)
+        parts = [diag_part_op(a, k=1), diag_part_op(a, k=0), diag_part_op(a, k=-1)]
+    elif form == "sequence":
+        if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
+            raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
+        parts = operands(*diagonals)
+    else:
+        raise ValueError(
+            f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}"
+        )
+    above, main, below = parts
+    m = main._aval.shape[-1]
+    none = [[0, 0]] * (len(main._aval.shape) - 1)
+    if above._aval.shape[-1] == m - 1:
+        above = pad(above, [*none, [0, 1]])
+    if below._aval.shape[-1] == m - 1:
+        below = pad(below, [*none, [1, 0]])
+    for part in (above, below):
+        if part._aval.shape != main._aval.shape:
+            raise errors.InvalidArgumentError(
+                f"tridiagonal_solve: the diagonals have shapes {[p._aval.shape for p in parts]}; the outer ones are as "
+                "long as the main one, or shorter by 1"
+            )
+    return concat([reshape_op(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
+
+
+@diagnosed
+def banded_triangular_solve(
+    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    """Solve equations with a triangular matrix given by its bands.
+
+    Parameters
+    ----------
+    bands : tensor, shape [..., k, m]
+        `lower`: the diagonal, then those below it, whose first elements are ignored as far as they lie outside the
+        matrix. Otherwise the diagonals above, the farthest first, whose last elements are ignored, and at the end the
+        main one.
+    rhs : tensor, shape [..., m] or [..., m, n]
+        Batch axes broadcast.
+    lower : bool
+    adjoint : bool
+        Solve with the adjoint matrix.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., m] or [..., m, n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the diagonal has a zero, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [0.0, 2.0, 3.0]], [[1.0], [1.0], [1.0]]).numpy()
+    array([[0.5 ],
+           [0.  ],
+           [0.25]], dtype=float32)
+    """
+    bands, b = operands(bands, rhs)
+    bands = matrix_operand(bands, "banded_triangular_solve")
+    count, m = bands._aval.shape[-2:]
+    if not 1 <= count <= m:
+        raise errors.InvalidArgumentError(
+            f"banded_triangular_solve: a matrix of {m} rows has 1 to {m} bands, not {count}"
+        )
+    whole = None
+    for i in range(count):
+        away = i if lower else count - 1 - i
+        row = bands[..., i, away:] if lower else bands[..., i, : m - away]
+        part = diag_embed_op(row, k=-away if lower else away, shape=(m, m))
+        whole = part if whole is None else whole + part
+    assert whole is not None
+    sb = b._aval.shape
+    vector = len(sb) == 1 or (len(sb) == len(bands._aval.shape) - 1 and sb[-1] == m != sb[-2])
+    if vector:
+        b = reshape_op(b, shape=(*b._aval.shape, 1))
+    x = triangular_solve(whole, b, lower=lower, adjoint=adjoint)
+    return reshape_op(x, shape=x._aval.shape[:-1]) if vector else x
+
+
+@diagnosed
+def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
+    """Product of a matrix that has elements next to its diagonal only, and another one.
+
+    Parameters
+    ----------
+    diagonals : tensor or sequence of three tensors
+        As for `tridiagonal_solve`.
+    rhs : tensor, shape [..., m, k]
+        Of the dtype of `diagonals`.
+    diagonals_format : {"compact", "sequence", "matrix"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., m, k]
+
+    Raises
+    ------
+    ValueError
+        For an unknown format.
+    gtape.errors.InvalidArgumentError
+        When shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy()
+    array([[3.],
+           [3.]], dtype=float32)
+    """
+    d, b = operands(_compact(diagonals, diagonals_format), rhs)
+    sd, sb = d._aval.shape, b._aval.shape
+    if len(sb) < 2 or sb[-2] != sd[-1]:
+        raise errors.InvalidArgumentError(
+            f"tridiagonal_matmul: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
+        )
+    above, main, below = [swap_last(d[..., i : i + 1, :]) for i in range(3)]
+    up, down = shift_op(b, axis=-2, by=-1), shift_op(b, axis=-2, by=1)
+    return above * up + main * b + below * down

@@ -1,0 +1,66 @@
+"""Several diagonals at once, packed in a table with one row for each: where each element of it lies in the matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__: list[str] = []
+
+_ALIGN = ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT")
+
+
+def length(k: int, rows: int, columns: int) -> int:
+    """How many elements a diagonal has."""
+    return min(rows + min(k, 0), columns - max(k, 0))
+
+
+def places(low: int, high: int, rows: int, columns: int, align: str, op: str) -> Any:
+    """The row-major position in the matrix of each element of the packed diagonals, the highest first; -1 for padding.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there are no such diagonals, or the alignment is unknown.
+    """
+    if align not in _ALIGN:
+        raise InvalidArgumentError(f"{op}: align must be one of {', '.join(_ALIGN)}, got {shown(align)}")
+    if not -max(rows, 1) < low <= high < max(columns, 1):
+        raise InvalidArgumentError(
+            f"{op}: a matrix of {rows} rows and {columns} columns has no diagonals k=({low}, {high})"
+        )
+    above, below = align.split("_")
+    most = max(length(k, rows, columns) for k in range(low, high + 1))
+    table = np.full((high - low + 1, most), -1, np.int64)
+    for row, k in enumerate(range(high, low - 1, -1)):
+        n = length(k, rows, columns)
+        left = (k >= 0 and above == "LEFT") or (k <= 0 and below == "LEFT")
+        start = 0 if left else most - n
+        i = np.arange(n)
+        table[row, start : start + n] = (i + max(-k, 0)) * columns + i + max(k, 0)
+    return table
+
+
+def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
+    """Elements of the last `rest` axes by row-major position; padding for -1."""
+    lead = t._aval.shape[: t.ndim - rest]
+    size = int(np.prod(t._aval.shape[t.ndim - rest :], dtype=np.int64))
+    line = REGISTRY["reshape"](t, shape=(*lead, size))
+    if (table < 0).any():
+        line = REGISTRY["concat"](line, wrap(np.full((*lead, 1), padding, t._aval.dtype)), axis=-1)
+        table = np.where(table < 0, size, table)
+    return REGISTRY["gather"](line, wrap(table), axis=-1, size=line._aval.shape[-1])
+
+
+def inverse(table: Any, rows: int, columns: int) -> Any:
+    """For each element of the matrix, its position in the packed diagonals; -1 off them."""
+    found = np.full(rows * columns, -1, np.int64)
+    inside = table.reshape(-1) >= 0
+    found[table.reshape(-1)[inside]] = np.flatnonzero(inside)
+    return found.reshape(rows, columns)

@@ -1,0 +1,142 @@
+"""Cholesky factors, and solutions of equations by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.domains import ANY_REAL, Domain
+from gtape.declare.primitive import implicit, linear
+from gtape.kernels import lapack
+from gtape.kernels.double import doubled
+from gtape.ops.linalg.equations import triangular_solve
+from gtape.tensors.operands import matrix_operand
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["cholesky", "cholesky_solve"]
+
+
+def _half_tril_kernel(x: Any) -> Any:
+    """The lower triangle with half the diagonal."""
+    n = np.arange(x.shape[-1])
+    return x * np.tril(np.where(n[:, None] == n[None, :], 0.5, 1.0)).astype(x.dtype)
+
+
+half_tril = linear(
+    "half_tril",
+    _half_tril_kernel,
+    lambda xp, g, x: xp.half_tril(g),
+    batched=True,
+    public=False,
+    ulps=0.5,
+    samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+def _cholesky_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    (g, y), home = doubled(xp, g, y)
+    up = xp.swap_last(y)
+    inner = xp.half_tril(xp.matmul(up, g))
+    outer = xp.triangular_solve(up, inner, lower=False)
+    s = xp.triangular_solve(up, xp.swap_last(outer), lower=False)
+    # The factor is a function of symmetric matrices: the gradient is the symmetric one, as TensorFlow has it.
+    return home((s + xp.swap_last(s)) / 2)
+
+
+def _cholesky_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, y), home = doubled(xp, t, y)
+    t = (t + xp.swap_last(t)) / 2
+    half = xp.triangular_solve(y, t, lower=True)
+    return home(xp.matmul(y, xp.half_tril(xp.triangular_solve(y, xp.swap_last(half), lower=True))))
+
+
+def _symmetric(a: Any) -> bool:
+    return bool(np.array_equal(a, np.swapaxes(a, -1, -2)))
+
+
+def _symmetric_part(a: Any) -> tuple[Any]:
+    return ((a + np.swapaxes(a, -1, -2)) / 2,)
+
+
+_cholesky = implicit(
+    "cholesky",
+    lapack.cholesky,
+    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part),
+    vjp=(_cholesky_pull,),
+    jvp=(_cholesky_push,),
+    reads=(("y",),),
+    batched=True,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+@diagnosed
+def cholesky(input: Any, name: str | None = None) -> Tensor:
+    """Lower triangular L with ``L @ transpose(L) = input``, for each matrix.
+
+    Only the lower triangle of `input` is read; the gradient is symmetric.
+
+    Parameters
+    ----------
+    input : tensor of floats or complex numbers, shape [..., n, n]
+        Symmetric (Hermitian) and positive definite. A matrix that is not positive definite gives NaN.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy()
+    array([[2., 0.],
+           [1., 1.]], dtype=float32)
+    """
+    x = matrix_operand(input, "cholesky", square=True)
+    if x._aval.complex:
+        from gtape.ops.linalg import complex_factors
+
+        return complex_factors.cholesky(x)
+    return _cholesky(x)
+
+
+@diagnosed
+def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+    """Solution x of ``A @ x = rhs`` from the Cholesky factor of A.
+
+    Parameters
+    ----------
+    chol : tensor of floats or complex numbers, shape [..., n, n]
+        What `cholesky` gives.
+    rhs : tensor, shape [..., n, k]
+        Of the dtype of `chol`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, k]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the diagonal has a zero, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).numpy()
+    array([[1.],
+           [3.]], dtype=float32)
+    """
+    return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)

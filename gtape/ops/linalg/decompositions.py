@@ -1,0 +1,430 @@
+"""Orthogonal factors, pseudo-inverses, least squares, normalized and diagonal tensors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.base.half_precision import spacing_at_one
+from gtape.declare.domains import ANY_REAL, Domain
+from gtape.declare.primitive import REGISTRY, implicit, primitive
+from gtape.kernels import decompositions as k
+from gtape.kernels.double import doubled
+from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
+from gtape.ops.linalg.equations import triangular_solve
+from gtape.ops.linalg.matmul import adjoint_of, matmul_op
+from gtape.ops.linalg.spectral import completed
+from gtape.ops.shape.shape import reshape_op
+from gtape.tensors.axes import axes_of
+from gtape.tensors.operands import float_operand, matrix_operand, operands
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+
+__all__ = ["lstsq", "normalize", "pinv", "qr", "tensor_diag", "tensor_diag_part"]
+
+Array = Any
+
+
+# ---------------------------------------------------------------------------------------------- orthogonal factors
+
+
+def _over(xp: Any, x: Any, r: Any) -> Any:
+    """x r^-1 for an upper triangle r."""
+    return xp.swap_last(xp.triangular_solve(xp.swap_last(r), xp.swap_last(x), lower=True))
+
+
+def _under(xp: Any, x: Any, r: Any) -> Any:
+    """x r'^-1 for an upper triangle r."""
+    return xp.swap_last(xp.triangular_solve(r, xp.swap_last(x), lower=False))
+
+
+def _mirrored(xp: Any, x: Any) -> Any:
+    half = xp.half_tril(x)
+    return half + xp.swap_last(half)
+
+
+# What belongs to q is divided by the size of r at the very end: it may overflow where what belongs to r does not.
+
+
+def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    ((gq, gr), (q, r)), home = doubled(xp, g, y)
+    size = xp.magnitude(r, axis=(-2, -1))
+    r = r / size
+    of_r = xp.matmul(q, _mirrored(xp, xp.matmul(r, xp.swap_last(gr))))
+    of_q = gq - xp.matmul(q, _mirrored(xp, xp.matmul(xp.swap_last(gq), q)))
+    return home(_under(xp, of_r, r) + _under(xp, of_q, r) / size)
+
+
+def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, (q, r)), home = doubled(xp, t, y)
+    size = xp.magnitude(r, axis=(-2, -1))
+    r = r / size
+    moved = _over(xp, t, r)
+    turned = xp.matmul(xp.swap_last(q), moved)
+    half = xp.half_tril(turned)
+    upper = turned - half + xp.swap_last(half)
+    return home(((moved - xp.matmul(q, upper)) / size, xp.matmul(upper, r)))
+
+
+_qr = implicit(
+    "qr",
+    k.qr,
+    domain=Domain(ANY_REAL, where=k.full_rank),
+    vjp=(_qr_pull,),
+    jvp=(_qr_push,),
+    reads=(("y",),),
+    outputs=2,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- pseudo-inverse
+
+
+def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
+    """(1 - a b) x."""
+    return x - xp.matmul(a, xp.matmul(b, x))
+
+
+def _in_units(xp: Any, y: Any, a: Any) -> tuple[Any, Any, Any]:
+    """A power of two, the pseudo-inverse times it, and the matrix divided by it."""
+    unit = xp.magnitude(a, axis=(-2, -1))
+    return unit, y * unit, a / unit
+
+
+def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    (g, y, a), home = doubled(xp, g, y, a)
+    unit, y, a = _in_units(xp, y, a)
+    back, turned = xp.swap_last(g), xp.swap_last(y)
+    # The last two terms are zero where the rank is that of the columns, or that of the rows.
+    left = xp.matmul(xp.matmul(turned, y), back)
+    right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
+    made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
+    return home(made / unit / unit)
+
+
+def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
+    (t, y, a), home = doubled(xp, t, y, a)
+    unit, y, a = _in_units(xp, y, a)
+    back, turned = xp.swap_last(t), xp.swap_last(y)
+    left = xp.matmul(xp.matmul(y, turned), back)
+    right = xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
+    made = right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y))
+    return home(made / unit / unit)
+
+
+_pinv = primitive(
+    "pinv",
+    k.pinv,
+    domain=Domain(ANY_REAL, where=k.full_rank),
+    vjp=(_pinv_pull,),
+    jvp=(_pinv_push,),
+    params=("rcond",),
+    public=False,
+    samples=(
+        (((1, 1),), {"rcond": 1e-14}),
+        (((2, 1),), {"rcond": 1e-14}),
+        (((1, 2),), {"rcond": 1e-14}),
+        (((2, 2),), {"rcond": 1e-14}),
+        (((3, 2),), {"rcond": 1e-14}),
+        (((2, 2, 1),), {"rcond": 1e-14}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+class Qr(NamedTuple):
+    """What `qr` returns."""
+
+    q: Tensor
+    r: Tensor
+
+
+@diagnosed
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
+    """Orthonormal columns and an upper triangle: ``input = q @ r``.
+
+    Parameters
+    ----------
+    input : tensor of floats or complex numbers, shape [..., m, n]
+        Its first min(m, n) columns must be linearly independent where it is differentiated.
+    full_matrices : bool
+        Complete `q` to a square matrix, and `r` by zeros. More columns than one (of complex matrices, any) are
+        determined up to their basis: a gradient goes through what is the same in each, such as their projector.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    q : Tensor, shape [..., m, min(m, n)]
+        With LAPACK's signs; `q` and `r` are a named tuple.
+    r : Tensor, shape [..., min(m, n), n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `input` is no matrix.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> q, r = tf.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> tf.matmul(q, r).numpy().round(4)
+    array([[3., 1.],
+           [4., 2.]], dtype=float32)
+    """
+    from gtape.ops.shape.join import concat
+    from gtape.ops.shape.tiling import pad
+
+    x = matrix_operand(input, "qr")
+    m, n = x._aval.shape[-2:]
+    if m >= n:
+        q, r = _orthogonal(x)
+    else:  # the first columns make q, the others are seen from it
+        q, r = _orthogonal(x[..., :m])
+        r = concat([r, matmul_op(adjoint_of(q), x[..., m:])], axis=-1)
+    if full_matrices and m > n:
+        q = completed(q)
+        r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
+    return Qr(q, r)
+
+
+def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
+    if x._aval.complex:
+        from gtape.ops.linalg import complex_factors
+
+        return complex_factors.qr(x)
+    q, r = _qr(x)
+    return q, r
+
+
+@diagnosed
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """Pseudo-inverse of Moore and Penrose.
+
+    Parameters
+    ----------
+    a : tensor of floats or complex numbers, shape [..., m, n]
+        The derivative is that at constant rank (Golub and Pereyra, 1973).
+    rcond : float, optional
+        Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
+    validate_args : bool
+        Accepted as TensorFlow does; shapes are always checked.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, m]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `a` is no matrix.
+    ValueError
+        When `rcond` is not one number.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.pinv([[2.0], [0.0]]).numpy()
+    array([[0.5, 0. ]], dtype=float32)
+    """
+    x = matrix_operand(a, "pinv")
+    if rcond is None:
+        rcond = 10.0 * max(x._aval.shape[-2:]) * spacing_at_one(x._aval.dtype)
+    limit = np.asarray(getattr(rcond, "_value", rcond))
+    if limit.size != 1:
+        raise ValueError(f"pinv: rcond must be one number, not an array of shape {limit.shape}")
+    rcond = float(limit.reshape(()))
+    if x._aval.complex:
+        from gtape.ops.linalg.complex_factors import gathered, spread
+
+        return gathered(_pinv(spread(x), rcond=rcond))
+    return _pinv(x, rcond=rcond)
+
+
+@diagnosed
+def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
+    """Least squares: the x of least ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm where many are.
+
+    Parameters
+    ----------
+    matrix : tensor of floats or complex numbers, shape [..., m, n]
+        Of full rank, unless `l2_regularizer` is positive or `fast` is False.
+    rhs : tensor, shape [..., m, k]
+        Of the dtype of `matrix`.
+    l2_regularizer : float
+        Not negative; ignored where `fast` is False.
+    fast : bool
+        True: by an orthogonal factor. False: by the pseudo-inverse, for any rank.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n, k]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrix has not full rank and `fast` is True, or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [[1.0], [2.0], [3.0]]).numpy().round(4)
+    array([[1.],
+           [1.]], dtype=float32)
+    """
+    from gtape.ops.shape.join import concat
+
+    a, b = operands(matrix, rhs)
+    a, b = matrix_operand(a, "lstsq"), float_operand(b, "lstsq")
+    (m, n), sb = a._aval.shape[-2:], b._aval.shape
+    if len(sb) < 2 or sb[-2] != m:
+        raise errors.InvalidArgumentError(
+            f"lstsq: the right-hand side must have shape [..., {m}, k], not {b._aval.tensor_shape}"
+        )
+    weight = float(np.asarray(getattr(l2_regularizer, "_value", l2_regularizer)))
+    if weight < 0:
+        raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
+    if not fast:
+        return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._aval.dtype)), b)
+    if weight > 0:  # the same without, for a matrix with as many rows more
+        dtype = a._aval.dtype
+        root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)
+        a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
+        b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
+    try:
+        if m >= n or weight > 0:
+            q, r = _orthogonal(a)
+            return triangular_solve(r, matmul_op(adjoint_of(q), b), lower=False)
+        q, r = _orthogonal(adjoint_of(a))
+        return matmul_op(q, triangular_solve(r, b, lower=False, adjoint=True))
+    except errors.InvalidArgumentError as e:
+        if "not invertible" not in str(e):
+            raise
+        raise errors.InvalidArgumentError(
+            "lstsq: the matrix has not full rank; use fast=False, or a positive l2_regularizer"
+        ) from e
+
+
+@diagnosed
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """A tensor divided by its norm, and the norm.
+
+    Parameters
+    ----------
+    tensor : floating-point tensor, any shape
+    ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
+        As for `norm`.
+    axis : int or pair of int, optional
+        As for `norm`: by default all elements are one vector.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    normalized : Tensor, of the shape of `tensor`
+    norm : Tensor
+        The axes stay, with size 1.
+
+    Raises
+    ------
+    ValueError
+        As from `norm`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> unit, norm = tf.linalg.normalize([3.0, 4.0])
+    >>> unit.numpy(), norm.numpy()
+    (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
+    """
+    from gtape.ops.reduction.norms import norm
+    from gtape.ops.shape.creation import cast
+
+    x = convert_to_tensor(tensor)
+    size = norm(x, ord=ord, axis=axis, keepdims=True)
+    if x._aval.complex:  # TensorFlow's norm of complex numbers is complex, too
+        size = cast(size, x.dtype)
+    elif (ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axis, (list, tuple)))) and np.all(size._value):
+        # A primitive of its own, whose slopes keep their digits along an element that is nearly all of the vector
+        return REGISTRY["unit_vector"](x, axis=axes_of(axis, x.ndim)), size
+    return x / size, size
+
+
+@diagnosed
+def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor with given elements where its first and its second half of indices agree, else 0.
+
+    Parameters
+    ----------
+    diagonal : tensor, shape [d1, ..., dk]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [d1, ..., dk, d1, ..., dk]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tensor_diag([1.0, 2.0]).numpy()
+    array([[1., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    x = convert_to_tensor(diagonal)
+    shape = x._aval.shape
+    if not shape:
+        raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
+    n = int(np.prod(shape, dtype=np.int64))
+    return reshape_op(diag_embed_op(reshape_op(x, shape=(n,)), k=0, shape=(n, n)), shape=shape + shape)
+
+
+@diagnosed
+def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The elements for which the first half of the indices is the second half.
+
+    Parameters
+    ----------
+    input : tensor, shape [d1, ..., dk, d1, ..., dk]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [d1, ..., dk]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the two halves of the shape differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.tensor_diag_part([[1.0, 0.0], [0.0, 2.0]]).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    x = convert_to_tensor(input)
+    shape = x._aval.shape
+    half = len(shape) // 2
+    if not shape or len(shape) % 2 or shape[:half] != shape[half:]:
+        raise errors.InvalidArgumentError(
+            f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
+        )
+    n = int(np.prod(shape[:half], dtype=np.int64))
+    return reshape_op(diag_part_op(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])

@@ -1,0 +1,310 @@
+"""The determinant and the family of its derivatives, exact at singular matrices too.
+
+The gradient of det is the cofactor matrix, which exists whether or not the inverse does. Its derivatives of every
+order are members of one family, symmetric and linear in the directions::
+
+    det_form(A, [G_1, ..., G_k]) = gradient with respect to A of D^k det(A)[G_1, ..., G_k]
+
+with no direction: the cofactors. The family is closed: its derivative in A has one direction more, its derivative in a
+direction has that direction replaced. Matrices up to 3x3 are computed by minors; larger ones by way of their singular
+values s, because for a diagonal matrix everything is a sum of products of the other s, in which nothing is divided::
+
+    D^k det(diag s)[G_1, ..., G_k] = sum over distinct i_1, ..., i_k and their permutations p of
+        sign(p) G_1[i_1, p(i_1)] ... G_k[i_k, p(i_k)] times the product of the other s
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import linear, primitive
+from gtape.kernels.lapack import check_square, known
+from gtape.tensors.axes import shape_of
+
+__all__ = ["det"]
+
+Array = Any
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+
+def _wide(a: Array) -> Any:
+    return np.complex128 if a.dtype.kind == "c" else np.float64
+
+
+def _det(a: Array) -> Array:
+    check_square(a)
+    n = a.shape[-1]
+    w = a.astype(_wide(a), copy=False)
+    if n == 0:
+        value = np.ones(a.shape[:-2])
+    elif n == 1:
+        value = w[..., 0, 0]
+    elif n == 2:
+        value = w[..., 0, 0] * w[..., 1, 1] - w[..., 0, 1] * w[..., 1, 0]
+    elif n == 3:
+        value = np.add.reduce(w[..., 0, :] * _minors(w)[..., 0, :], axis=-1)
+    else:
+        value = np.linalg.det(w)
+    if n in (2, 3) and not np.isfinite(value).all():
+        # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
+        value = np.where(np.isfinite(value), value, np.linalg.det(w))
+    return known(w, value).astype(a.dtype)[()]
+
+
+def _turned(a: Array) -> Array:
+    """Cofactors of 2x2 matrices."""
+    return np.stack([np.stack([a[..., 1, 1], -a[..., 1, 0]], -1), np.stack([-a[..., 0, 1], a[..., 0, 0]], -1)], -2)
+
+
+_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+
+def _corner(a: Array, rows: Array, columns: Array) -> Array:
+    return a[..., rows[:, None], columns[None, :]]
+
+
+def _minors(a: Array) -> Array:
+    """Cofactors of 3x3 matrices, by cyclic indices, which carry the signs."""
+    return _corner(a, _NEXT, _NEXT) * _corner(a, _LAST, _LAST) - _corner(a, _NEXT, _LAST) * _corner(a, _LAST, _NEXT)
+
+
+def _mixed_minors(a: Array, b: Array) -> Array:
+    """Derivative of the cofactors of a 3x3 matrix `a` in the direction `b`: the same products, one factor from each."""
+    return (
+        _corner(a, _NEXT, _NEXT) * _corner(b, _LAST, _LAST)
+        + _corner(b, _NEXT, _NEXT) * _corner(a, _LAST, _LAST)
+        - _corner(a, _NEXT, _LAST) * _corner(b, _LAST, _NEXT)
+        - _corner(b, _NEXT, _LAST) * _corner(a, _LAST, _NEXT)
+    )
+
+
+# How often `_balance` averages: enough for exponents to be known to 1 where the rows share some columns.
+_SWEEPS = 12
+
+
+def _balance(a: Array) -> tuple[Array, Array]:
+    """Exponents of two, for rows and for columns, that bring the entries of matrices close to 1.
+
+    They are the least squares fit r[i] + c[j] to the exponents of the entries that are not 0, found by averaging rows
+    and columns in turn. The largest entry of a row would mislead where rows have zeros in different columns.
+    """
+    there = a != 0
+    exponents = np.where(there, np.frexp(a)[1], 0).astype(float)
+    rows = np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    columns = np.maximum(there.sum(axis=-2, keepdims=True), 1)
+    c = np.zeros_like(exponents[..., :1, :])
+    for _ in range(_SWEEPS):
+        r = np.where(there, exponents - c, 0.0).sum(axis=-1, keepdims=True) / rows
+        c = np.where(there, exponents - r, 0.0).sum(axis=-2, keepdims=True) / columns
+    # No entry above 1, because products of singular values must not overflow.
+    r += np.where(there, exponents - r - c, -np.inf).max(axis=-1, keepdims=True, initial=0.0)
+    return np.rint(r).astype(int), np.rint(c).astype(int)
+
+
+def _other_products(s: Array, k: int) -> Array:
+    """P[..., i_1, ..., i_k] = product of the other s, for distinct indices; 0 where two are equal."""
+    n = s.shape[-1]
+    index = np.indices((n,) * k)
+    apart = np.ones((n,) * k, dtype=bool)
+    for i in range(k):
+        for j in range(i):
+            apart &= index[i] != index[j]
+    p = np.broadcast_to(apart.astype(s.dtype), s.shape[:-1] + (n,) * k).copy()
+    for m in range(n):
+        p *= np.where((index == m).any(axis=0), 1.0, s[..., m].reshape(s.shape[:-1] + (1,) * k))
+    return p
+
+
+def _sign(order: tuple[int, ...]) -> int:
+    swaps = sum(order[i] > order[j] for i in range(len(order)) for j in range(i + 1, len(order)))
+    return -1 if swaps % 2 else 1
+
+
+def _diagonal_form(s: Array, gs: list[Array]) -> Array:
+    """The family at diag(s): one einsum for each permutation of the directions and the output."""
+    k = len(gs)
+    n = s.shape[-1]
+    p = _other_products(s, k + 1)
+    letters = "abcdefghijklmnopqrstuvwxyz"[: k + 1]
+    out = np.zeros((*s.shape, n), np.result_type(s, *gs))
+    for order in permutations(range(k + 1)):
+        factors = ",".join(f"...{letters[m]}{letters[order[m]]}" for m in range(k))
+        inputs = f"...{letters}" + (f",{factors}" if factors else "")
+        if order[k] == k:
+            part = np.einsum(f"{inputs}->...{letters[k]}", p, *gs)
+            out[..., np.arange(n), np.arange(n)] += _sign(order) * part
+        else:
+            out += _sign(order) * np.einsum(f"{inputs}->...{letters[k]}{letters[order[k]]}", p, *gs)
+    return out
+
+
+def _by_complex_singular_values(a: Array, gs: list[Array]) -> Array:
+    finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(finite, a, 0.0))
+    # The cofactors of a unitary matrix are its conjugate times its determinant.
+    left, right = np.conjugate(u), np.conjugate(vh)
+    form = _diagonal_form(s, [np.swapaxes(left, -1, -2) @ g @ np.swapaxes(right, -1, -2) for g in gs])
+    phase = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    return np.where(finite, phase * (left @ form @ right), np.nan)
+
+
+def _by_singular_values(a: Array, gs: list[Array]) -> Array:
+    # Powers of two first: rows and columns of one size are what keeps small cofactors accurate, and products in range.
+    finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
+    a = np.where(finite, a, 0.0)
+    r, c = _balance(a)
+    u, s, vt = np.linalg.svd(np.ldexp(np.ldexp(a, -r), -c))
+    turn, turn_back = np.swapaxes(u, -1, -2), np.swapaxes(vt, -1, -2)
+    form = _diagonal_form(s, [turn @ np.ldexp(g, -(r + c)) @ turn_back for g in gs])
+    signs = np.rint(np.linalg.det(u) * np.linalg.det(vt))[..., None, None]
+    whole = r.sum(axis=-2, keepdims=True) + c.sum(axis=-1, keepdims=True)
+    return np.where(finite, np.ldexp(signs * (u @ form @ vt), whole - r - c), np.nan)
+
+
+def _form(a: Array, gs: list[Array]) -> Array:
+    n, k = a.shape[-1], len(gs)
+    dtype = a.dtype
+    a = a.astype(_wide(a), copy=False)
+    gs = [g.astype(_wide(g), copy=False) for g in gs]
+    if k >= n:  # det is a polynomial of degree n
+        out = np.zeros(a.shape)
+    elif n == 1:
+        out = np.ones(a.shape)
+    elif n == 2:
+        out = _turned((a, *gs)[k])
+    elif n == 3:
+        out = _minors(a) if k == 0 else _mixed_minors(*(a, *gs)[k - 1 : k + 1])
+    elif a.dtype.kind == "c":
+        out = _by_complex_singular_values(a, gs)
+    else:
+        out = _by_singular_values(a, gs)
+    return out.astype(dtype)
+
+
+def _cofactors(a: Array) -> Array:
+    check_square(a)
+    return _form(a, [])
+
+
+def _det_form(a: Array, gs: Array) -> Array:
+    check_square(a)
+    return _form(a, [gs[..., i, :, :] for i in range(gs.shape[-3])])
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+
+def _take_rule(xp: Any, g: Any, x: Any, *, index: int) -> Any:
+    zero = xp.zeros_like(g)
+    axis = len(g.shape) - 3
+    return g if x.shape[axis] == 1 else xp.concat(*[g if i == index else zero for i in range(x.shape[axis])], axis=axis)
+
+
+take_direction = linear(
+    "take_direction",
+    lambda gs, *, index: gs[..., index : index + 1, :, :],
+    _take_rule,
+    params=("index",),
+    public=False,
+    selects=True,
+    samples=(((((3, 1, 2)),), {"index": 1}), (((1, 2, 2),), {"index": 0})),
+)
+
+
+def as_direction(xp: Any, g: Any) -> Any:
+    """A matrix as a stack of one direction."""
+    shape = shape_of(g)
+    return xp.reshape(g, shape=(*shape[:-2], 1, *shape[-2:]))
+
+
+def with_direction(xp: Any, g: Any, gs: Any) -> Any:
+    """A stack of directions with one more."""
+    return xp.concat(gs, as_direction(xp, g), axis=len(gs.shape) - 3)
+
+
+def _replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
+    """Stacks of directions, each with another one replaced by `g`: shape [k, ..., k, n, n] as a list."""
+    axis = len(gs.shape) - 3
+    k = gs.shape[axis]
+    new = as_direction(xp, g)
+    parts = [xp.take_direction(gs, index=i) for i in range(k)]
+    return [xp.concat(*[new if j == i else parts[j] for j in range(k)], axis=axis) for i in range(k)]
+
+
+def pulled_directions(xp: Any, form: Any, g: Any, gs: Any) -> Any:
+    """The cotangent of the directions `gs` of a symmetric form, which `form` computes for a stack of directions."""
+    forms = [as_direction(xp, form(swapped)) for swapped in _replaced_directions(xp, g, gs)]
+    return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
+
+
+def pushed_directions(xp: Any, form: Any, t: Any, gs: Any) -> Any:
+    """What a tangent `t` of the directions `gs` adds to such a form: one direction after the other is replaced."""
+    axis = len(gs.shape) - 3
+    k = gs.shape[axis]
+    total = None
+    for i in range(k):
+        parts = [xp.take_direction(t if j == i else gs, index=j) for j in range(k)]
+        term = form(parts[0] if k == 1 else xp.concat(*parts, axis=axis))
+        total = term if total is None else total + term
+    return total
+
+
+def _pull_directions(xp: Any, g: Any, y: Any, a: Any, gs: Any) -> Any:
+    return pulled_directions(xp, lambda s: xp.det_form(a, s), g, gs)
+
+
+def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
+    return pushed_directions(xp, lambda s: xp.det_form(a, s), t, gs)
+
+
+def per_matrix(xp: Any, g: Any) -> Any:
+    """One number for each matrix, to broadcast against its elements."""
+    return xp.reshape(g, shape=(*shape_of(g), 1, 1))
+
+
+_MATRICES: tuple[Any, ...] = ((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {}))
+
+det = primitive(
+    "det",
+    _det,
+    vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
+    jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
+    reads=((0,),),
+    batched=True,
+    complex=True,
+    public=False,
+    samples=_MATRICES,
+)
+
+cofactors = primitive(
+    "cofactors",
+    _cofactors,
+    vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
+    jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
+    reads=((0,),),
+    complex=True,
+    public=False,
+    samples=_MATRICES,
+)
+
+det_form = primitive(
+    "det_form",
+    _det_form,
+    vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
+    jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
+    reads=((0, 1), (0, 1)),
+    complex=True,
+    public=False,
+    samples=(
+        (((1, 1), (1, 1, 1)), {}),
+        (((2, 2), (1, 2, 2)), {}),
+        (((2, 2), (2, 2, 2)), {}),
+        (((3, 3), (1, 3, 3)), {}),
+        (((2, 2, 2), (2, 1, 2, 2)), {}),
+    ),
+)

@@ -1,0 +1,143 @@
+"""Determinants of matrices: the public functions, their logarithm and their sign."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import primitive
+from gtape.kernels import lapack
+from gtape.ops.linalg import determinant
+from gtape.ops.linalg.cholesky import cholesky
+from gtape.ops.linalg.diagonal import diag_part_op
+from gtape.tensors.operands import matrix_operand
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["det", "logdet", "slogdet"]
+
+_log_abs_det = primitive(
+    "log_abs_det",
+    lapack.log_abs_det,
+    vjp=(lambda xp, g, y, a: determinant.per_matrix(xp, g) * xp.swap_last(xp.inverse(a)),),
+    jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
+    reads=((0,),),
+    batched=True,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+)
+
+_det_sign = primitive(
+    "det_sign",
+    lapack.det_sign,
+    vjp=(lambda xp, g, y, a: xp.zeros_like(a),),
+    jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
+    reads=((0,),),
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+)
+
+
+@diagnosed
+def det(input: Any, name: str | None = None) -> Tensor:
+    """Determinant of each matrix; its derivatives exist at singular matrices too.
+
+    Parameters
+    ----------
+    input : tensor of floats or complex numbers, shape [..., n, n]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]).numpy()
+    np.float32(-2.0)
+    """
+    return determinant.det(matrix_operand(input, "det", square=True))
+
+
+class LogDet(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Tensor
+    log_abs_determinant: Tensor
+
+
+@diagnosed
+def slogdet(input: Any, name: str | None = None) -> LogDet:
+    """Sign of the determinant and logarithm of its absolute value, for each matrix.
+
+    Parameters
+    ----------
+    input : tensor of floats or complex numbers, shape [..., n, n]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    sign : Tensor, shape [...]
+        For real numbers its gradient is zero. For complex ones a number of modulus 1, which does have a derivative.
+    log_abs_determinant : Tensor, shape [...]
+        -inf for a singular matrix; of complex matrices as a complex number, as TensorFlow has it.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> sign, log = tf.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
+    >>> sign.numpy(), log.numpy()
+    (np.float32(-1.0), np.float32(0.0))
+    """
+    x = matrix_operand(input, "slogdet", square=True)
+    if x._aval.complex:
+        from gtape.ops.linalg import complex_factors
+
+        return LogDet(*complex_factors.slogdet(x))
+    return LogDet(_det_sign(x), _log_abs_det(x))
+
+
+@diagnosed
+def logdet(matrix: Any, name: str | None = None) -> Tensor:
+    """Logarithm of the determinant of symmetric positive definite matrices, by way of the Cholesky factor.
+
+    Parameters
+    ----------
+    matrix : tensor of floats or complex numbers, shape [..., n, n]
+        NaN for one that is not positive definite; `slogdet` takes any matrix.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
+    np.float32(0.0)
+    """
+    from gtape.ops.elementwise.complex_parts import real
+    from gtape.ops.elementwise.exponential import log
+    from gtape.ops.reduction.sums import sum_op
+
+    diagonal = real(diag_part_op(cholesky(matrix), k=0))
+    return 2.0 * sum_op(log(diagonal), axis=(-1,), keepdims=False)

@@ -1,0 +1,307 @@
+"""The matrix product and the swap of the last two axes: the primitives, and the public functions made of them.
+
+`matmul` has the semantics of ``np.matmul`` for two or more axes: the leading ones are batch axes and broadcast. Its
+rules work on cotangents with an extra leading axis too, and only ever transpose by a view.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.declare.primitive import REGISTRY, linear, planned, primitive
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+
+__all__ = ["matmul", "matrix_transpose", "matvec"]
+
+
+# ---------------------------------------------------------------------------------------------- primitives
+
+
+@planned
+def _swap_last(x: Any) -> Any:
+    return operator.attrgetter("T") if len(x.shape) == 2 else lambda v: v.swapaxes(-1, -2)
+
+
+swap_last = linear(
+    "swap_last",
+    _swap_last,
+    lambda xp, g, x: xp.swap_last(g),
+    batched=True,
+    public=False,
+    samples=(((( 2, 3),), {}), (((1, 1),), {}), (((2, 1, 3),), {}), (((0, 2),), {})),
+)  # fmt: skip
+
+_float16 = np.dtype(np.float16)
+
+
+@planned
+def _matmul(a: Any, b: Any) -> Any:
+    n, m = len(a.shape), len(b.shape)
+    if n == 2 and m == 2 and a.dtype.char in "fdFD":
+        return np.dot  # the product that np.matmul gives, with less ado
+    if a.dtype == _float16:
+        # Half precision is summed in float32, as every library does; NumPy would round each partial sum.
+        return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
+    if m == 2 and n > 2:
+        return _many_rows
+    if n == 2 and m > 2 and b.shape[-1] == 1 and all(b.shape):
+        return _many_columns
+    return np.matmul
+
+
+def _many_rows(a: Any, b: Any) -> Any:
+    """One product instead of one a batch element, where that needs no copy."""
+    if not a.flags.c_contiguous:
+        return np.matmul(a, b)
+    *batch, k = a.shape
+    rows = 1
+    for d in batch:
+        rows *= d
+    return np.matmul(a.reshape(rows, k), b).reshape(*batch, b.shape[1])
+
+
+def _many_columns(a: Any, b: Any) -> Any:
+    """One matrix times many columns: the columns as rows of one product, transposed (a Jacobian's usual step)."""
+    columns = b.reshape(-1, b.shape[-2])
+    return np.matmul(columns, a.T).reshape(*b.shape[:-2], a.shape[0], 1)
+
+
+def _fit(xp: Any, c: Any, x: Any, batch: int) -> Any:
+    """Sum over the batch axes that broadcasting gave to `x`."""
+    shape = tuple(x.shape)
+    return c if tuple(c.shape)[batch:] == shape else xp.sum_to(c, shape=shape, batch=batch)
+
+
+def _pull_left(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    c = xp.matmul(g, xp.swap_last(b))
+    n = len(b.shape)
+    if len(a.shape) == n and (n == 2 or a.shape[:-2] == b.shape[:-2]):
+        return c
+    return _fit(xp, c, a, len(g.shape) - max(len(a.shape), n))
+
+
+def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    n, m = len(a.shape), len(b.shape)
+    if m == 2 and n > 2:
+        # The batch axes of `a` are rows like any other: one product instead of a sum of many.
+        sa, sg = tuple(a.shape), tuple(g.shape)
+        rows = 1
+        for d in sa[:-1]:
+            rows *= d
+        flat = xp.reshape(a, shape=(rows, sa[-1]))
+        return xp.matmul(xp.swap_last(flat), xp.reshape(g, shape=(*sg[: len(sg) - n], rows, sg[-1])))
+    c = xp.matmul(xp.swap_last(a), g)
+    if n == m and (m == 2 or a.shape[:-2] == b.shape[:-2]):
+        return c
+    return _fit(xp, c, b, len(g.shape) - max(n, m))
+
+
+matmul_op = primitive(
+    "matmul",
+    _matmul,
+    vjp=(_pull_left, _pull_right),
+    jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
+    reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
+    batched=True,
+    complex=True,
+    public=False,
+    samples=(
+        (((2, 3), (3, 2)), {}),
+        (((1, 1), (1, 1)), {}),
+        (((1, 2), (2, 1)), {}),
+        (((2, 1, 2), (2, 2, 1)), {}),
+        (((2, 2, 2), (2, 1)), {}),
+        (((1, 2), (2, 2, 1)), {}),
+        (((2, 1, 1, 2), (1, 2, 2, 1)), {}),
+        (((1, 2, 2), (2, 2, 1)), {}),
+        (((2, 0), (0, 3)), {}),
+    ),
+)
+
+
+def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
+    """A matrix times a column, a row times a matrix: each cotangent is a row or column of the matrix, scaled."""
+    matrix = inputs[1 - i]._value
+    if d.ndim != 2 or matrix.ndim != 2 or d.shape[i] != 1:
+        return None
+    return (matrix * d)[:, :, None] if i else np.multiply(matrix, d).T[:, None, :]
+
+
+matmul_op.diagonal = _diagonal
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def adjoint_of(x: Tensor) -> Tensor:
+    """The conjugate transpose of the last two axes; for real numbers the transpose."""
+    swapped: Tensor = swap_last(x)
+    return REGISTRY["conj"](swapped) if x._aval.complex else swapped
+
+
+def _matrix(x: Tensor, what: str, op: str) -> Tensor:
+    if len(x._aval.shape) < 2:
+        raise errors.InvalidArgumentError(
+            f"{op}: {what} has shape {x._aval.tensor_shape}, but two axes at least are needed; use gtape.expand_dims "
+            f"to add one, "
+            "gtape.linalg.matvec for a matrix times a vector, or gtape.tensordot for vectors"
+        )
+    return x
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Matrix product over the last two axes.
+
+    Parameters
+    ----------
+    a : tensor, shape [..., m, k]
+    b : tensor, shape [..., k, n]
+        Of the dtype of `a`. Leading axes broadcast.
+    transpose_a, transpose_b : bool
+        Swap the last two axes of that argument first.
+    adjoint_a, adjoint_b : bool
+        Swap them and conjugate; the same as transposing for real numbers.
+    a_is_sparse, b_is_sparse, grad_a, grad_b : bool
+        TensorFlow's hints; ignored.
+    output_type : dtype, optional
+        Of the product, for small integers: both arguments are cast to it first.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., m, n]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an argument has fewer than two axes, or shapes or dtypes do not fit.
+    ValueError
+        When both ways of transposing the same argument are asked for.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.matmul(tf.constant([[1.0, 2.0]]), tf.constant([[3.0], [4.0]])).numpy()
+    array([[11.]], dtype=float32)
+    """
+    if a.__class__ is not Tensor or b.__class__ is not Tensor:
+        a, b = operands(a, b)
+    if output_type is not None:
+        from gtape.ops.shape.creation import cast
+
+        a, b = cast(a, output_type), cast(b, output_type)
+    if len(a._aval.shape) < 2 or len(b._aval.shape) < 2:
+        _matrix(a, "the first argument", "matmul")
+        _matrix(b, "the second argument", "matmul")
+    if transpose_a or adjoint_a:
+        if transpose_a and adjoint_a:
+            raise ValueError("matmul: only one of transpose_a and adjoint_a can be True")
+        a = adjoint_of(a) if adjoint_a else swap_last(a)
+    if transpose_b or adjoint_b:
+        if transpose_b and adjoint_b:
+            raise ValueError("matmul: only one of transpose_b and adjoint_b can be True")
+        b = adjoint_of(b) if adjoint_b else swap_last(b)
+    product: Tensor = (matmul_op._function or matmul_op.function)(a, b)
+    return product
+
+
+def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -> Tensor:
+    """Swap the last two axes.
+
+    Parameters
+    ----------
+    a : tensor, shape [..., m, n]
+    name : str, optional
+        Ignored; TensorFlow has it.
+    conjugate : bool
+        Conjugate as well; makes no difference to real numbers.
+
+    Returns
+    -------
+    Tensor, shape [..., n, m]
+
+    Raises
+    ------
+    ValueError
+        When `a` has fewer than two axes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.matrix_transpose([[1.0, 2.0]]).numpy()
+    array([[1.],
+           [2.]], dtype=float32)
+    """
+    a = convert_to_tensor(a)
+    if len(a._aval.shape) < 2:
+        raise ValueError(
+            f"matrix_transpose: the argument must have two axes at least; its shape is {a._aval.tensor_shape}"
+        )
+    swapped: Tensor = adjoint_of(a) if conjugate else swap_last(a)
+    return swapped
+
+
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Matrix times vector over the last axes.
+
+    Parameters
+    ----------
+    a : tensor, shape [..., m, k]
+    b : tensor, shape [..., k]
+    transpose_a, adjoint_a : bool
+        Transpose the matrix first.
+    a_is_sparse, b_is_sparse : bool
+        TensorFlow's hints; ignored.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., m]
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()
+    array([3., 7.], dtype=float32)
+    """
+    from gtape.ops.shape.shape import reshape
+
+    a, b = operands(a, b)
+    if not b._aval.shape:
+        raise errors.InvalidArgumentError("matvec: the second argument must have one axis at least; it is a scalar")
+    column = reshape(b, (*b._aval.shape, 1))
+    product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
+    return reshape(product, product._aval.shape[:-1])

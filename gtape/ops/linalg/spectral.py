@@ -1,0 +1,396 @@
+"""Eigenvalues and singular values of symmetric and of general matrices, with their vectors.
+
+The rules divide by differences of eigenvalues. Where two are equal, vectors have no derivative, but values have one as
+long as they are used alike: what is zero is then divided by nothing (`safe_quotient`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.domains import ANY_REAL, Domain
+from gtape.declare.primitive import implicit, linear, primitive
+from gtape.kernels import decompositions as k
+from gtape.kernels.double import doubled
+from gtape.tensors.axes import shape_of
+from gtape.tensors.operands import matrix_operand
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["eigh", "eigvalsh", "svd"]
+
+Array = Any
+
+
+def _off_diagonal_kernel(x: Array) -> Array:
+    return np.where(np.eye(x.shape[-1], dtype=bool), x.dtype.type(0), x)
+
+
+_off_diagonal = linear(
+    "off_diagonal",
+    _off_diagonal_kernel,
+    lambda xp, g, x: xp.off_diagonal(g),
+    batched=True,
+    selects=True,
+    public=False,
+    ulps=0.0,
+    samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+def _safe_quotient_kernel(x: Array, d: Array) -> Array:
+    return np.divide(x, d, out=np.zeros_like(x), where=x != 0)
+
+
+_safe_quotient = primitive(
+    "safe_quotient",
+    _safe_quotient_kernel,
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())),
+    vjp=(
+        lambda xp, g, y, x, d: xp.safe_quotient(g, d),
+        lambda xp, g, y, x, d: -xp.safe_quotient(g * y, d),
+    ),
+    jvp=(
+        lambda xp, t, y, x, d: xp.safe_quotient(t, d),
+        lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
+    ),
+    reads=((1,), (1, "y")),
+    public=False,
+    samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
+)
+
+
+def as_row(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a row, which meets columns."""
+    shape = shape_of(w)
+    return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
+
+
+def as_column(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a column, which meets rows."""
+    return xp.reshape(w, shape=(*shape_of(w), 1))
+
+
+def diagonal_matrix(xp: Any, w: Any) -> Any:
+    """A vector for each matrix as a diagonal one."""
+    n = shape_of(w)[-1]
+    return xp.diag_embed(w, k=0, shape=(n, n))
+
+
+def gaps(xp: Any, w: Any) -> Any:
+    """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
+    return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
+
+
+def _sums(xp: Any, w: Any) -> Any:
+    return as_row(xp, w) + as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
+
+
+def _swirl(xp: Any, v: Any, g: Any) -> Any:
+    """How a function changes when the columns of `v` turn into each other: exactly 0 where it is the same in any basis
+    of what they span, so that it may be divided by no difference at all."""
+    turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
+    return turned - xp.swap_last(turned)
+
+
+# ---------------------------------------------------------------------------------------------- eigenvalues
+
+
+def sized(xp: Any, w: Any) -> tuple[Any, Any]:
+    """Values in units of a power of two of about the largest, and that unit, for matrices: [..., 1, 1].
+
+    Differences of tiny values are tiny, and what they divide may overflow. It is divided by the unit at the very end,
+    apart from what belongs to the values themselves.
+    """
+    row = as_row(xp, w)
+    unit = xp.magnitude(row, axis=(-2, -1))
+    return xp.reshape(row / unit, shape=shape_of(w)), unit
+
+
+def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    ((gw, gv), (w, v)), home = doubled(xp, g, y)
+    w, unit = sized(xp, w)
+    back = xp.swap_last(v)
+    turned = xp.matmul(xp.matmul(v, xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w))), back)
+    stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
+    # Only the lower triangle is read: an element there stands for two.
+    return home(xp.half_tril(turned / unit + stretched))
+
+
+def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, (w, v)), home = doubled(xp, t, y)
+    w, unit = sized(xp, w)
+    half = xp.half_tril(t)
+    turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
+    moved = xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
+    return home((xp.diag_part(turned, k=0), moved / unit))
+
+
+_eigh = implicit(
+    "eigh",
+    k.eigh,
+    domain=Domain(ANY_REAL, where=k.eigenvalues_differ),
+    vjp=(_eigh_pull,),
+    jvp=(_eigh_push,),
+    reads=(("y",),),
+    outputs=2,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- singular values
+
+
+def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
+    """The part of `x` outside the span of the columns of `u`, each column divided by its singular value."""
+    rest = x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
+    return xp.safe_quotient(rest, xp.broadcast_to(as_row(xp, s), shape=shape_of(rest)))
+
+
+def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    ((gs, gu, gv), (s, u, v)), home = doubled(xp, g, y)
+    s, unit = sized(xp, s)
+    left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
+    even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
+    back = xp.swap_last(v)
+    made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
+    m, n = shape_of(u)[-2], shape_of(v)[-2]
+    if m > n:
+        made = made + xp.matmul(_beyond(xp, gu, u, s), back)
+    if n > m:
+        made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, s)))
+    return home(made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back))
+
+
+def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    (t, (s, u, v)), home = doubled(xp, t, y)
+    s, unit = sized(xp, s)
+    turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
+    back = xp.swap_last(turned)
+    even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
+    odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, _sums(xp, s))
+    du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
+    m, n = shape_of(u)[-2], shape_of(v)[-2]
+    if m > n:
+        du = du + _beyond(xp, xp.matmul(t, v), u, s)
+    if n > m:
+        dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, s)
+    return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
+
+
+_svd = implicit(
+    "svd",
+    k.svd,
+    domain=Domain(ANY_REAL, where=k.singular_values_differ),
+    vjp=(_svd_pull,),
+    jvp=(_svd_push,),
+    reads=(("y",),),
+    outputs=3,
+    public=False,
+    samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- complements
+
+
+def _dual(xp: Any, u: Any) -> tuple[Any, Any]:
+    """u (u' u)^-1, which is u where its columns are orthonormal, in units of one over a power of two, and that."""
+    unit = xp.magnitude(u, axis=(-2, -1))
+    u = u / unit
+    back = xp.swap_last(u)
+    return xp.swap_last(xp.solve(xp.matmul(back, u), back)), unit
+
+
+def _complement_pull(xp: Any, g: Any, y: Any, u: Any) -> Any:
+    (g, y, u), home = doubled(xp, g, y, u)
+    dual, unit = _dual(xp, u)
+    return home(-xp.matmul(y, xp.matmul(xp.swap_last(g), dual)) / unit)
+
+
+def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
+    (t, y, u), home = doubled(xp, t, y, u)
+    dual, unit = _dual(xp, u)
+    return home(-xp.matmul(dual, xp.matmul(xp.swap_last(t), y)) / unit)
+
+
+_complement = implicit(
+    "complement",
+    k.complement,
+    domain=Domain(ANY_REAL, where=k.full_rank),
+    vjp=(_complement_pull,),
+    jvp=(_complement_push,),
+    public=False,
+    samples=((((2, 1),), {}), (((2, 2, 1),), {})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+@diagnosed
+def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+
+    Parameters
+    ----------
+    tensor : tensor of floats or complex numbers, shape [..., n, n]
+        Its gradient is a lower triangle, too.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    e : Tensor, shape [..., n]
+        Eigenvalues in ascending order; of complex matrices as complex numbers, as TensorFlow has them.
+    v : Tensor, shape [..., n, n]
+        Eigenvectors as columns, with LAPACK's signs; of complex matrices with the phase that makes their first
+        element of at least half the size of the largest positive. They have no derivative where eigenvalues are
+        equal, nor has what is made of them and of functions of the eigenvalues, such as a root of the matrix: only
+        what is the same in every basis of such a space (a sum over it, its projector).
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> e, v = tf.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
+    >>> e.numpy()
+    array([1., 2.], dtype=float32)
+    """
+    return _decomposed(matrix_operand(tensor, "eigh", square=True))
+
+
+@diagnosed
+def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
+    """Eigenvalues of symmetric matrices, of which the lower triangle is read.
+
+    Parameters
+    ----------
+    tensor : tensor of floats or complex numbers, shape [..., n, n]
+        Its gradient is a lower triangle, too.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [..., n]
+        In ascending order. Where some are equal, what is symmetric in them (their sum, say) is differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the matrices are not square.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
+    array([1., 3.], dtype=float32)
+    """
+    return _decomposed(matrix_operand(tensor, "eigvalsh", square=True))[0]
+
+
+def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
+    if x._aval.complex:
+        from gtape.ops.linalg import complex_factors
+
+        return complex_factors.eigh(x)
+    values, vectors = _eigh(x)
+    return values, vectors
+
+
+@diagnosed
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """Singular values and vectors: ``tensor = u @ diag(s) @ adjoint(v)``.
+
+    Parameters
+    ----------
+    tensor : tensor of floats or complex numbers, shape [..., m, n]
+    full_matrices : bool
+        Complete `u` and `v` to square matrices.
+    compute_uv : bool
+        Whether the vectors are wanted.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    s : Tensor, shape [..., min(m, n)]
+        Singular values in descending order; the only result when not `compute_uv`.
+    u : Tensor, shape [..., m, min(m, n)]
+        Left singular vectors as columns, with LAPACK's signs; of complex matrices with phases as for `eigh`, by `v`.
+    v : Tensor, shape [..., n, min(m, n)]
+        Right singular vectors as columns, not transposed.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `tensor` is no matrix.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> s, u, v = tf.linalg.svd([[0.0, 2.0], [1.0, 0.0]])
+    >>> s.numpy()
+    array([2., 1.], dtype=float32)
+    >>> tf.matmul(u * s, v, transpose_b=True).numpy()
+    array([[0., 2.],
+           [1., 0.]], dtype=float32)
+    """
+    x = matrix_operand(tensor, "svd")
+    if x._aval.complex:
+        from gtape.ops.linalg import complex_factors
+
+        s, u, v = complex_factors.svd(x)
+    else:
+        s, u, v = _svd(x)
+    if not compute_uv:
+        return s
+    return (s, completed(u), completed(v)) if full_matrices else (s, u, v)
+
+
+def completed(u: Tensor) -> Tensor:
+    """Orthonormal columns, and those of the complement beside them."""
+    from gtape.ops.shape.join import concat
+
+    m, n = u._aval.shape[-2:]
+    if m == n:
+        return u
+    if m == n + 1 and not u._aval.complex:
+        return concat([u, _complement(u)], axis=-1)
+    from gtape.engine.custom import custom_gradient
+
+    any_basis = custom_gradient(declared="of columns that are determined up to their basis")(_any_basis_of_complement)
+    return concat([u, any_basis(u)], axis=-1)
+
+
+def _any_basis_of_complement(u: Tensor) -> tuple[Tensor, Any]:
+    """Columns that complete `u`; a gradient goes through them where it is the same for every choice of them."""
+    from gtape.tensors.tensor import wrap
+
+    value = np.asarray(u._value)
+    columns = k.complement(value)
+
+    def pull(upstream: Any) -> Tensor:
+        g = np.asarray(upstream._value)
+        turned = np.conj(np.swapaxes(columns, -1, -2)) @ g
+        back = np.conj(np.swapaxes(g, -1, -2))
+        swirl = np.abs(turned - np.conj(np.swapaxes(turned, -1, -2))).max(initial=0.0)
+        if swirl > 64 * value.shape[-2] * np.finfo(g.dtype).eps * np.abs(g).max(initial=0.0):
+            m, n = value.shape[-2:]
+            raise errors.UnimplementedError(
+                f"full_matrices: the {m - n} columns that complete {n} orthonormal ones of length {m} are not "
+                "determined by them, so they have no derivative: use full_matrices=False, or stop_gradient on those "
+                "columns, or a function that is the same for every choice of them"
+            )
+        return wrap(-(columns @ (back @ value)))
+
+    return wrap(columns), pull

@@ -1,0 +1,1 @@
+"""nn: say here what the package is for."""

@@ -1,0 +1,205 @@
+"""Clipping by value, and by norm, of one tensor and of many together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.ops.reduction.norms import reduce_euclidean_norm
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.operands import float_operand
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
+
+__all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
+
+
+@diagnosed
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """Clip every element to ``[clip_value_min, clip_value_max]``.
+
+    Parameters
+    ----------
+    t : real tensor or IndexedSlices
+    clip_value_min, clip_value_max : number or tensor that broadcasts to `t`
+        The bounds.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        At a bound the gradient goes to `t`, outside to the bound. Of IndexedSlices the rows are clipped one by one.
+
+    Raises
+    ------
+    ValueError
+        If the result has another shape than `t`.
+    gtape.errors.InvalidArgumentError
+        If the shapes do not broadcast, or the dtypes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.clip_by_value(tf.constant([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy()
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max), t.indices, t.dense_shape)
+    x = as_operand(t)
+    clipped = REGISTRY["clip_by_value"](x, clip_value_min, clip_value_max)
+    if clipped._aval.shape != x._aval.shape:
+        raise ValueError(
+            f"clip_by_value: with its bounds t would grow from shape {x.shape} to {clipped.shape}: give them shapes "
+            "that broadcast to t's"
+        )
+    return clipped
+
+
+@diagnosed
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """Scale a tensor down where its Euclidean norm is greater than a limit.
+
+    Parameters
+    ----------
+    t : float tensor or IndexedSlices
+    clip_norm : scalar, or tensor that broadcasts to the norms
+        The limit, in any dtype; a negative one counts as 0.
+    axes : int or sequence of int, optional
+        The axes over which each norm is taken; all by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        ``t * (clip_norm / max(norm, clip_norm))``: at the limit exactly the derivative is that of the clipped formula.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For integers, or a limit that does not broadcast.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.clip_by_norm(tf.constant([3.0, 4.0]), 2.5).numpy()
+    array([1.5, 2. ], dtype=float32)
+    """
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(clip_by_norm(t.values, clip_norm, axes), t.indices, t.dense_shape)
+    x = float_operand(t, "clip_by_norm")
+    limit = as_operand(clip_norm, x)
+    if limit._aval.dtype != x._aval.dtype and limit._aval.dtype.kind in "iufV":
+        limit = REGISTRY["cast"](limit, dtype=x._aval.dtype)
+    if np.less(limit._value, 0).any():
+        limit = REGISTRY["maximum"](limit, 0)
+    norm = reduce_euclidean_norm(x, axes, keepdims=True)
+    scaled = x * (limit / REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
+    if scaled._aval.shape != x._aval.shape:
+        raise InvalidArgumentError(
+            f"clip_by_norm: clip_norm of shape {limit.shape} does not broadcast to the norms, {norm.shape}"
+        )
+    return scaled
+
+
+def _values(t_list: Any, op: str) -> list[Any]:
+    """The values of each tensor, None where there is none."""
+    if is_tensor(t_list) or isinstance(t_list, (str, np.ndarray)) or not isinstance(t_list, Sequence):
+        raise TypeError(f"{op}: `t_list` should be a sequence of tensors, not {type(t_list).__name__}: write [t]")
+    found = []
+    for t in t_list:
+        found.append(None if t is None else t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t))
+    return found
+
+
+@diagnosed
+def global_norm(t_list: Any, name: str | None = None) -> Tensor:
+    """The Euclidean norm of all elements of all tensors together.
+
+    Parameters
+    ----------
+    t_list : sequence of tensors, IndexedSlices or None
+        None is left out.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        A scalar; its gradient at zero is zero.
+
+    Raises
+    ------
+    TypeError
+        For a single tensor.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.linalg.global_norm([tf.constant([3.0]), None, tf.constant([[4.0]])]))
+    5.0
+    """
+    values = [v for v in _values(t_list, "global_norm") if v is not None]
+    if not values:
+        return wrap(np.float32(0.0))
+    flat = [REGISTRY["reshape"](v, shape=(v._aval.size,)) for v in values]
+    whole = flat[0] if len(flat) == 1 else REGISTRY["concat"](*flat, axis=0)
+    return reduce_euclidean_norm(whole)
+
+
+@diagnosed
+def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+    """Scale many tensors down by one factor when their common Euclidean norm is greater than a limit.
+
+    Parameters
+    ----------
+    t_list : sequence of tensors, IndexedSlices or None
+        None stays None.
+    clip_norm : positive scalar
+        The limit.
+    use_norm : scalar tensor, optional
+        The norm, if it is known already.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list, Tensor
+        The scaled tensors, and the norm. When the norm is not finite, every element is NaN.
+
+    Raises
+    ------
+    TypeError
+        For a single tensor.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3.0]), None, tf.constant([4.0])], 1.0)
+    >>> float(norm), clipped[0].numpy(), clipped[1]
+    (5.0, array([0.6], dtype=float32), None)
+    """
+    values = _values(t_list, "clip_by_global_norm")
+    norm = (
+        global_norm(t_list)
+        if use_norm is None
+        else as_operand(use_norm, next((v for v in values if v is not None), None))
+    )
+    made: list[Any] = []
+    for t, v in zip(t_list, values, strict=True):
+        if v is None:
+            made.append(None)
+            continue
+        limit = as_operand(clip_norm, v)
+        own = norm if norm._aval.dtype == v._aval.dtype else REGISTRY["cast"](norm, dtype=v._aval.dtype)
+        if not np.isfinite(own._value):
+            scaled = v * wrap(np.asarray(np.nan, v._aval.dtype))
+        else:
+            scaled = v * (limit / REGISTRY["maximum"](own, limit))
+        made.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)
+    return made, norm

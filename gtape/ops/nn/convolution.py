@@ -1,0 +1,413 @@
+"""Convolutions under TensorFlow's names, on the primitives of `gtape.ops.nn.correlation`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.kernels.convolution import Geometry, output_sizes
+from gtape.ops.nn.correlation import correlate
+from gtape.ops.shape.spatial import channels_first, move_channels, paddings, rank, reshaped, steps
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["atrous_conv2d", "conv1d", "conv2d", "conv3d", "convolution", "depthwise_conv2d", "separable_conv2d"]
+
+Sizes = tuple[int, ...]
+
+
+def places_of(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> Sizes:
+    """The spatial axes of the output.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the filter is longer than the padded input.
+    """
+    places = output_sizes(size, taps, geometry)
+    if any(o < 0 for o in places):
+        raise errors.InvalidArgumentError(
+            f"{op}: Computed output size would be negative: {list(places)}, for an input of {list(size)} places, a "
+            f"window of {list(taps)} and dilations {list(geometry.dilations)}; use padding='SAME' or a smaller window"
+        )
+    return places
+
+
+def images_and_filters(input: Any, filters: Any, n: int, data_format: Any, op: str) -> tuple[Tensor, Tensor, bool]:
+    """Images with the channels behind, filters, and whether the channels stood in front."""
+    x, w = operands(input, filters)
+    first = channels_first(data_format, n, op)
+    rank(w, n + 2, "filter", op)
+    rank(x, n + 2, "input", op, more=True)
+    return (move_channels(x, n, back=True) if first else x), w, first
+
+
+def _convolve(
+    input: Any, filters: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str,
+    depthwise: bool = False,
+) -> Tensor:  # fmt: skip
+    x, w, first = images_and_filters(input, filters, n, data_format, op)
+    shape, taps = x._aval.shape, w._aval.shape[:n]
+    channels, size, batch = shape[-1], shape[-n - 1 : -1], shape[: -n - 1]
+    seen, made = w._aval.shape[n:]
+    if depthwise:
+        if seen != channels:
+            raise errors.InvalidArgumentError(
+                f"{op}: the input and the filter must have the same depth: {channels} vs {seen}"
+            )
+        w = reshaped(w, (*taps, 1, seen * made))
+        seen, made = 1, seen * made
+    if not seen or channels % seen or made % (channels // seen or 1):
+        raise errors.InvalidArgumentError(
+            f"{op}: the input has {channels} channels, but the filter of shape {w._aval.tensor_shape} is for {seen} "
+            f"(in so many groups as divide its {made} output channels)"
+        )
+    every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)
+    around = paddings(padding, size, taps, every, apart, first, op)
+    geometry = Geometry(every, apart, around, max(channels // seen, 1))
+    places = places_of(size, taps, geometry, op)
+    count = 1
+    for d in batch:
+        count *= d
+    y: Tensor = correlate(reshaped(x, (count, *size, channels)), w, **geometry._asdict())
+    y = reshaped(y, (*batch, *places, made))
+    return move_channels(y, n, back=False) if first else y
+
+
+@diagnosed
+def convolution(
+    input: Any,
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: Any = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution over as many spatial axes as the filters have.
+
+    As everywhere in machine learning it is the correlation: the filter is not turned round.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, *space, channels]
+        More batch axes may lead.
+    filters : tensor, shape [*window, channels / groups, output channels]
+        Of the dtype of `input`. With fewer channels than `input` it is a grouped convolution.
+    strides, dilations : int or sequence of int, optional
+        Step from one output place, and from one tap of the filter, to the next; one for each spatial axis.
+    padding : {"VALID", "SAME"} or list of pairs
+        No zeros around the input; so many that the output has ceil(size / stride) places; or, for each axis in the
+        order of `data_format`, how many stand before and behind.
+    data_format : str, optional
+        Whether the channels come last ("NWC", "NHWC", "NDHWC"; the default) or second ("NCW", "NCHW", "NCDHW").
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, output channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length, or a filter without spatial axes.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
+    >>> tf.nn.convolution(x, tf.reshape([-1.0, 1.0], [2, 1, 1])).numpy().ravel()
+    array([1., 2., 4.], dtype=float32)
+    """
+    x, w = operands(input, filters)
+    n = len(w._aval.shape) - 2
+    if n < 1:
+        raise ValueError(f"convolution: the filter must have 3 axes at least, not {n + 2}")
+    return _convolve(x, w, strides, padding, data_format, dilations, n, "convolution")
+
+
+@diagnosed
+def conv1d(
+    input: Any,
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution along one axis.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, width, channels]
+        More batch axes may lead.
+    filters : tensor, shape [window, channels, output channels]
+        Of the dtype of `input`.
+    stride : int or sequence of int
+    padding : {"VALID", "SAME"} or list of pairs
+        See `convolution`.
+    data_format : {"NWC", "NCW"}
+    dilations : int or sequence of int, optional
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, places, output channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `data_format`, or lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
+    >>> tf.nn.conv1d(x, tf.ones([3, 1, 1]), stride=1, padding="SAME").numpy().ravel()
+    array([ 3.,  7., 14., 12.], dtype=float32)
+    """
+    return _convolve(input, filters, stride, padding, data_format, dilations, 1, "conv1d")
+
+
+@diagnosed
+def conv2d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution of images.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+        More batch axes may lead.
+    filters : tensor, shape [height, width, channels / groups, output channels]
+        Of the dtype of `input`. With fewer channels than `input` it is a grouped convolution.
+    strides : int or sequence of int
+        One, two, or four with 1 for the batch and the channels.
+    padding : {"VALID", "SAME"} or list of pairs
+        Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
+    data_format : {"NHWC", "NCHW"}
+    dilations : int or sequence of int, optional
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, output channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
+    >>> tf.nn.conv2d(x, tf.ones([2, 2, 1, 1]), strides=1, padding="VALID")[0, :, :, 0].numpy()
+    array([[ 8., 12.],
+           [20., 24.]], dtype=float32)
+    """
+    return _convolve(input, filters, strides, padding, data_format, dilations, 2, "conv2d")
+
+
+@diagnosed
+def conv3d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution of volumes.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, depth, height, width, channels]
+        More batch axes may lead.
+    filters : tensor, shape [depth, height, width, channels, output channels]
+        Of the dtype of `input`.
+    strides : int or sequence of int
+        One, three, or five with 1 for the batch and the channels.
+    padding : {"VALID", "SAME"} or list of pairs
+        See `convolution`.
+    data_format : {"NDHWC", "NCDHW"}
+    dilations : int or sequence of int, optional
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, depth, height, width, output channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.conv3d(tf.ones([1, 3, 3, 3, 1]), tf.ones([2, 2, 2, 1, 1]), strides=2, padding="VALID").numpy().ravel()
+    array([8.], dtype=float32)
+    """
+    return _convolve(input, filters, strides, padding, data_format, dilations, 3, "conv3d")
+
+
+@diagnosed
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
+    """`conv2d` with holes between the taps of the filter: the same dilation along both axes.
+
+    Parameters
+    ----------
+    value : tensor, shape [batch, height, width, channels]
+    filters : tensor, shape [height, width, channels, output channels]
+    rate : int
+        The dilation.
+    padding : {"VALID", "SAME"} or list of pairs
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, output channels]
+
+    Raises
+    ------
+    ValueError
+        For a list of pairs of another form.
+    gtape.errors.InvalidArgumentError
+        For an unknown `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
+    >>> tf.nn.atrous_conv2d(x, tf.ones([2, 2, 1, 1]), rate=2, padding="VALID").numpy().ravel()
+    array([16.], dtype=float32)
+    """
+    return _convolve(value, filters, 1, padding, None, rate, 2, "atrous_conv2d")
+
+
+@diagnosed
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution of each channel with filters of its own.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    filter : tensor, shape [height, width, channels, multiplier]
+        Of the dtype of `input`.
+    strides : int or sequence of int
+        One, two, or four with 1 for the batch and the channels.
+    padding : {"VALID", "SAME"} or list of pairs
+        See `conv2d`.
+    data_format : {"NHWC", "NCHW"}, optional
+    dilations : int or sequence of int, optional
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, channels * multiplier]
+        The outputs of one channel lie side by side.
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
+    >>> tf.nn.depthwise_conv2d(x, tf.ones([1, 2, 2, 1]), strides=[1, 1, 1, 1], padding="VALID").numpy().ravel()
+    array([ 3., 30.], dtype=float32)
+    """
+    return _convolve(input, filter, strides, padding, data_format, dilations, 2, "depthwise_conv2d", depthwise=True)
+
+
+@diagnosed
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`depthwise_conv2d`, and a mixture of its channels at each place.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    depthwise_filter : tensor, shape [height, width, channels, multiplier]
+    pointwise_filter : tensor, shape [1, 1, channels * multiplier, output channels]
+    strides : int or sequence of int
+        Of the first convolution.
+    padding : {"VALID", "SAME"} or list of pairs
+        Of the first convolution.
+    data_format : {"NHWC", "NCHW"}, optional
+    dilations : int or sequence of int, optional
+        Of the first convolution.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, output channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
+    >>> tf.nn.separable_conv2d(x, tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 2, 1]), [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([33.], dtype=float32)
+    """
+    op = "separable_conv2d"
+    deep = _convolve(input, depthwise_filter, strides, padding, data_format, dilations, 2, op, depthwise=True)
+    deep, point = operands(deep, pointwise_filter)
+    if len(point._aval.shape) != 4 or point._aval.shape[:2] != (1, 1):
+        raise errors.InvalidArgumentError(
+            f"{op}: the pointwise filter must have the shape [1, 1, channels, output channels], not "
+            f"{point._aval.tensor_shape}"
+        )
+    return _convolve(deep, point, 1, "VALID", data_format, None, 2, op)

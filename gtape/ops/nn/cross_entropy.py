@@ -1,0 +1,271 @@
+"""Cross-entropies of logits, binary and of classes, under TensorFlow's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
+from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
+from gtape.ops.shape.broadcasting import broadcast_to_op
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+
+__all__ = [
+    "sigmoid_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits",
+    "sparse_softmax_cross_entropy_with_logits",
+    "weighted_cross_entropy_with_logits",
+]
+
+
+def _tails(x: Any) -> tuple[Any, Any]:
+    """sigmoid(x) and sigmoid(-x), each without cancellation."""
+    e = np.exp(-np.abs(x))
+    big, small = 1 / (1 + e), e / (1 + e)
+    return np.where(x >= 0, big, small), np.where(x >= 0, small, big)
+
+
+@wide
+def _sigmoid_error(z: Any, x: Any) -> Any:
+    up, down = _tails(x)
+    out = (1 - z) * up - z * down
+    inside = (z > 0) & (z < 1) & np.isfinite(x)
+    if np.any(inside):
+        # The two terms cancel beside the root x = log(z / (1 - z)). With d = x - root the difference is
+        # z (1 - z) expm1(d) / (1 + z expm1(d)), which keeps its digits if d does: logarithms as pairs.
+        z, x = np.where(inside, z, 0.5), np.where(inside, x, 0.0)
+        rest, low = two_sum(1.0, -z)
+        a, b = log_pair(z), log_pair(rest)
+        root = add_pairs(a, (-b[0], -(b[1] + low / rest)))
+        d, tail = two_sum(x, -root[0])
+        d = d + (tail - root[1])
+        m, e = np.expm1(-np.abs(d)), np.exp(-np.abs(d))
+        below = z * rest * m / (rest + z * e)
+        above = -z * rest * m / (e - z * m)
+        # further from the root nothing cancels, and the exponential would lose what d lost
+        out = np.where(inside & (np.abs(d) < 1), np.where(d < 0, below, above), out)
+    return out
+
+
+def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
+    dtype = x.dtype
+    if dtype == np.float32:  # for labels outside [0, 1] the terms cancel, where float32 has nothing to spare
+        z, x = z.astype(np.float64), x.astype(np.float64)
+    log = np.log1p(np.exp(-np.abs(x)))
+    up, down = np.maximum(x, 0) + log, np.maximum(-x, 0) + log  # softplus(x), softplus(-x)
+    # The same number three ways: softplus(x) - x z, each without cancellation where it is used.
+    inside = (1 - z) * np.where(z == 1, 0, up) + z * np.where(z == 0, 0, down)
+    return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(dtype)
+
+
+sigmoid_error = elementwise(
+    "sigmoid_error",
+    _sigmoid_error,
+    (-1, lambda xp, y, z, x: xp.sigmoid_slope(x)),
+    special=(0.0, 1.0),
+    ulps=4.0,
+    summary="sigmoid(x) - z.",
+    public=False,
+)
+
+_sigmoid_cross_entropy_primitive = elementwise(
+    "sigmoid_cross_entropy",
+    _sigmoid_cross_entropy,
+    (lambda xp, y, z, x: -x, lambda xp, y, z, x: xp.sigmoid_error(z, x)),
+    special=(0.0, 1.0),
+    ulps=4.0,
+    summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
+    public=False,
+)
+
+
+@diagnosed
+def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
+    """Cross-entropy between label distributions and ``softmax(logits)``; differentiable in both.
+
+    Parameters
+    ----------
+    labels : tensor
+        A weight for each class; for a distribution they add up to 1, which is not checked.
+    logits : tensor of floats
+        Of the shape of `labels`, or one that broadcasts with it.
+    axis : int
+        Where the classes are.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        The shape of `logits` without `axis`.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the shapes do not fit or `axis` is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[1000.0, 0.0]]).numpy()
+    array([1000.], dtype=float32)
+    """
+    labels, logits = _labels_like(labels, logits)
+    if labels._aval.shape != logits._aval.shape:
+        try:
+            shape = np.broadcast_shapes(labels._aval.shape, logits._aval.shape)
+        except ValueError:
+            raise errors.InvalidArgumentError(
+                f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "
+                f"logits_size={logits._aval.tensor_shape} "
+                f"labels_size={labels._aval.tensor_shape}"
+            ) from None
+        labels = labels if labels._aval.shape == shape else broadcast_to_op(labels, shape=shape)
+        logits = logits if logits._aval.shape == shape else broadcast_to_op(logits, shape=shape)
+    logits, axis = logits_and_axis(logits, axis, "softmax_cross_entropy_with_logits")
+    return cross_entropy_op(labels, logits, axis=axis)
+
+
+def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+    """Both as tensors; labels of another dtype (integers, mostly) are cast to that of the logits."""
+    logits, labels = operands(logits, labels)
+    if labels._aval.dtype != logits._aval.dtype and logits._aval.inexact:
+        labels = REGISTRY["cast"](labels, dtype=logits._aval.dtype)
+    return labels, logits
+
+
+@diagnosed
+def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Tensor:
+    """Cross-entropy between class numbers and ``softmax(logits)``.
+
+    Parameters
+    ----------
+    labels : integer tensor, shape [...]
+        The class of each row.
+    logits : tensor of floats, shape [..., classes]
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [...]
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not fit.
+    gtape.errors.InvalidArgumentError
+        When a label is not an integer from 0 to classes - 1.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[1000.0, 0.0]]).numpy()
+    array([1000.], dtype=float32)
+    """
+    op = "sparse_softmax_cross_entropy_with_logits"
+    x, axis = logits_and_axis(logits, -1, op)
+    k = convert_to_tensor(labels)
+    if k._aval.dtype.kind not in "iu":
+        raise errors.InvalidArgumentError(
+            f"{op}: labels must be integers, not {k.dtype.name}; use softmax_cross_entropy_with_logits for "
+            f"probabilities"
+        )
+    if k._aval.shape != x._aval.shape[:-1]:
+        raise ValueError(
+            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
+            f"labels.shape={k._aval.tensor_shape} and logits.shape={x._aval.tensor_shape}"
+        )
+    n = x._aval.shape[-1]
+    index = np.asarray(k._value)
+    if index.size and (index.min() < 0 or index.max() >= n):
+        wrong = index[(index < 0) | (index >= n)].flat[0]
+        raise errors.InvalidArgumentError(
+            f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
+        )
+    chosen = (index[..., None] == np.arange(n)).astype(x._aval.dtype)
+    return cross_entropy_op(chosen, x, axis=axis)
+
+
+def _same_shape(labels: Tensor, logits: Tensor) -> None:
+    if labels._aval.shape != logits._aval.shape:
+        raise ValueError(
+            f"`logits` and `labels` must have the same shape, received ({logits._aval.tensor_shape} vs "
+            f"{labels._aval.tensor_shape})."
+        )
+
+
+@diagnosed
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
+    """Cross-entropy between probabilities and ``sigmoid(logits)``, elementwise; differentiable in both.
+
+    Parameters
+    ----------
+    labels : tensor
+        From 0 to 1, which is not checked.
+    logits : tensor of floats
+        Of the same shape and dtype.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    ValueError
+        When an argument is missing or the shapes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [1000.0, 1000.0]).numpy()
+    array([   0., 1000.], dtype=float32)
+    """
+    if labels is None or logits is None:
+        raise ValueError("Both `labels` and `logits` must be provided.")
+    x, z = operands(logits, labels)
+    _same_shape(z, x)
+    return _sigmoid_cross_entropy_primitive(z, x)
+
+
+@diagnosed
+def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
+    """`sigmoid_cross_entropy_with_logits` with the positive class weighted.
+
+    Parameters
+    ----------
+    labels : tensor
+    logits : tensor of floats
+        Of the same shape and dtype.
+    pos_weight : tensor or number
+        Factor of the term that belongs to the labels.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    ValueError
+        When the shapes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.weighted_cross_entropy_with_logits([1.0], [-1000.0], 2.0).numpy()
+    array([2000.], dtype=float32)
+    """
+    x, z, q = operands(logits, labels, pos_weight)
+    _same_shape(z, x)
+    add, multiply, subtract, softplus = (REGISTRY[name] for name in ("add", "multiply", "subtract", "softplus"))
+    negative_class = multiply(subtract(1.0, z), softplus(x))
+    return add(negative_class, multiply(multiply(q, z), softplus(REGISTRY["negative"](x))))

@@ -1,0 +1,90 @@
+"""Dropout: elements set to zero by a mask that is drawn once and recorded as a constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.ops.elementwise.selection import where
+from gtape.ops.random.draws import generator_for
+from gtape.tensors.axes import scalar_int
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+
+__all__ = ["dropout"]
+
+
+def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Generator) -> Tensor:
+    """`dropout` with a mask from a generator.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `noise_shape` does not broadcast to the shape of `x`.
+    """
+    shape = x._aval.shape
+    noise: tuple[int, ...] = shape
+    if noise_shape is not None:
+        given = noise_shape.as_list() if hasattr(noise_shape, "as_list") else np.asarray(noise_shape).tolist()
+        own = shape if len(given) == len(shape) else (1,) * len(given)
+        noise = tuple([d if n is None else scalar_int(n) for n, d in zip(given, own, strict=True)])
+    try:
+        keep = np.broadcast_to(generator.random(noise) >= rate, shape)
+    except ValueError:
+        raise errors.InvalidArgumentError(
+            f"dropout: noise_shape {list(noise)} does not broadcast to the shape {list(shape)} of x"
+        ) from None
+    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._aval.dtype))
+
+
+@diagnosed
+def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
+    """Set elements to zero at random and scale the others, so that the expected value stays.
+
+    The mask is drawn once and is a constant of the recorded program.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    rate : float or scalar tensor
+        Probability that an element is dropped, from 0 up to but not including 1.
+    noise_shape : sequence of int, optional
+        Shape of the mask, broadcast to `x`: where it is 1, elements share their fate. None stands for the size of `x`.
+    seed : int, optional
+        Of this op's own sequence of draws; see `gtape.random.set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Raises
+    ------
+    ValueError
+        When `rate` is out of range or `x` is not of floats.
+    gtape.errors.InvalidArgumentError
+        When `noise_shape` does not broadcast to the shape of `x`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.set_seed(1)
+    >>> y = tf.nn.dropout(tf.ones([1000]), rate=0.5, seed=2)
+    >>> set(y.numpy().tolist()) == {0.0, 2.0}
+    True
+    """
+    t = convert_to_tensor(x)
+    p = float(rate)
+    if not 0 <= p < 1:
+        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={p}")
+    if not t._aval.inexact:
+        raise ValueError(
+            f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x.dtype={t.dtype.name}"
+        )
+    if p == 0:
+        return t
+    return dropped(t, p, noise_shape, generator_for("dropout", t._aval.dtype, seed))

@@ -1,0 +1,258 @@
+"""Small parts of neural networks: norms, moments, biases and embeddings, under TensorFlow's names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.ops.reduction.sums import sum_op
+from gtape.ops.shape.shape import reshape_op
+from gtape.tensors.axes import axes_of
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = ["bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "moments"]
+
+
+@diagnosed
+def l2_loss(t: Any, name: str | None = None) -> Tensor:
+    """Half the sum of squares, ``sum(t ** 2) / 2``.
+
+    Parameters
+    ----------
+    t : tensor of floats
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For integers and complex numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.l2_loss([3.0, 4.0]).numpy()
+    np.float32(12.5)
+    """
+    x = convert_to_tensor(t)
+    if not x._aval.inexact or x._aval.complex:
+        raise errors.InvalidArgumentError(f"l2_loss needs a tensor of floats, not {x.dtype.name}: use gtape.cast first")
+    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2
+
+
+@diagnosed
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Add a vector along the axis of the channels.
+
+    Parameters
+    ----------
+    value : tensor, two axes at least
+    bias : tensor, shape [channels]
+        Of the dtype of `value`.
+    data_format : str, optional
+        ``"N...C"`` (the channels come last; the default) or ``"NC..."`` (they come second).
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `value`
+
+    Raises
+    ------
+    ValueError
+        For another `data_format`.
+    gtape.errors.InvalidArgumentError
+        When the shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
+    array([[11., 22.]], dtype=float32)
+    """
+    if not isinstance(data_format, str | None):
+        raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: {shown(data_format)}")
+    second = data_format is not None and data_format.startswith("NC")
+    if data_format is not None and not second and not (data_format.startswith("N") and data_format.endswith("C")):
+        raise ValueError(
+            f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={shown(data_format)}"
+        )
+    x, b = operands(value, bias)
+    shape = x._aval.shape
+    if len(shape) < 2 or len(b._aval.shape) != 1 or b._aval.shape[0] != shape[1 if second else -1]:
+        raise errors.InvalidArgumentError(
+            f"bias_add: a bias of shape {b._aval.tensor_shape} does not fit a value of shape {x._aval.tensor_shape}: "
+            f"it must be a vector with one element for each channel (axis {1 if second else -1})"
+        )
+    if second and len(shape) > 2:
+        b = reshape_op(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
+    return REGISTRY["add"](x, b)
+
+
+@diagnosed
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
+    """``x / sqrt(max(sum(x ** 2), epsilon))`` along some axes, without overflow.
+
+    Parameters
+    ----------
+    x : tensor of floats or complex numbers
+    axis : int or sequence of int, optional
+        All axes by default.
+    epsilon : float
+        Lower bound of the sum of squares.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    dim : int or sequence of int, optional
+        TensorFlow's old name of `axis`.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.l2_normalize([3.0, 4.0]).numpy()
+    array([0.6, 0.8], dtype=float32)
+    """
+    from gtape.ops.reduction.sums import reduce_sum
+
+    t = convert_to_tensor(x)
+    along = dim if axis is None else axis
+    if t._aval.dtype.kind != "f":
+        total = reduce_sum(REGISTRY["square"](REGISTRY["abs"](t)), axis=along, keepdims=True)
+        scale = REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))
+        return t * REGISTRY["cast"](scale, dtype=t._aval.dtype)
+    axes = axes_of(along, len(t._aval.shape))
+    least = math.sqrt(epsilon)
+    length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
+    long = np.broadcast_to(~(np.asarray(length._value) < least), t._aval.shape)  # NaN counts as long: it stays
+    if long.all():
+        return REGISTRY["unit_vector"](t, axis=axes)
+    return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)
+
+
+@diagnosed
+def moments(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over some axes.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    axes : int or sequence of int
+    shift : object, optional
+        Ignored, as in TensorFlow.
+    keepdims : bool
+        Keep the axes, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    mean, variance : Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> mean, variance = tf.nn.moments(tf.constant([1.0, 3.0]), axes=[0])
+    >>> mean.numpy(), variance.numpy()
+    (np.float32(2.0), np.float32(1.0))
+    """
+    from gtape.ops.reduction.moments import reduce_variance
+    from gtape.ops.reduction.sums import reduce_mean
+
+    t = convert_to_tensor(x)
+    return reduce_mean(t, axis=axes, keepdims=keepdims), reduce_variance(t, axis=axes, keepdims=keepdims)
+
+
+def _rows_of_tables(params: Any, ids: Any) -> Tensor:
+    """Rows of one table, or of several that are one behind the other; each table has a sparse gradient of its own."""
+    from gtape.ops.picking.gather import gather
+
+    if not isinstance(params, (list, tuple)):
+        return gather(params, ids)
+    if not params:
+        raise ValueError("Length of params is currently 0. Need at least one param.")
+    if len(params) == 1:
+        return gather(params[0], ids)
+    tables = [p if isinstance(p, Variable) else convert_to_tensor(p) for p in params]
+    wanted = convert_to_tensor(ids)
+    flat = np.ravel(np.asarray(wanted._value))
+    ends = np.cumsum([t._aval.shape[0] for t in tables])
+    if flat.size and (flat.min() < 0 or flat.max() >= ends[-1]):
+        raise errors.InvalidArgumentError(f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables")
+    homes = np.searchsorted(ends, flat, side="right")
+    places = [np.flatnonzero(homes == k) for k in range(len(tables))]
+    starts = [(end - t._aval.shape[0]).astype(flat.dtype) for t, end in zip(tables, ends, strict=True)]
+    parts = [gather(t, flat[at] - start) for t, at, start in zip(tables, places, starts, strict=True)]
+    rows = gather(REGISTRY["concat"](*parts, axis=0), np.argsort(np.concatenate(places)))
+    return reshape_op(rows, shape=wanted._aval.shape + rows._aval.shape[1:])
+
+
+@diagnosed
+def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Tensor:
+    """Rows of a table.
+
+    Parameters
+    ----------
+    params : tensor or variable, shape [rows, ...], or list of these
+        Several tables are one, split along its rows.
+    ids : integer tensor
+    max_norm : float, optional
+        Rows longer than this are scaled down to it.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `ids` followed by that of a row
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an id is out of range.
+    ValueError
+        For an empty list of tables.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.embedding_lookup(tf.constant([[1.0], [2.0]]), [1, 1, 0]).numpy()
+    array([[2.],
+           [2.],
+           [1.]], dtype=float32)
+    """
+    rows = _rows_of_tables(params, ids)
+    if max_norm is None:
+        return rows
+    from gtape.ops.reduction.sums import reduce_sum
+
+    n = len(rows._aval.shape)
+    first = len(convert_to_tensor(ids)._aval.shape)
+    total = reduce_sum(REGISTRY["square"](rows), axis=list(range(first, n)), keepdims=True)
+    return rows * (max_norm * REGISTRY["rsqrt"](REGISTRY["maximum"](total, max_norm * max_norm)))

@@ -1,0 +1,117 @@
+"""Losses beside the cross-entropies: the Poisson loss, and the mean over a batch that is spread out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.ops.elementwise.selection import where
+from gtape.ops.reduction.sums import reduce_sum
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand
+
+__all__ = ["compute_average_loss", "log_poisson_loss"]
+
+
+@diagnosed
+def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
+    """Negative log-likelihood of counts under a Poisson distribution, given the logarithm of its mean.
+
+    It is ``exp(log_input) - log_input * targets``, without the logarithm of the factorial.
+
+    Parameters
+    ----------
+    targets : tensor of floats
+        The counts.
+    log_input : tensor of floats
+        Of the same shape and dtype.
+    compute_full_loss : bool
+        Add Stirling's approximation of that logarithm where a count is above 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `log_input`
+
+    Raises
+    ------
+    ValueError
+        When the shapes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.log_poisson_loss([2.0], [0.0]).numpy()
+    array([1.], dtype=float32)
+    """
+    c, z = operands(log_input, targets)
+    if c._aval.shape != z._aval.shape:
+        raise ValueError(
+            f"`log_input` and `targets` must have the same shape, received ({c._aval.tensor_shape} vs "
+            f"{z._aval.tensor_shape})."
+        )
+    loss: Tensor = REGISTRY["exp"](c) - c * z
+    if not compute_full_loss:
+        return loss
+    log = REGISTRY["log"](z)
+    stirling = z * log - z + (log + math.log(2 * math.pi)) / 2
+    small = REGISTRY["logical_and"](REGISTRY["greater_equal"](z, 0.0), REGISTRY["less_equal"](z, 1.0))
+    return loss + where(small, REGISTRY["zeros_like"](z), stirling)
+
+
+@diagnosed
+def compute_average_loss(
+    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None, max_seq_length: Any = None,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Sum of the losses of some examples, divided by the size of the whole batch.
+
+    Parameters
+    ----------
+    per_example_loss : tensor of floats, one axis at least
+    sample_weight : tensor, optional
+        Factor of each example's loss.
+    global_batch_size : int or integer scalar, optional
+        The first axis of `per_example_loss` by default.
+    max_seq_length : int, optional
+        Length of padded sequences; divided by, too.
+    name : str, optional
+        Ignored.
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a scalar, when shapes do not fit, or for a batch size below 0.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.compute_average_loss([1.0, 2.0], global_batch_size=4).numpy()
+    np.float32(0.75)
+    """
+    losses = as_operand(per_example_loss)
+    if not losses._aval.shape:
+        raise errors.InvalidArgumentError(
+            "compute_average_loss: `per_example_loss` must have one axis at least; it is a scalar"
+        )
+    if sample_weight is not None:
+        losses, weight = operands(losses, sample_weight)
+        extra = len(losses._aval.shape) - len(weight._aval.shape)
+        if extra > 0:
+            weight = REGISTRY["reshape"](weight, shape=(*weight._aval.shape, *(1,) * extra))
+        losses = losses * weight
+    size = losses._aval.shape[0] if global_batch_size is None else int(global_batch_size)
+    if size < 0:
+        raise errors.InvalidArgumentError("compute_average_loss: `global_batch_size` must be non-negative.")
+    total: Tensor = reduce_sum(losses)
+    if size == 0:
+        return total * 0.0
+    return total / (float(size) * (1 if max_seq_length is None else int(max_seq_length)))

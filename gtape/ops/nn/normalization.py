@@ -1,0 +1,283 @@
+"""Normalisation by means and variances, whole or of neighbouring channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.ops.nn.correlation import correlate
+from gtape.ops.reduction.sums import sum_op
+from gtape.ops.shape.spatial import rank, reshaped
+from gtape.tensors.axes import axes_of, count_of, kept_shape
+from gtape.tensors.operands import float_operand, operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "batch_normalization", "local_response_normalization", "lrn", "normalize_moments", "sufficient_statistics",
+    "weighted_moments",
+]  # fmt: skip
+
+
+@diagnosed
+def batch_normalization(
+    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    mean, variance : tensor
+        Of the dtype of `x`, broadcast with it; what `moments` gives.
+    offset, scale : tensor or None
+        None leaves the step out.
+    variance_epsilon : float
+        Keeps the root from 0.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.batch_normalization([1.0, 3.0], 2.0, 4.0, None, 10.0, 0.0).numpy()
+    array([-5.,  5.], dtype=float32)
+    """
+    x, mean, variance = operands(float_operand(x, "batch_normalization"), mean, variance)
+    factor = REGISTRY["rsqrt"](variance + variance_epsilon)
+    if scale is not None:
+        factor = factor * scale
+    # x is centred first: two large products would cancel.
+    y: Tensor = (x - mean) * factor
+    return y if offset is None else y + offset
+
+
+@diagnosed
+def local_response_normalization(
+    input: Any,
+    depth_radius: int = 5,
+    bias: float = 1,
+    alpha: float = 1,
+    beta: float = 0.5,
+    name: str | None = None,
+) -> Tensor:
+    """Divide each pixel by ``(bias + alpha * s) ** beta``, s the sum of squares of the neighbouring channels.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, height, width, channels]
+    depth_radius : int
+        How many channels on each side are neighbours.
+    bias, alpha, beta : float
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `input`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `input` has not four axes, or `depth_radius` is negative.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.local_response_normalization([[[[3.0, 4.0]]]], bias=0.0).numpy()
+    array([[[[0.6, 0.8]]]], dtype=float32)
+    """
+    op = "local_response_normalization"
+    x = float_operand(input, op)
+    rank(x, 4, "input", op)
+    radius = int(depth_radius)
+    if radius < 0:
+        raise errors.InvalidArgumentError(f"{op}: `depth_radius` must not be negative. Received: {radius}")
+    shape = x._aval.shape
+    rows = shape[0] * shape[1] * shape[2]
+    squares = reshaped(REGISTRY["square"](x), (rows, shape[3], 1))
+    ones = wrap(np.ones((2 * radius + 1, 1, 1), x._aval.dtype))
+    line = {"strides": (1,), "dilations": (1,), "padding": ((radius, radius),), "groups": 1}
+    near = reshaped(correlate(squares, ones, **line), shape)
+    made: Tensor = x / REGISTRY["pow"](near * alpha + bias, beta)
+    return made
+
+
+@diagnosed
+def lrn(
+    input: Any,
+    depth_radius: int = 5,
+    bias: float = 1,
+    alpha: float = 1,
+    beta: float = 0.5,
+    name: str | None = None,
+) -> Tensor:
+    """The same as `local_response_normalization`.
+
+    Parameters
+    ----------
+    input, depth_radius, bias, alpha, beta, name
+        See `local_response_normalization`.
+
+    Returns
+    -------
+    Tensor, shape of `input`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `input` has not four axes, or `depth_radius` is negative.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.lrn([[[[3.0, 4.0]]]], bias=0.0).numpy()
+    array([[[[0.6, 0.8]]]], dtype=float32)
+    """
+    return local_response_normalization(input, depth_radius, bias, alpha, beta)
+
+
+@diagnosed
+def weighted_moments(
+    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over some axes, each element counted as often as its weight says.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    axes : int or sequence of int
+    frequency_weights : tensor
+        Broadcast with `x`; need not be integers.
+    keepdims : bool
+        Keep the axes, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    mean, variance : Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> mean, variance = tf.nn.weighted_moments(tf.constant([1.0, 4.0]), axes=[0], frequency_weights=[2.0, 1.0])
+    >>> mean.numpy(), variance.numpy()
+    (np.float32(2.0), np.float32(2.0))
+    """
+    x = float_operand(x, "weighted_moments")
+    w = as_operand(frequency_weights, x)
+    if w._aval.dtype != x._aval.dtype:
+        w = REGISTRY["cast"](w, dtype=x._aval.dtype)
+    shape = np.broadcast_shapes(x._aval.shape, w._aval.shape)
+    whole = w if w._aval.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
+    axis = axes_of(axes, len(shape))
+    total = sum_op(whole, axis=axis, keepdims=True)
+    mean = sum_op(whole * x, axis=axis, keepdims=True) / total
+    variance = sum_op(whole * REGISTRY["square"](x - mean), axis=axis, keepdims=True) / total
+    if keepdims:
+        return mean, variance
+    left = tuple([d for i, d in enumerate(kept_shape(shape, axis)) if i - len(shape) not in axis])
+    return reshaped(mean, left), reshaped(variance, left)
+
+
+@diagnosed
+def sufficient_statistics(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Count, sum and sum of squares over some axes: what `normalize_moments` makes moments of.
+
+    Parameters
+    ----------
+    x : tensor of floats
+    axes : int or sequence of int
+    shift : tensor, optional
+        Subtracted first: near the mean, it keeps the digits of the variance.
+    keepdims : bool
+        Keep the axes, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    count : Tensor, scalar
+    mean_ss, variance_ss : Tensor
+        Sums of the (shifted) elements and of their squares.
+    shift : Tensor or None
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> count, total, squares, _ = tf.nn.sufficient_statistics(tf.constant([1.0, 3.0]), axes=[0])
+    >>> count.numpy(), total.numpy(), squares.numpy()
+    (np.float32(2.0), np.float32(4.0), np.float32(10.0))
+    """
+    x = float_operand(x, "sufficient_statistics")
+    axis = axes_of(axes, len(x._aval.shape))
+    count = wrap(np.asarray(count_of(x._aval.shape, axis), dtype=x._aval.dtype))
+    if shift is not None:
+        x, shift = operands(x, shift)
+        x = x - shift
+    total = sum_op(x, axis=axis, keepdims=bool(keepdims))
+    return count, total, sum_op(REGISTRY["square"](x), axis=axis, keepdims=bool(keepdims)), shift
+
+
+@diagnosed
+def normalize_moments(
+    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance from what `sufficient_statistics` gives.
+
+    Parameters
+    ----------
+    counts : tensor
+        How many elements were summed.
+    mean_ss, variance_ss : tensor of floats
+        Sums of the (shifted) elements and of their squares.
+    shift : tensor or None
+        What was subtracted from the elements.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    mean, variance : Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
+    >>> mean.numpy(), variance.numpy()
+    (np.float32(2.0), np.float32(1.0))
+    """
+    total, squares, n = operands(mean_ss, variance_ss, counts)
+    mean = total / n
+    variance = squares / n - REGISTRY["square"](mean)
+    return (mean if shift is None else mean + shift), variance

@@ -1,0 +1,524 @@
+"""Pooling: greatest elements and means of windows.
+
+A greatest element is picked: its place is found by a primitive that is not differentiable, and gathered. A mean is a
+correlation with ones, divided by how many elements of the window lie inside.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.ops.nn.correlation import correlate
+from gtape.ops.nn.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
+from gtape.ops.shape.spatial import move_channels, reshaped
+from gtape.tensors.operands import require_floats
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_with_argmax", "pool",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- the two kinds
+
+
+def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
+    """Where in the flat input the greatest element of each window is."""
+
+    def all_axes(space: Sizes, depth: int) -> Sizes:
+        return (1, depth, *space) if first else (1, *space, depth)
+
+    channels = x._aval.shape[1 if first else -1]
+    if w.depth > channels:
+        raise errors.InvalidArgumentError(f"{op}: a window of {w.depth} channels does not fit {channels} channels")
+    n = len(w.taps)
+    padding = w.geometry.padding
+    around: Padding = ((0, 0), (0, 0), *padding) if first else ((0, 0), *padding, (0, 0))
+    return window_argmax(
+        x,
+        window=all_axes(w.taps, w.depth),
+        strides=all_axes(w.geometry.strides, w.depth_stride),
+        dilations=all_axes(w.geometry.dilations, 1) if n else (),
+        padding=around,
+    )
+
+
+def _greatest(x: Tensor, at: Tensor) -> Tensor:
+    size = x._aval.size
+    return REGISTRY["gather"](reshaped(x, (size,)), at, axis=-1, size=size)
+
+
+def _max(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str
+) -> Tensor:
+    x, first, windows = read_windows(input, ksize, strides, padding, data_format, dilations, n, op)
+    return _greatest(x, _argmax(x, first, windows, op))
+
+
+def _mean(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: Any, dilations: Any, n: int, op: str
+) -> Tensor:
+    if not isinstance(padding, str):
+        raise ValueError(
+            f"{op}: `padding` must be 'VALID' or 'SAME', since a mean of explicit zeros and one without them differ; "
+            f"use gtape.pad first. Received: {shown(padding)}"
+        )
+    x, first, windows = read_windows(input, ksize, strides, padding, data_format, dilations, n, op)
+    require_floats(x, op)
+    if (windows.depth, windows.depth_stride) != (1, 1):
+        raise errors.UnimplementedError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
+    x = move_channels(x, n, back=True) if first else x
+    channels, dtype = x._aval.shape[-1], x._aval.dtype
+    geometry = windows.geometry._replace(groups=max(channels, 1))
+    ones = wrap(np.ones((*windows.taps, 1, channels), dtype))
+    total = correlate(x, ones, **geometry._asdict())
+    if any(p != (0, 0) for p in geometry.padding):
+        counts = np.ones((1,) * (n + 1), np.int64)
+        for a, c in enumerate(counts_inside(x._aval.shape[1:-1], windows.taps, geometry)):
+            counts = counts * along(a, c, n + 1)
+    else:
+        counts = np.asarray(math.prod(windows.taps))
+    y: Tensor = REGISTRY["divide"](total, wrap(counts.astype(dtype)))
+    return move_channels(y, n, back=False) if first else y
+
+
+def _axes(input: Any, op: str) -> int:
+    """How many spatial axes the input has."""
+    n = len(as_operand(input)._aval.shape) - 2
+    if not 1 <= n <= 3:
+        raise ValueError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
+    return n
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+@diagnosed
+def max_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The greatest element of each window, over one to three spatial axes.
+
+    Where several elements are the greatest, the gradient goes to the first; a NaN counts as the greatest.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, *space, channels]
+    ksize, strides : int or sequence of int
+        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
+        the order of `data_format` (the channels may have a window, too).
+    padding : {"VALID", "SAME"} or list of pairs
+        Which windows there are; what lies outside is never the greatest.
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0, 2.0], [1, 4, 1])
+    >>> tf.nn.max_pool(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([3., 2.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, _axes(input, "max_pool"), "max_pool")
+
+
+@diagnosed
+def max_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window along one axis.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NWC", "NCW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, places, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
+    array([3., 3., 2.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 1, "max_pool1d")
+
+
+@diagnosed
+def max_pool2d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window of an image.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NHWC", "NCHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    >>> tf.nn.max_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
+    array([[ 5.,  7.],
+           [13., 15.]], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 2, "max_pool2d")
+
+
+@diagnosed
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The greatest element of each window of a volume.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, depth, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"} or list of pairs
+    data_format : {"NDHWC", "NCDHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, depth, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+    >>> tf.nn.max_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([7.], dtype=float32)
+    """
+    return _max(input, ksize, strides, padding, data_format, 1, 3, "max_pool3d")
+
+
+class MaxPoolWithArgmax(NamedTuple):
+    """What `max_pool_with_argmax` returns."""
+
+    output: Tensor
+    argmax: Tensor
+
+
+@diagnosed
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    output_dtype: Any = dtypes.int64,
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> MaxPoolWithArgmax:
+    """The greatest element of each window of an image, and where it is.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `max_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NHWC"}
+    output_dtype : dtype
+        Of `argmax`: int32 or int64.
+    include_batch_in_index : bool
+        Count `argmax` in the whole flat input instead of in each image.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    output : Tensor, shape [batch, height, width, channels]
+    argmax : Tensor of integers, of the same shape
+        ``(y * width + x) * channels + channel``; not differentiable.
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> y, at = tf.nn.max_pool_with_argmax(tf.reshape([1.0, 3.0], [1, 1, 2, 1]), [1, 2], 1, "VALID")
+    >>> y.numpy().ravel(), at.numpy().ravel()
+    (array([3.], dtype=float32), array([1]))
+    """
+    op = "max_pool_with_argmax"
+    if data_format != "NHWC":
+        raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {shown(data_format)}")
+    x, first, windows = read_windows(input, ksize, strides, padding, data_format, 1, 2, op)
+    at = _argmax(x, first, windows, op)
+    each = max(math.prod(x._aval.shape[1:]), 1)
+    index = np.asarray(at._value)
+    index = (index if include_batch_in_index else index % each).astype(dtypes.as_dtype(output_dtype).as_numpy_dtype)
+    return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
+
+
+@diagnosed
+def avg_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The mean of each window, over one to three spatial axes.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, *space, channels]
+    ksize, strides : int or sequence of int
+        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
+        the order of `data_format`.
+    padding : {"VALID", "SAME"}
+        Which windows there are; elements that lie outside do not count.
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.avg_pool(x, ksize=2, strides=2, padding="SAME").numpy().ravel()
+    array([2., 2.], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, _axes(input, "avg_pool"), "avg_pool")
+
+
+@diagnosed
+def avg_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window along one axis.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NWC", "NCW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, places, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.avg_pool1d(x, ksize=2, strides=1, padding="VALID").numpy().ravel()
+    array([2. , 2.5], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 1, "avg_pool1d")
+
+
+@diagnosed
+def avg_pool2d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of an image.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NHWC", "NCHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    >>> tf.nn.avg_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 2, "avg_pool2d")
+
+
+@diagnosed
+def avg_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of a volume.
+
+    Parameters
+    ----------
+    input : tensor of floats, shape [batch, depth, height, width, channels]
+    ksize, strides : int or sequence of int
+        See `avg_pool`.
+    padding : {"VALID", "SAME"}
+    data_format : {"NDHWC", "NCDHW"}
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, depth, height, width, channels]
+
+    Raises
+    ------
+    ValueError
+        For lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+    >>> tf.nn.avg_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
+    array([3.5], dtype=float32)
+    """
+    return _mean(input, ksize, strides, padding, data_format, 1, 3, "avg_pool3d")
+
+
+@diagnosed
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The greatest element or the mean of each window; windows may have holes.
+
+    Parameters
+    ----------
+    input : tensor, shape [batch, *space, channels]
+    window_shape : sequence of int
+        Size of the window along each spatial axis.
+    pooling_type : {"MAX", "AVG"}
+    strides, dilations : int or sequence of int, optional
+        Step from one window, and from one element in a window, to the next; 1 by default.
+    padding : {"VALID", "SAME"} or, for "MAX", a list of pairs
+    data_format : str, optional
+        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape [batch, *places, channels]
+
+    Raises
+    ------
+    ValueError
+        For an unknown `pooling_type`, or lists of a wrong length.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.reshape([1.0, 3.0, 2.0, 5.0], [1, 4, 1])
+    >>> tf.nn.pool(x, [2], "AVG", dilations=[2]).numpy().ravel()
+    array([1.5, 4. ], dtype=float32)
+    """
+    if pooling_type not in ("MAX", "AVG"):
+        raise ValueError(f"pool: `pooling_type` must be 'MAX' or 'AVG'. Received: {shown(pooling_type)}")
+    kind = _max if pooling_type == "MAX" else _mean
+    every, apart = (1 if v is None else v for v in (strides, dilations))
+    return kind(input, window_shape, every, padding, data_format, apart, _axes(input, "pool"), "pool")

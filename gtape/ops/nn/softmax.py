@@ -1,0 +1,352 @@
+"""Softmax, its logarithm and the cross-entropy of it, with the two maps that make up their derivatives.
+
+With p = softmax(x), the derivatives of all orders are made of two linear maps of a cotangent::
+
+    softmax_center(x, g) = g - sum(p g)     softmax_spread(x, h) = h - p sum(h)
+
+the transposes of each other. Both cancel in textbook form when one p is nearly 1, which is how a trained classifier
+looks: there the greatest element is taken out of the sums, using that the p add up to 1. So the gradient 1 - p keeps
+its digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import primitive
+from gtape.tensors.axes import shape_of
+from gtape.tensors.operands import float_operand
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["log_softmax", "softmax"]
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+
+_SHORT = 64  # classes: a shorter last axis is reduced several times faster with the rows side by side in memory
+
+
+def _work(x: Any, axis: int) -> Any:
+    """`x` in float64 (a float32 difference and its exponential are then as good as exact), laid out for reductions."""
+    if axis == -1 and x.ndim == 2 and x.shape[1] <= _SHORT:
+        return x.astype(np.float64, order="F")
+    return x.astype(np.float64, copy=False)
+
+
+class _Parts:
+    """What all kernels start from: exp(x - max), and which care its sums need.
+
+    Attributes
+    ----------
+    d : x - max(x)
+    e : exp(d)
+    total : sum of `e`
+    plain : bool
+        Whether float64 has digits enough for the sums as they stand: the input is float32 and no p is near 1. Otherwise
+        the greatest elements must be left out of them: see `_Careful`.
+    """
+
+    __slots__ = ("d", "e", "plain", "total")
+
+    def __init__(self, x: Any, axis: int) -> None:
+        w = _work(x, axis)
+        m = np.maximum.reduce(w, axis=axis, keepdims=True)
+        self.d = d = w - m
+        self.e = e = np.exp(d)
+        double = x.dtype == np.float64
+        if double:
+            # exp magnifies the rounding of x - max by |x - max|: that rounding error is found exactly and put back.
+            b = d - w
+            lost = (w - (d - b)) - (m + b)
+            e *= 1 + (lost if np.isfinite(np.add.reduce(lost, axis=None)) else np.where(np.isfinite(lost), lost, 0))
+        self.total = np.add.reduce(e, axis=axis, keepdims=True)
+        self.plain = not double and bool(np.minimum.reduce(self.total, axis=None) > 1.0000001)
+
+
+class _Careful:
+    """Sums from which the greatest elements (each has e = 1) are left out.
+
+    Attributes
+    ----------
+    top : where x is the maximum
+    ties : how many such elements there are
+    rest : `e` with 0 in place of the ones
+    others : sum of `rest`
+    total : sum of `e`
+    """
+
+    __slots__ = ("others", "rest", "ties", "top", "total")
+
+    def __init__(self, parts: _Parts, axis: int) -> None:
+        self.top = top = parts.d == 0
+        self.rest = rest = parts.e
+        rest[top] = 0
+        self.ties = np.add.reduce(top, axis=axis, keepdims=True, dtype=np.float64)
+        self.others = np.add.reduce(rest, axis=axis, keepdims=True)
+        self.total = self.others + self.ties
+
+    def split(self, g: Any, axis: int) -> tuple[Any, Any]:
+        """`g` without its values at the greatest elements, and the sum of those."""
+        others = np.where(self.top, 0, g)
+        return others, np.add.reduce(g - others, axis=axis, keepdims=True)
+
+
+def _softmax(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
+    parts = _Parts(x, axis)
+    return (parts.e / parts.total).astype(x.dtype, order="C", copy=False)
+
+
+def _logs(x: Any, axis: int) -> Any:
+    parts = _Parts(x, axis)
+    if parts.plain:
+        return parts.d - np.log(parts.total)
+    care = _Careful(parts, axis)
+    # One greatest element is left out, so that log1p keeps what the others add, however small.
+    return parts.d - np.log1p(care.others + (care.ties - 1))
+
+
+def _log_softmax(x: Any, *, axis: int) -> Any:
+    if not x.size:
+        return x.copy()
+    return _logs(x, axis).astype(x.dtype, order="C", copy=False)
+
+
+def _cross_entropy(labels: Any, logits: Any, *, axis: int) -> Any:
+    if not logits.size:
+        return np.zeros(np.add.reduce(logits, axis=axis).shape, logits.dtype)
+    terms = _logs(logits, axis)
+    np.multiply(terms, labels, out=terms)
+    loss = np.add.reduce(terms, axis=axis)
+    if not np.isfinite(np.add.reduce(loss, axis=None)):
+        # A class that is neither meant (label 0) nor possible (logit -inf) adds nothing.
+        loss = np.add.reduce(np.where(labels == 0, 0, terms), axis=axis)
+    return (0 - loss).astype(logits.dtype, copy=False)  # a loss of zero has no minus sign
+
+
+def _center(x: Any, g: Any, *, axis: int) -> Any:
+    if not x.size:
+        return g - x
+    parts = _Parts(x, axis)
+    w = _work(g, axis)
+    if parts.plain:
+        out = w - np.add.reduce(parts.e * w, axis=axis, keepdims=True) / parts.total
+    else:
+        care = _Careful(parts, axis)
+        # p adds up to 1, so a constant may be taken from g: the value at the greatest p, whose share would cancel.
+        out = w - care.split(w, axis)[1] / care.ties
+        out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
+    return out.astype(g.dtype, order="C", copy=False)
+
+
+def _spread(x: Any, h: Any, *, axis: int) -> Any:
+    if not x.size:
+        return h - x
+    parts = _Parts(x, axis)
+    w = _work(h, axis)
+    if parts.plain:
+        out = w - parts.e * (np.add.reduce(w, axis=axis, keepdims=True) / parts.total)
+    else:
+        care = _Careful(parts, axis)
+        others, at_top = care.split(w, axis)
+        rest = np.add.reduce(others, axis=axis, keepdims=True)
+        # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) /
+        # total: with
+        # one such element 1 - p and sum(h) - h are sums over the others, and nothing cancels.
+        value = (w * care.others + (care.ties * w - at_top) - rest) / care.total
+        out = np.where(care.top, value, others - (care.rest / care.total) * (rest + at_top))
+    return out.astype(h.dtype, order="C", copy=False)
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+
+def _total(xp: Any, x: Any, axis: int) -> Any:
+    return xp.sum(x, axis=(axis,), keepdims=True)
+
+
+def _curved(xp: Any, x: Any, h: Any, g: Any, axis: int) -> Any:
+    """Derivative of both maps in x: minus sum(h) times the derivative of softmax along g."""
+    return -_total(xp, h, axis) * (xp.softmax(x, axis=axis) * xp.softmax_center(x, g, axis=axis))
+
+
+def _kept(xp: Any, g: Any, axis: int) -> Any:
+    """Give a reduced cotangent its axis back; `axis` counts from the end."""
+    shape = shape_of(g)
+    at = len(shape) + 1 + axis
+    return xp.reshape(g, shape=(*shape[:at], 1, *shape[at:]))
+
+
+_ONE = (
+    (((3,),), {"axis": -1}),
+    (((1,),), {"axis": -1}),
+    (((2, 2),), {"axis": -1}),
+    (((2, 2),), {"axis": -2}),
+)
+_TWO = tuple(((shapes[0], shapes[0]), params) for shapes, params in _ONE)
+
+softmax_op = primitive(
+    "softmax",
+    _softmax,
+    vjp=(lambda xp, g, y, x, *, axis: y * xp.softmax_center(x, g, axis=axis),),
+    jvp=(lambda xp, t, y, x, *, axis: y * xp.softmax_center(x, t, axis=axis),),
+    params=("axis",),
+    batched=True,
+    public=False,
+    ulps=4.0,
+    samples=_ONE,
+)
+
+log_softmax_op = primitive(
+    "log_softmax",
+    _log_softmax,
+    vjp=(lambda xp, g, y, x, *, axis: xp.softmax_spread(x, g, axis=axis),),
+    jvp=(lambda xp, t, y, x, *, axis: xp.softmax_center(x, t, axis=axis),),
+    reads=((0,),),
+    params=("axis",),
+    batched=True,
+    public=False,
+    ulps=4.0,
+    samples=_ONE,
+)
+
+_softmax_center = primitive(
+    "softmax_center",
+    _center,
+    vjp=(
+        lambda xp, h, y, x, g, *, axis: _curved(xp, x, h, g, axis),
+        lambda xp, h, y, x, g, *, axis: xp.softmax_spread(x, h, axis=axis),
+    ),
+    jvp=(
+        lambda xp, t, y, x, g, *, axis: (
+            -_total(xp, xp.softmax(x, axis=axis) * xp.softmax_center(x, g, axis=axis) * t, axis) + 0 * g
+        ),
+        lambda xp, t, y, x, g, *, axis: xp.softmax_center(x, t, axis=axis),
+    ),
+    reads=((0, 1), (0,)),
+    params=("axis",),
+    batched=True,
+    public=False,
+    ulps=4.0,
+    samples=_TWO,
+)
+
+_softmax_spread = primitive(
+    "softmax_spread",
+    _spread,
+    vjp=(
+        lambda xp, g, y, x, h, *, axis: _curved(xp, x, h, g, axis),
+        lambda xp, g, y, x, h, *, axis: xp.softmax_center(x, g, axis=axis),
+    ),
+    jvp=(
+        lambda xp, t, y, x, h, *, axis: _curved(xp, x, h, t, axis),
+        lambda xp, t, y, x, h, *, axis: xp.softmax_spread(x, t, axis=axis),
+    ),
+    reads=((0, 1), (0,)),
+    params=("axis",),
+    batched=True,
+    public=False,
+    ulps=4.0,
+    samples=_TWO,
+)
+
+cross_entropy_op = primitive(
+    "cross_entropy",
+    _cross_entropy,
+    vjp=(
+        lambda xp, g, y, labels, logits, *, axis: -_kept(xp, g, axis) * xp.log_softmax(logits, axis=axis),
+        lambda xp, g, y, labels, logits, *, axis: -_kept(xp, g, axis) * xp.softmax_spread(logits, labels, axis=axis),
+    ),
+    jvp=(
+        lambda xp, t, y, labels, logits, *, axis: xp.cross_entropy(t, logits, axis=axis),
+        lambda xp, t, y, labels, logits, *, axis: (
+            -xp.sum(t * xp.softmax_spread(logits, labels, axis=axis), axis=(axis,), keepdims=False)
+        ),
+    ),
+    reads=((1,), (0, 1)),
+    params=("axis",),
+    batched=True,
+    public=False,
+    ulps=4.0,
+    samples=_TWO,
+)
+
+
+def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
+    """A float tensor and an axis of it, counted from the end."""
+    x = float_operand(x, op)
+    return x, _axis(-1 if axis is None else axis, len(x._aval.shape), op)
+
+
+def _axis(axis: Any, n: int, op: str) -> int:
+    at = int(axis)
+    if not -n <= at < n:
+        raise errors.InvalidArgumentError(f"{op}: axis {at} is out of range for a tensor with {n} axes")
+    return at if at < 0 else at - n
+
+
+@diagnosed
+def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """``exp(logits) / sum(exp(logits))`` along an axis.
+
+    Parameters
+    ----------
+    logits : tensor of floats, one axis at least
+    axis : int, optional
+        The last one by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `axis` is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.softmax([0.0, 0.0]).numpy()
+    array([0.5, 0.5], dtype=float32)
+    """
+    x, axis = logits_and_axis(logits, axis, "softmax")
+    return softmax_op(x, axis=axis)
+
+
+@diagnosed
+def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """Logarithm of `softmax`, accurate where that is nearly 0 or nearly 1.
+
+    Parameters
+    ----------
+    logits : tensor of floats, one axis at least
+    axis : int, optional
+        The last one by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor, shape of `logits`
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `axis` is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.nn.log_softmax([0.0, 1000.0]).numpy()
+    array([-1000.,     0.], dtype=float32)
+    """
+    x, axis = logits_and_axis(logits, axis, "log_softmax")
+    return log_softmax_op(x, axis=axis)

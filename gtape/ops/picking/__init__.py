@@ -1,0 +1,1 @@
+"""picking: say here what the package is for."""

@@ -1,0 +1,360 @@
+"""Functions that other ops make: accumulate_n, scalar_mul, polyval, round, nextafter, in_top_k and their like."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.ops.picking.gather import index_values
+from gtape.tensors.axes import scalar_int
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "accumulate_n",
+    "in_top_k",
+    "is_non_decreasing",
+    "is_strictly_increasing",
+    "nextafter",
+    "polyval",
+    "round",
+    "scalar_mul",
+    "zero_fraction",
+]
+
+
+@diagnosed
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
+    """Sum of several tensors of one shape and dtype, as `add_n`.
+
+    Parameters
+    ----------
+    inputs : list of tensors
+        At least one.
+    shape, tensor_dtype : optional
+        What they are expected to be; checked when given.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        When the list is empty, or shapes differ.
+    TypeError
+        When the dtype is not `tensor_dtype`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.accumulate_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
+    array([4., 6.], dtype=float32)
+    """
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
+    tensors = [as_operand(x) for x in inputs]
+    if len({t._aval.dtype for t in tensors}) > 1 or len({t._aval.shape for t in tensors}) > 1:
+        raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
+    if shape is not None and not tensors[0].shape.is_compatible_with(shape):
+        raise ValueError(f"the tensors have shape {tensors[0].shape}, not {shape}")
+    if tensor_dtype is not None and tensors[0].dtype != tensor_dtype:
+        raise TypeError(f"the tensors are {tensors[0].dtype.name}, not {tensor_dtype}")
+    return functools.reduce(operator.add, tensors)
+
+
+@diagnosed
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """A tensor, or IndexedSlices, times a number.
+
+    Parameters
+    ----------
+    scalar : scalar tensor or number
+    x : tensor or IndexedSlices
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        As `x` is.
+
+    Raises
+    ------
+    ValueError
+        When `scalar` is no scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.scalar_mul(2.0, [1.0, 2.0]).numpy()
+    array([2., 4.], dtype=float32)
+    """
+    rows = x.values if isinstance(x, IndexedSlices) else as_operand(x)
+    s = as_operand(scalar, rows)
+    if s._aval.shape:
+        raise ValueError(f"Only scalar multiply works, got shape {s.shape}")
+    product: Tensor = REGISTRY["multiply"](s, rows)
+    return IndexedSlices(product, x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else product
+
+
+@diagnosed
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
+    """A polynomial at x, by Horner's rule.
+
+    Parameters
+    ----------
+    coeffs : list of tensors or numbers
+        The highest power's first; they broadcast against `x`.
+    x : tensor or number
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        0 for no coefficients.
+
+    Raises
+    ------
+    ValueError
+        When `coeffs` is no list.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.polyval([2.0, 0.0, 1.0], 3.0))
+    19.0
+    """
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs).__name__}.")
+    t = as_operand(x)
+    if not coeffs:
+        return wrap(np.zeros(t._aval.shape, t._aval.dtype))
+    total, *rest = [as_operand(c, t) for c in coeffs]
+    for c in rest:
+        total = REGISTRY["add"](c, REGISTRY["multiply"](total, t))
+    return total
+
+
+@diagnosed
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest whole number, the even one at a tie.
+
+    Parameters
+    ----------
+    x : number tensor
+        Integers stay as they are.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For bool.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.round([0.5, 1.5, 2.6]).numpy()
+    array([0., 2., 3.], dtype=float32)
+    """
+    t = as_operand(x)
+    return t if t._aval.dtype.kind in "iu" else REGISTRY["rint"](t)
+
+
+@diagnosed
+def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
+    """The number next to `x1` on the way to `x2`.
+
+    Parameters
+    ----------
+    x1, x2 : float32 or float64 tensors
+        Broadcast against each other.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Its gradient is 1 for `x1` and 0 for `x2`, as TensorFlow has it.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For another dtype, or shapes that do not broadcast.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.nextafter(tf.constant(1.0, tf.float64), 2.0)) - 1.0
+    2.220446049250313e-16
+    """
+    a, b = operands(x1, x2)
+    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in (np.float32, np.float64):
+        raise InvalidArgumentError(
+            f"nextafter needs two float32 or two float64 tensors, not {a.dtype.name} and {b.dtype.name}"
+        )
+    with np.errstate(all="ignore"):
+        try:
+            found = np.asarray(np.nextafter(a._value, b._value))
+        except ValueError:
+            raise InvalidArgumentError(
+                f"nextafter: the shapes {a.shape} and {b.shape} do not broadcast against each other"
+            ) from None
+        step = np.asarray(np.subtract(found, a._value, dtype=found.dtype))
+        exact = np.asarray(np.add(a._value, step, dtype=found.dtype)) == found
+    # A neighbour is x1 and a step that does not depend on it; infinite ones have no step.
+    moved = REGISTRY["add"](a, wrap(np.where(exact, step, step.dtype.type(0))))
+    y = REGISTRY["where"](wrap(exact), moved, wrap(found))
+    return REGISTRY["where"](wrap(np.zeros(found.shape, np.bool_)), b, y)
+
+
+def _increasing(x: Any, relation: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if not (t.dtype.is_floating or t.dtype.is_integer):
+        raise TypeError(f"{op} needs real numbers, not {t.dtype.name}")
+    flat = np.asarray(t._value).reshape(-1)
+    return wrap(np.bool_(relation(flat[:-1], flat[1:]).all()))
+
+
+@diagnosed
+def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
+    """Whether no element, in row-major order, is less than the one before.
+
+    Parameters
+    ----------
+    x : number tensor
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        A bool; true for less than two elements.
+
+    Raises
+    ------
+    TypeError
+        When they are no numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> bool(tf.math.is_non_decreasing([1.0, 1.0, 2.0]))
+    True
+    """
+    return _increasing(x, np.less_equal, "is_non_decreasing")
+
+
+@diagnosed
+def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
+    """Whether every element, in row-major order, is greater than the one before.
+
+    Parameters
+    ----------
+    x : number tensor
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        A bool; true for less than two elements.
+
+    Raises
+    ------
+    TypeError
+        When they are no numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> bool(tf.math.is_strictly_increasing([1.0, 1.0, 2.0]))
+    False
+    """
+    return _increasing(x, np.less, "is_strictly_increasing")
+
+
+@diagnosed
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """Which part of the elements is zero.
+
+    Parameters
+    ----------
+    value : number tensor
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        A float32; NaN for no elements; not differentiable.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.math.zero_fraction([0.0, 1.0, 2.0, 0.0]))
+    0.5
+    """
+    elements = np.asarray(as_operand(value)._value)
+    if not elements.size:
+        return wrap(np.float32(np.nan))
+    return wrap(np.float32((elements.size - np.count_nonzero(elements)) / elements.size))
+
+
+@diagnosed
+def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether the target's prediction is among the k greatest of its row; equal ones all count as the greatest.
+
+    Parameters
+    ----------
+    targets : integer vector
+        The class that each row should predict.
+    predictions : floating-point tensor, shape (rows, classes)
+    k : int
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of bool; false for rows with a prediction that is not finite, and for targets that are no class.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.in_top_k([1, 0], [[0.1, 0.5, 0.4], [0.2, 0.5, 0.3]], 2).numpy()
+    array([ True, False])
+    """
+    at = index_values(targets, "in_top_k")
+    p = np.asarray(as_operand(predictions)._value)
+    if p.ndim != 2 or at.shape != p.shape[:1]:
+        raise InvalidArgumentError(
+            f"in_top_k needs predictions of two axes and a target for each row, got shapes {list(p.shape)} and "
+            f"{list(at.shape)}"
+        )
+    known = (at >= 0) & (at < p.shape[1])
+    own = p[np.arange(len(at)), np.where(known, at, 0)] if p.shape[1] else np.zeros(len(at), p.dtype)
+    with np.errstate(invalid="ignore"):
+        better = (p > own[:, None]).sum(axis=1)
+    return wrap(known & np.isfinite(p).all(axis=1) & (better < scalar_int(k)))

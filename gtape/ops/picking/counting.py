@@ -1,0 +1,429 @@
+"""Counting and looking up: bincount, confusion matrices, histograms, masks of sequences, sorted search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.ops.picking.gather import index_values
+from gtape.ops.shape.decisions import decided
+from gtape.tensors.axes import scalar_int, whole_numbers
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
+
+__all__ = [
+    "bincount",
+    "confusion_matrix",
+    "histogram_fixed_width",
+    "histogram_fixed_width_bins",
+    "invert_permutation",
+    "searchsorted",
+    "sequence_mask",
+]
+
+
+def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
+    """Weights added up by place; those that are not inside count for nothing."""
+    flat = REGISTRY["reshape"](weights, shape=(weights._aval.size,))
+    if not inside.all():
+        kept = np.flatnonzero(inside)
+        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._aval.size)
+        places = places[kept]
+    return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
+
+
+@diagnosed
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+    axis: Any = None,
+    binary_output: bool = False,
+) -> Tensor:
+    """How often each whole number occurs, or the sum of the weights it occurs with.
+
+    Parameters
+    ----------
+    arr : integer tensor
+        None negative.
+    weights : tensor, optional
+        Of the shape of `arr`; differentiable.
+    minlength : int, optional
+        At least so many numbers are counted.
+    maxlength : int, optional
+        At most so many: greater ones are left out.
+    dtype : dtype
+        Of the counts; weights give their own.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    axis : {None, 0, -1}
+        -1 counts the rows of a matrix one by one; otherwise all are counted together.
+    binary_output : bool
+        1 for what occurs, however often. Not with weights.
+
+    Returns
+    -------
+    Tensor
+        As many entries as the greatest number plus one, within the given limits.
+
+    Raises
+    ------
+    ValueError
+        For another axis, or weights with `binary_output`.
+    gtape.errors.InvalidArgumentError
+        For negative numbers, or weights of another shape.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.bincount([1, 1, 3]).numpy()
+    array([0, 2, 0, 1], dtype=int32)
+    >>> tf.math.bincount([1, 1, 3], weights=[0.5, 1.0, 2.0]).numpy()
+    array([0. , 1.5, 0. , 2. ], dtype=float32)
+    """
+    if axis not in (None, 0, -1):
+        raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
+    if binary_output and weights is not None:
+        raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive.")
+    values = whole_numbers(arr, "bincount", "arr")
+    if values.size and values.min() < 0:
+        raise InvalidArgumentError(f"bincount: Input arr must be non-negative! Got {int(values.min())}")
+    if axis == -1 and values.ndim > 2:
+        raise InvalidArgumentError(f"bincount along axis -1 takes at most two axes, got shape {list(values.shape)}")
+    size = int(values.max()) + 1 if values.size else 0
+    if minlength is not None:
+        size = max(size, scalar_int(minlength))
+    if maxlength is not None:
+        size = min(size, scalar_int(maxlength))
+    rows = values if axis == -1 and values.ndim == 2 else values.reshape(1, -1)
+    shape = (rows.shape[0], size) if axis == -1 and values.ndim == 2 else (size,)
+    inside = (rows < size).reshape(-1)
+    places = (rows + size * np.arange(rows.shape[0])[:, None]).reshape(-1)
+    total = rows.shape[0] * size
+    if weights is None:
+        counts = np.bincount(places[inside], minlength=total)
+        return wrap((np.minimum(counts, 1) if binary_output else counts).reshape(shape).astype(dtypes.np_dtype(dtype)))
+    w = as_operand(weights)
+    if w._aval.shape != values.shape:
+        raise InvalidArgumentError(
+            f"bincount: weights of shape {w._aval.tensor_shape} do not fit numbers of shape {list(values.shape)}"
+        )
+    return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)
+
+
+def _classes(v: Any, name: str, count: int | None) -> Any:
+    found = whole_numbers(v, "confusion_matrix", name)
+    if found.size and found.min() < 0:
+        raise InvalidArgumentError(f"`{name}` contains negative values.")
+    if count is not None and found.size and found.max() >= count:
+        raise InvalidArgumentError(f"`{name}` out of bound: {int(found.max())} is no class of {count}")
+    return found
+
+
+@diagnosed
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    weights: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+) -> Tensor:
+    """How often each class (a row) was taken for each class (a column).
+
+    Parameters
+    ----------
+    labels, predictions : integer vectors
+        Of equal length.
+    num_classes : int, optional
+        As many as the greatest number plus one by default.
+    weights : vector, optional
+        What each pair counts for; differentiable where `dtype` is floating.
+    dtype : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(num_classes, num_classes)``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For numbers that are no classes, or vectors of different length.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
+    array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
+    n = None if num_classes is None else scalar_int(num_classes)
+    a, b = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
+    # A last axis of size 1 that only one of them has goes.
+    if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
+        a = a.reshape(a.shape[:-1])
+    elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
+        b = b.reshape(b.shape[:-1])
+    if a.shape != b.shape:
+        raise InvalidArgumentError(f"confusion_matrix: labels and predictions have shapes {a.shape} and {b.shape}")
+    if n is None:
+        n = int(max(a.max(initial=-1), b.max(initial=-1))) + 1
+    places = (a * n + b).reshape(-1)
+    if weights is None:
+        return wrap(np.bincount(places, minlength=n * n).reshape(n, n).astype(dtypes.np_dtype(dtype)))
+    from gtape.ops.shape.creation import cast
+
+    w = cast(weights, dtype)
+    if w._aval.size != places.size:
+        raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {places.size} pairs")
+    inside = np.ones(places.size, np.bool_)
+    return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))
+
+
+def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, int]:
+    """The numbers as floats, the ends of the range in their dtype, and how many bins there are."""
+    t = as_operand(values)
+    ends = as_operand(value_range, t)
+    n = scalar_int(nbins)
+    if n < 1:
+        raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
+    if ends._aval.shape != (2,) or not ends._value[0] < ends._value[1]:
+        raise InvalidArgumentError(
+            f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
+        )
+    v = np.asarray(t._value)
+    if v.dtype.kind not in "biufV":
+        raise InvalidArgumentError(f"values must be real numbers, not {t.dtype.name}")
+    v = v if v.dtype.kind == "f" else v.astype(np.float64)
+    return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
+
+
+@diagnosed
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """In which of equally wide bins each number lies; what lies outside belongs to the first or the last.
+
+    Parameters
+    ----------
+    values : number tensor
+    value_range : two numbers
+        Where the first bin begins and the last one ends.
+    nbins : int
+    dtype : dtype
+        int32 or int64.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `values`; not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the range is empty, or there is no bin.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.histogram_fixed_width_bins([-1.0, 0.0, 1.5, 15.0], [0.0, 5.0], nbins=5).numpy()
+    array([0, 0, 1, 4], dtype=int32)
+    """
+    v, low, high, n = _range(values, value_range, nbins)
+    with np.errstate(all="ignore"):
+        at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
+    return wrap(np.clip(np.nan_to_num(at), 0, n - 1).astype(dtypes.np_dtype(dtype)))
+
+
+@diagnosed
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """How many numbers lie in each of equally wide bins; what lies outside counts for the first or the last.
+
+    Parameters
+    ----------
+    values, value_range, nbins, dtype, name
+        As for `histogram_fixed_width_bins`.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(nbins,)``; not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the range is empty, or there is no bin.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0], [0.0, 5.0], nbins=5).numpy()
+    array([2, 1, 1, 0, 2], dtype=int32)
+    """
+    v, low, high, n = _range(values, value_range, nbins)
+    with np.errstate(all="ignore"):
+        # In steps of a double, as TensorFlow's kernel has it: at the edge of a bin the last digit decides.
+        at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
+    counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
+    return wrap(counts.astype(dtypes.np_dtype(dtype)))
+
+
+@diagnosed
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """Where each of the numbers 0, 1, ... stands in a permutation of them.
+
+    Parameters
+    ----------
+    x : integer vector
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of the same dtype.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When it is no permutation.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.invert_permutation([2, 0, 1]).numpy()
+    array([1, 2, 0], dtype=int32)
+    """
+    p = index_values(x, "invert_permutation")
+    if p.ndim != 1:
+        raise InvalidArgumentError(f"invert_permutation expects a 1D vector, got shape {list(p.shape)}")
+    if p.size and not 0 <= int(p.min()) <= int(p.max()) < p.size:
+        wrong = next(int(v) for v in p if not 0 <= v < p.size)
+        raise InvalidArgumentError(f"invert_permutation: {wrong} is not between 0 and {p.size}")
+    if np.unique(p).size != p.size:
+        raise InvalidArgumentError(f"invert_permutation: a number is duplicated in the input, got {p.tolist()}")
+    out = np.empty_like(p)
+    out[p] = np.arange(p.size)
+    return wrap(out)
+
+
+@diagnosed
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
+    """Masks whose first elements are true, as many as `lengths` says.
+
+    Parameters
+    ----------
+    lengths : integer tensor
+    maxlen : int, optional
+        The size of the new last axis; the greatest length by default.
+    dtype : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(*lengths.shape, maxlen)``.
+
+    Raises
+    ------
+    ValueError
+        When `maxlen` is no scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.sequence_mask([1, 3]).numpy()
+    array([[ True, False, False],
+           [ True,  True,  True]])
+    """
+    n = np.asarray(as_operand(lengths)._value)
+    if n.dtype.kind not in "iuf":
+        raise OperandTypeError(f"sequence_mask: `lengths` must be whole numbers, not {as_operand(lengths).dtype.name}")
+    if maxlen is None:
+        size = n.max(initial=0)
+    else:
+        size = np.asarray(as_operand(maxlen)._value)
+        if size.ndim:
+            raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
+        if size.dtype.kind not in "iuf" or not np.isfinite(size):
+            raise OperandTypeError(f"sequence_mask: `maxlen` must be a whole number, not {shown(maxlen)}")
+        n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
+    return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
+
+
+@diagnosed
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """Where values would go in sorted rows.
+
+    Parameters
+    ----------
+    sorted_sequence : number tensor, shape (..., n)
+        Ascending along the last axis.
+    values : number tensor, shape (..., m)
+        Of the same dtype and leading axes.
+    side : {"left", "right"}
+        Before or behind the elements that are equal.
+    out_type : dtype
+        int32 or int64.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `values`; not differentiable.
+
+    Raises
+    ------
+    ValueError
+        For another side.
+    gtape.errors.InvalidArgumentError
+        When leading axes or dtypes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.searchsorted([1.0, 3.0, 5.0], [0.0, 3.0, 6.0]).numpy()
+    array([0, 1, 3], dtype=int32)
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {shown(side)}.")
+    a = as_operand(sorted_sequence)
+    b = as_operand(values, a) if is_tensor(sorted_sequence) and not is_tensor(values) else as_operand(values)
+    if a._aval.dtype != b._aval.dtype:
+        raise InvalidArgumentError(
+            f"searchsorted: the sequence is {a.dtype.name} but the values are {b.dtype.name}: use gtape.cast"
+        )
+    have, want = a._aval.shape, b._aval.shape
+    if not have or not want or have[:-1] != want[:-1]:
+        raise InvalidArgumentError(
+            f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"
+        )
+    count = int(np.prod(have[:-1]))
+    rows, kind = np.asarray(a._value).reshape(count, have[-1]), dtypes.np_dtype(out_type)
+
+    def places(values: Any) -> Any:
+        looked = values.reshape(count, want[-1])
+        among = rows.astype(looked.dtype) if looked.dtype.kind == "O" else rows  # of an exact world
+        found = [np.searchsorted(r, v, side=side) for r, v in zip(among, looked, strict=True)]  # type: ignore[call-overload]
+        return np.array(found, dtype=kind).reshape(want)
+
+    return decided(places, b)

@@ -1,0 +1,398 @@
+"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and what adds them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY, primitive
+from gtape.engine.worlds import NUMPY, TAPE
+from gtape.errors import InvalidArgumentError
+from gtape.ops.shape.decisions import decided
+from gtape.tensors.axes import one_axis, scalar_int, shape_of
+from gtape.tensors.indexed_slices import SparseCotangent
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = ["boolean_mask", "gather", "gather_nd"]
+
+
+# ---------------------------------------------------------------------------------------------- primitives
+
+
+def _gather_kernel(x: Any, indices: Any, *, axis: int, size: int) -> Any:
+    return np.take(x, indices, axis=axis)
+
+
+def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
+    k = np.ndim(indices)
+    tail = -axis - 1
+    shape = g.shape
+    front = len(shape) - k - tail
+    rows, columns = int(np.prod(shape[:front])), int(np.prod(shape[len(shape) - tail :]))
+    flat = np.asarray(indices, dtype=np.intp).reshape(-1)
+    out_shape = (*shape[:front], size, *shape[len(shape) - tail :])
+    # All positions spelt out: np.add.at has a quick loop for flat arrays only.
+    at = (np.arange(rows)[:, None, None] * size + flat[:, None]) * columns + np.arange(columns)
+    out = np.zeros(rows * size * columns, g.dtype)
+    np.add.at(out, at.reshape(-1), g.reshape(-1))
+    return out.reshape(out_shape)
+
+
+def scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
+    """Add rows up at the places that `indices` name in a tensor of `size` rows."""
+    return _scatter_kernel(g, indices, axis=-1 - (g.ndim - np.ndim(indices)), size=size)
+
+
+def _gather_rows_vjp(xp: Any, g: Any, indices: Any, axis: int, size: int) -> Any:
+    if len(shape_of(g)) == len(shape_of(indices)) - axis - 1:
+        return xp.scatter_rows(g, indices, size=size)
+    return xp.scatter(g, indices, axis=axis, size=size)
+
+
+def _row_axis(x: Any, indices: Any) -> int:
+    """Where the rows are in the result of a scatter, counted from the end, so that what leads does not matter."""
+    return len(shape_of(indices)) - len(shape_of(x)) - 1
+
+
+def _as_slices(g: Any, indices: Any, x: Any) -> SparseCotangent:
+    world = TAPE if isinstance(g, Tensor) else NUMPY
+    flat = np.asarray(indices).reshape(-1)
+    return SparseCotangent(world.reshape(g, shape=(flat.size, *x.shape[1:])), flat, x.shape)
+
+
+_SOME = np.array([2, 0, 2])
+_TABLE = np.array([[0, 1], [1, 1]])
+
+_gather_rows = primitive(
+    "gather_rows",
+    _gather_kernel,
+    (lambda xp, g, y, x, indices, *, axis, size: _gather_rows_vjp(xp, g, indices, axis, size), None),
+    (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
+    reads=((1,), ()),
+    params=("axis", "size"),
+    batched=True,
+    selects=True,
+    sparse=_as_slices,
+    ulps=0.0,
+    complex=True,
+    public=False,
+    samples=(
+        (((3,), _SOME), {"axis": -1, "size": 3}),
+        (((3, 2), _SOME), {"axis": -2, "size": 3}),
+        (((2, 2), _TABLE), {"axis": -2, "size": 2}),
+        (((3,), np.array(1)), {"axis": -1, "size": 3}),
+    ),
+)
+_scatter_rows = primitive(
+    "scatter_rows",
+    scatter_rows_kernel,
+    (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
+    (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
+    reads=((1,), ()),
+    params=("size",),
+    batched=True,
+    complex=True,
+    public=False,
+    samples=(
+        (((3,), _SOME), {"size": 3}),
+        (((3, 2), _SOME), {"size": 4}),
+        (((2, 2, 2), _TABLE), {"size": 2}),
+        (((), np.array(1)), {"size": 3}),
+    ),
+)
+_gather = primitive(
+    "gather",
+    _gather_kernel,
+    (lambda xp, g, y, x, indices, *, axis, size: xp.scatter(g, indices, axis=axis, size=size), None),
+    (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
+    reads=((1,), ()),
+    params=("axis", "size"),
+    batched=True,
+    selects=True,
+    ulps=0.0,
+    complex=True,
+    public=False,
+    samples=(
+        (((3,), _SOME), {"axis": -1, "size": 3}),
+        (((2, 3), _SOME), {"axis": -1, "size": 3}),
+        (((2, 2), _TABLE), {"axis": -2, "size": 2}),
+        (((2, 3), np.array(1)), {"axis": -1, "size": 3}),
+        (((3,), np.zeros(0, np.int64)), {"axis": -1, "size": 3}),
+    ),
+)
+_scatter = primitive(
+    "scatter",
+    _scatter_kernel,
+    (lambda xp, g, y, x, indices, *, axis, size: xp.gather(g, indices, axis=axis, size=size), None),
+    (lambda xp, t, y, x, indices, *, axis, size: xp.scatter(t, indices, axis=axis, size=size), None),
+    reads=((1,), ()),
+    params=("axis", "size"),
+    batched=True,
+    complex=True,
+    public=False,
+    samples=(
+        (((3,), _SOME), {"axis": -1, "size": 3}),
+        (((2, 3), _SOME), {"axis": -1, "size": 3}),
+        (((2, 2, 2), _TABLE), {"axis": -2, "size": 2}),
+        (((2,), np.array(1)), {"axis": -1, "size": 3}),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def index_values(indices: Any, what: str) -> Any:
+    """The values of an integer operand as a NumPy array."""
+    t = as_operand(indices)
+    if t._aval.dtype.kind not in "iu":
+        if not t._aval.size:
+            return np.zeros(t._aval.shape, np.int64)
+        raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
+    return np.asarray(t._value)
+
+
+def _itself(at: Any) -> Any:
+    return at
+
+
+def check_range(indices: Any, size: int, what: str) -> None:
+    """Refuse indices outside 0 ... size - 1, negative ones too."""
+    if indices.size:
+        low, high = int(indices.min()), int(indices.max())
+        if low < 0 or high >= size:
+            raise InvalidArgumentError(f"{what}: index {low if low < 0 else high} is not in [0, {size})")
+
+
+@diagnosed
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    axis: Any = None,
+    batch_dims: Any = 0,
+    name: str | None = None,
+) -> Tensor:
+    """Take slices along an axis, by index.
+
+    The gradient of a gather along axis 0, directly of a source, is an `IndexedSlices`.
+
+    Parameters
+    ----------
+    params : tensor with at least one axis
+    indices : integer tensor, any shape
+    validate_indices : None
+        TensorFlow's obsolete argument; indices are always checked.
+    axis : int, optional
+        `batch_dims` by default.
+    batch_dims : int
+        How many leading axes `params` and `indices` have in common.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index or the axis is out of range, or the batch axes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.gather([10.0, 20.0, 30.0], [2, 0]).numpy()
+    array([30., 10.], dtype=float32)
+    """
+    t = as_operand(params)
+    shape = t._aval.shape
+    indices = as_operand(indices)
+    where_ = index_values(indices, "gather")
+    b = scalar_int(batch_dims)
+    if b < 0:
+        b += where_.ndim
+    if not shape:
+        raise InvalidArgumentError("gather needs a tensor with at least one axis, not a scalar")
+    a = one_axis(b if axis is None else axis, len(shape))
+    if not 0 <= b <= min(where_.ndim, a) or where_.shape[:b] != shape[:b]:
+        raise InvalidArgumentError(
+            f"batch_dims={batch_dims} does not fit params of shape {t._aval.tensor_shape}, "
+            f"indices of shape {list(where_.shape)} and axis {a}"
+        )
+    check_range(where_, shape[a], "gather")
+    if not b:
+        # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
+        spelt = 0 if axis is None else scalar_int(axis)
+        prim = _gather if spelt else _gather_rows
+        return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
+    # Batches become one long axis: the index of the batch is added to each index.
+    batch = int(np.prod(shape[:b]))
+    middle, rest = shape[b:a], shape[a + 1 :]
+    order = (*range(b), a, *range(b, a), *range(a + 1, len(shape)))
+    rows = REGISTRY["transpose"](t, perm=order) if a != b else t
+    rows = REGISTRY["reshape"](rows, shape=(batch * shape[a], *middle, *rest))
+    inner = where_.shape[b:]
+    starts = shape[a] * np.arange(batch)[:, None]
+
+    def flat(at: Any) -> Any:
+        return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
+
+    places = decided(flat, indices) if where_.size else wrap(flat(where_))
+    taken = _gather(rows, places, axis=-len(rows._aval.shape), size=batch * shape[a])
+    if not middle or not inner:
+        return taken
+    n, m = len(inner), len(middle)
+    return REGISTRY["transpose"](
+        taken, perm=(*range(b), *range(b + n, b + n + m), *range(b, b + n), *range(b + n + m, taken.ndim))
+    )
+
+
+def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
+    """Row-major positions of the multi-indices along the last axis, in an array of that shape.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one lies outside.
+    """
+    flat = np.zeros(indices.shape[:-1], np.int64)
+    for i, n in enumerate(shape):
+        check_range(indices[..., i], n, f"{what}, component {i} of the indices")
+        flat = flat * n + indices[..., i]
+    return flat
+
+
+def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tuple[Any, Any]:
+    """Row-major positions of multi-indices, and which of them lie inside: None where all must.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one lies outside and is not to be ignored, or the policy is unknown.
+    """
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
+    inside = None
+    if policy == "IGNORE":
+        inside = ((at >= 0) & (at < np.array(shape, np.int64))).all(axis=-1)
+        at = np.where(inside[..., None], at, 0)
+        if not all(shape):
+            inside, at = np.zeros(inside.shape, np.bool_), at[..., :0]
+            shape = ()
+    return flat_indices(at, shape, what), inside
+
+
+@diagnosed
+def gather_nd(
+    params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
+) -> Tensor:
+    """Take elements or slices by multi-index.
+
+    Parameters
+    ----------
+    params : tensor
+    indices : integer tensor, shape (..., k)
+        Each row indexes the first k axes (after the batch axes).
+    batch_dims : int
+        How many leading axes `params` and `indices` have in common.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", an index out of range gives zeros.
+
+    Returns
+    -------
+    Tensor
+        Shape ``indices.shape[:-1] + params.shape[batch_dims + k:]``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0]]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+    t = as_operand(params)
+    shape = t._aval.shape
+    indices = as_operand(indices)
+    at = index_values(indices, "gather_nd")
+    b = scalar_int(batch_dims)
+    if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
+        raise InvalidArgumentError(
+            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._aval.tensor_shape} "
+            f"with batch_dims={b}"
+        )
+    k = b + at.shape[-1]
+
+    def read(at: Any) -> tuple[Any, Any]:
+        if b:
+            batch = np.indices(at.shape[:-1], dtype=np.int64)[:b]
+            at = np.concatenate([np.moveaxis(batch, 0, -1), at.astype(np.int64)], axis=-1)
+        return rows_inside(at, shape[:k], bad_indices_policy, "gather_nd")
+
+    flat, inside = read(at)
+    n = int(np.prod(shape[:k]))
+    rows = REGISTRY["reshape"](t, shape=(n, *shape[k:]))
+    if inside is None or inside.all():
+        places = decided(lambda v: read(v)[0], indices) if indices._record is not None else wrap(flat)
+        return _gather(rows, places, axis=k - len(shape) - 1, size=n)
+    zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
+    rows = REGISTRY["concat"](rows, zeros, axis=0)
+    return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
+
+
+@diagnosed
+def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_mask") -> Tensor:
+    """The elements or slices where a mask is true.
+
+    Parameters
+    ----------
+    tensor : tensor
+    mask : bool or number tensor with at least one axis
+        Numbers are true where they are not 0.
+        Its shape is that of the tensor's axes from `axis` on, as many as it has.
+    axis : int, optional
+        0 by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not fit or the mask is a scalar.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy()
+    array([1., 3.], dtype=float32)
+    """
+    t = as_operand(tensor)
+    m = as_operand(mask)
+    chosen = np.asarray(m._value) != 0
+    if not chosen.ndim:
+        raise ValueError("mask cannot be scalar.")
+    shape = t._aval.shape
+    a = 0 if axis is None else one_axis(axis, len(shape))
+    k = chosen.ndim
+    if shape[a : a + k] != chosen.shape:
+        raise ValueError(
+            f"Shapes {shape[a : a + k]} and {chosen.shape} are incompatible: the mask must have the shape of the axes "
+            "that it masks"
+        )
+    n = chosen.size
+    rows = t if k == 1 else REGISTRY["reshape"](t, shape=(*shape[:a], n, *shape[a + k :]))
+    return _gather(rows, decided(lambda v: np.flatnonzero(v != 0), m), axis=a - rows.ndim, size=n)

@@ -1,0 +1,286 @@
+"""Ops that deal rows out and put them together again: partitions, stitching, reversed sequences, unique elements."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.ops.picking.gather import index_values
+from gtape.tensors.axes import scalar_int
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = ["dynamic_partition", "dynamic_stitch", "reverse_sequence", "unique", "unique_with_counts"]
+
+
+def _taken(rows: Tensor, places: Any) -> Tensor:
+    """Rows by number; densely, also where a source's own gradient is asked for."""
+    n = rows._aval.shape[0]
+    return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
+
+
+@diagnosed
+def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:
+    """Deal slices out to partitions, in their order.
+
+    Parameters
+    ----------
+    data : tensor
+    partitions : int32 tensor
+        Where each slice goes; its shape is that of the first axes of `data`.
+    num_partitions : int
+        How many there are, at least 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list of Tensor
+        Each of shape ``(n, *data.shape[partitions.ndim:])``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When a partition is out of range, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [p.numpy().tolist() for p in tf.dynamic_partition([1.0, 2.0, 3.0], [1, 0, 1], 2)]
+    [[2.0], [1.0, 3.0]]
+    """
+    t = as_operand(data)
+    to = index_values(partitions, "dynamic_partition")
+    n = scalar_int(num_partitions)
+    shape = t._aval.shape
+    if n < 1:
+        raise InvalidArgumentError(f"dynamic_partition: num_partitions must be at least 1, got {n}")
+    if shape[: to.ndim] != to.shape:
+        raise InvalidArgumentError(
+            f"dynamic_partition: data of shape {t._aval.tensor_shape} does not start with the shape {list(to.shape)} "
+            "of partitions"
+        )
+    if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
+        raise InvalidArgumentError(f"dynamic_partition: partitions must be in [0, {n}), got {to.tolist()}")
+    flat = to.reshape(-1)
+    rows = t if to.ndim == 1 else REGISTRY["reshape"](t, shape=(flat.size, *shape[to.ndim :]))
+    return [_taken(rows, np.flatnonzero(flat == p)) for p in np.arange(n)]
+
+
+@diagnosed
+def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
+    """Put slices of several tensors together by number; the last slice of a number counts.
+
+    Parameters
+    ----------
+    indices : list of integer tensors
+        The number, in the result, of each slice.
+    data : list of tensors
+        As many; each of shape ``(*indices[i].shape, ...)``, with the same rest.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        As many rows as the greatest number plus one; 0 for numbers that no slice has. Slices that were replaced have
+        no gradient.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When a number is negative, or lists, shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.dynamic_stitch([[0, 2], [1]], [[1.0, 2.0], [5.0]]).numpy()
+    array([1., 5., 2.], dtype=float32)
+    """
+    if not len(indices) or len(indices) != len(data):
+        raise InvalidArgumentError(
+            f"dynamic_stitch needs as many indices as data, at least one, got {len(indices)} and {len(data)}"
+        )
+    numbers = [index_values(i, "dynamic_stitch") for i in indices]
+    tensors = operands(*data) if len(data) > 1 else [as_operand(data[0])]
+    rest = tensors[0]._aval.shape[numbers[0].ndim :]
+    for k, (i, t) in enumerate(zip(numbers, tensors, strict=True)):
+        if t._aval.shape != i.shape + rest or t._aval.dtype != tensors[0]._aval.dtype:
+            raise InvalidArgumentError(
+                f"dynamic_stitch: data[{k}] must be {tensors[0].dtype.name} of shape {[*i.shape, *rest]}, for indices "
+                f"of shape {list(i.shape)}, but is {t.dtype.name} of shape {list(t._aval.shape)}"
+            )
+    flat = np.concatenate([i.reshape(-1) for i in numbers]).astype(np.int64)
+    if flat.size and flat.min() < 0:
+        raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
+    size = int(flat.max()) + 1 if flat.size else 0
+    # One more row, of zeros, for the numbers that nobody has.
+    last = np.full(size, flat.size)
+    last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
+    parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
+    if (last == flat.size).any() or not parts:
+        parts.append(wrap(np.zeros((1, *rest), tensors[0]._aval.dtype)))
+    return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], last)
+
+
+@diagnosed
+def reverse_sequence(
+    input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
+) -> Tensor:
+    """Reverse the first elements along an axis, as many as `seq_lengths` says for each place of another axis.
+
+    Parameters
+    ----------
+    input : tensor with at least two axes
+    seq_lengths : integer vector
+        How many elements to reverse; one number for each place of `batch_axis`.
+    seq_axis : int
+        The axis along which to reverse.
+    batch_axis : int, optional
+        0 by default.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    TypeError
+        Without `seq_axis`.
+    gtape.errors.InvalidArgumentError
+        When a length or an axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1).numpy()
+    array([[2, 1, 3],
+           [6, 5, 4]], dtype=int32)
+    """
+    if seq_axis is None:
+        raise TypeError("reverse_sequence needs seq_axis, the axis along which to reverse")
+    t = as_operand(input)
+    shape = t._aval.shape
+    lengths = index_values(seq_lengths, "reverse_sequence")
+    s, b = scalar_int(seq_axis), 0 if batch_axis is None else scalar_int(batch_axis)
+    for a in (s, b):
+        if not 0 <= a < len(shape):
+            raise InvalidArgumentError(
+                f"reverse_sequence: axis {a} is not in [0, {len(shape)}), for a tensor of shape {t._aval.tensor_shape}"
+            )
+    if s == b:
+        raise InvalidArgumentError(f"reverse_sequence: batch_axis and seq_axis are both {s}")
+    if lengths.shape != (shape[b],):
+        raise InvalidArgumentError(
+            f"reverse_sequence: seq_lengths must have {shape[b]} entries, as axis {b} has, got {list(lengths.shape)}"
+        )
+    if lengths.size and not 0 <= int(lengths.min()) <= int(lengths.max()) <= shape[s]:
+        raise InvalidArgumentError(f"reverse_sequence: lengths must be in [0, {shape[s]}], got {lengths.tolist()}")
+    step = np.arange(shape[s])
+    back = lengths[:, None] - 1 - step
+    source = np.where(back >= 0, back, step)  # (batch, sequence)
+    places = np.moveaxis(np.arange(t._aval.size).reshape(shape), (b, s), (0, 1))
+    places = np.moveaxis(places[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
+    line = REGISTRY["reshape"](t, shape=(t._aval.size,))
+    return _taken(line, np.ascontiguousarray(places))
+
+
+class Unique(NamedTuple):
+    """Distinct elements in the order of their first occurrence, and which of them each element is."""
+
+    y: Tensor
+    idx: Tensor
+
+
+class UniqueWithCounts(NamedTuple):
+    """Distinct elements in the order of their first occurrence, which of them each element is, and how often."""
+
+    y: Tensor
+    idx: Tensor
+    count: Tensor  # type: ignore[assignment]
+
+
+def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
+    t = as_operand(x)
+    if t.ndim != 1:
+        raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._aval.tensor_shape}: use gtape.reshape")
+    _, first, inverse, counts = np.unique(
+        np.asarray(t._value), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    dtype = dtypes.np_dtype(out_idx)
+    return _taken(t, first[order]), wrap(rank[inverse].astype(dtype)), wrap(counts[order].astype(dtype))
+
+
+@diagnosed
+def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:
+    """Distinct elements of a vector, in the order of their first occurrence.
+
+    Parameters
+    ----------
+    x : vector
+    out_idx : dtype
+        Of the indices: int32 or int64.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    y : Tensor
+        The elements; their gradients go to the first occurrences.
+    idx : Tensor
+        Where in `y` each element of `x` is.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `x` is no vector.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> y, idx = tf.unique([7.0, 2.0, 7.0])
+    >>> y.numpy(), idx.numpy()
+    (array([7., 2.], dtype=float32), array([0, 1, 0], dtype=int32))
+    """
+    y, idx, _ = _unique(x, out_idx, "unique")
+    return Unique(y, idx)
+
+
+@diagnosed
+def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> UniqueWithCounts:
+    """Distinct elements of a vector, in the order of their first occurrence, and how often they occur.
+
+    Parameters
+    ----------
+    x, out_idx, name
+        As for `unique`.
+
+    Returns
+    -------
+    y, idx : Tensor
+        As for `unique`.
+    count : Tensor
+        How often each element of `y` occurs.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `x` is no vector.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.unique_with_counts([7.0, 2.0, 7.0]).count.numpy()
+    array([2, 1], dtype=int32)
+    """
+    return UniqueWithCounts(*_unique(x, out_idx, "unique_with_counts"))

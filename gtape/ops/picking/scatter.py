@@ -1,0 +1,274 @@
+"""Scattering by multi-index: into zeros, and into a tensor by adding, subtracting, replacing or taking extrema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.ops.picking.gather import index_values, rows_inside
+from gtape.tensors.axes import static_ints
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "scatter_nd",
+    "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update",
+]
+
+
+def _rows(
+    indices: Any, updates: Tensor, shape: tuple[int, ...], op: str, policy: str = ""
+) -> tuple[Any, Tensor, int, tuple[int, ...]]:
+    """Flat row numbers, the updates as rows, how many rows the whole has, and the shape of a row."""
+    at = index_values(indices, op)
+    if not at.ndim or at.shape[-1] > len(shape):
+        raise InvalidArgumentError(
+            f"{op}: indices of shape {list(at.shape)} do not fit a tensor of shape {list(shape)}"
+        )
+    k = at.shape[-1]
+    rest = shape[k:]
+    if updates._aval.shape != at.shape[:-1] + rest:
+        raise InvalidArgumentError(
+            f"{op}: updates must have shape {[*at.shape[:-1], *rest]} for indices of shape {list(at.shape)} and "
+            f"a tensor of shape {list(shape)}, "
+            f"got {list(updates._aval.shape)}"
+        )
+    flat, inside = rows_inside(at, shape[:k], policy, op)
+    flat = flat.reshape(-1)
+    rows: Tensor = REGISTRY["reshape"](updates, shape=(flat.size, *rest))
+    if inside is not None and not inside.all():
+        kept = np.flatnonzero(inside)
+        rows = REGISTRY["gather"](rows, wrap(kept), axis=-1 - len(rest), size=flat.size)
+        flat = flat[kept]
+    return flat, rows, int(np.prod(shape[:k])), rest
+
+
+def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tensor:
+    return REGISTRY["reshape"](REGISTRY["scatter_rows"](rows, wrap(flat), size=n), shape=shape)
+
+
+@diagnosed
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+    """Put updates into zeros by multi-index; updates of the same place add up.
+
+    Parameters
+    ----------
+    indices : integer tensor, shape (..., k)
+    updates : tensor, shape ``indices.shape[:-1] + shape[k:]``
+    shape : sequence of int
+        Of the result.
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", updates with an index out of range are dropped.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.scatter_nd([[1], [1]], [1.0, 2.0], [3]).numpy()
+    array([0., 3., 0.], dtype=float32)
+    """
+    whole = static_ints(shape)
+    flat, rows, n, _ = _rows(indices, as_operand(updates), whole, "scatter_nd", bad_indices_policy)
+    return _scattered(flat, rows, n, whole)
+
+
+def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
+    t = as_operand(tensor)
+    u = as_operand(updates, t)
+    if t._aval.dtype != u._aval.dtype:
+        raise InvalidArgumentError(
+            f"{op}: the tensor is {t.dtype.name} but the updates are {u.dtype.name}: cast one of them with gtape.cast"
+        )
+    return t, u
+
+
+@diagnosed
+def tensor_scatter_nd_add(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """A tensor with updates added by multi-index; updates of the same place add up.
+
+    Parameters
+    ----------
+    tensor : tensor
+    indices : integer tensor, shape (..., k)
+    updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
+    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
+        With "IGNORE", updates with an index out of range are dropped.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_add([1.0, 2.0], [[0]], [5.0]).numpy()
+    array([6., 2.], dtype=float32)
+    """
+    t, u = _both(tensor, updates, "tensor_scatter_nd_add")
+    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_add", bad_indices_policy)
+    return t + _scattered(flat, rows, n, t._aval.shape)
+
+
+@diagnosed
+def tensor_scatter_nd_sub(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """A tensor with updates subtracted by multi-index; updates of the same place add up.
+
+    Parameters
+    ----------
+    tensor, indices, updates, bad_indices_policy, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_sub([1.0, 2.0], [[0]], [5.0]).numpy()
+    array([-4.,  2.], dtype=float32)
+    """
+    t, u = _both(tensor, updates, "tensor_scatter_nd_sub")
+    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_sub", bad_indices_policy)
+    return t - _scattered(flat, rows, n, t._aval.shape)
+
+
+@diagnosed
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A tensor with elements or slices replaced by multi-index; the last update of a place counts.
+
+    Parameters
+    ----------
+    tensor, indices, updates, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_update([1.0, 2.0], [[0]], [5.0]).numpy()
+    array([5., 2.], dtype=float32)
+    """
+    t, u = _both(tensor, updates, "tensor_scatter_nd_update")
+    shape = t._aval.shape
+    flat, rows, n, rest = _rows(indices, u, shape, "tensor_scatter_nd_update")
+    places, from_last = np.unique(flat[::-1], return_index=True)
+    if places.size < flat.size:
+        winners = flat.size - 1 - from_last
+        rows = REGISTRY["gather"](rows, wrap(winners), axis=-1 - len(rest), size=flat.size)
+        flat = places
+    touched = np.zeros(n, np.bool_)
+    touched[flat] = True
+    mask = np.broadcast_to(touched.reshape(n, *[1] * len(rest)), (n, *rest)).reshape(shape)
+    return REGISTRY["where"](wrap(mask), _scattered(flat, rows, n, shape), t)
+
+
+def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
+    """The tensor's own rows and the updates are the segments of one reduction: so all that are equal share."""
+    op = f"tensor_scatter_nd_{which}"
+    t, u = _both(tensor, updates, op)
+    shape = t._aval.shape
+    flat, rows, n, rest = _rows(indices, u, shape, op, policy)
+    own = REGISTRY["reshape"](t, shape=(n, *rest))
+    together = REGISTRY["concat"](own, rows, axis=0)
+    y = REGISTRY[f"segment_{which}"](together, wrap(np.concatenate([np.arange(n), flat])), size=n)
+    return REGISTRY["reshape"](y, shape=shape)
+
+
+@diagnosed
+def tensor_scatter_nd_max(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """The greater of the tensor and of updates by multi-index; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    tensor, indices, updates, bad_indices_policy, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_max([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
+    array([5., 2.], dtype=float32)
+    """
+    return _extreme(tensor, indices, updates, bad_indices_policy, "max")
+
+
+@diagnosed
+def tensor_scatter_nd_min(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
+    """The lesser of the tensor and of updates by multi-index; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    tensor, indices, updates, bad_indices_policy, name
+        As for `tensor_scatter_nd_add`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an index is out of range, or shapes or dtypes do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.tensor_scatter_nd_min([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    return _extreme(tensor, indices, updates, bad_indices_policy, "min")

@@ -1,0 +1,165 @@
+"""Reductions over rows with the same number, which are sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.base.diagnosis import diagnosed
+from gtape.ops.picking.segment_rows import (
+    divided,
+    products,
+    segment_max_op,
+    segment_min_op,
+    sorted_rows,
+    sums,
+    whole_mean,
+)
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
+
+
+@diagnosed
+def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Sums of rows with the same number, which are sorted.
+
+    Parameters
+    ----------
+    data : number tensor with at least one axis
+    segment_ids : integer vector
+        The number of each row; ascending, repeats allowed. The result has as many rows as the last number plus one.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(segments, *data.shape[1:])``; 0 for numbers that no row has.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the numbers are not sorted, negative, or not one for each row.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.segment_sum([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
+    array([3., 0., 5.], dtype=float32)
+    """
+    return sums(*sorted_rows(data, segment_ids, "segment_sum"))
+
+
+@diagnosed
+def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Means of rows with the same number, which are sorted.
+
+    Parameters
+    ----------
+    data, segment_ids, name
+        As for `segment_sum`. The mean of integers is an integer, rounded towards zero.
+
+    Returns
+    -------
+    Tensor
+        0 for numbers that no row has.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        As for `segment_sum`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.segment_mean([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
+    array([1.5, 0. , 5. ], dtype=float32)
+    """
+    t, ids, n = sorted_rows(data, segment_ids, "segment_mean")
+    return (divided if t._aval.inexact else whole_mean)(t, ids, n)
+
+
+@diagnosed
+def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Products of rows with the same number, which are sorted; the gradient is exact with any number of zeros.
+
+    Parameters
+    ----------
+    data, segment_ids, name
+        As for `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        1 for numbers that no row has.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        As for `segment_sum`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.segment_prod([2.0, 3.0, 5.0], [0, 0, 2]).numpy()
+    array([6., 1., 5.], dtype=float32)
+    """
+    return products(*sorted_rows(data, segment_ids, "segment_prod"))
+
+
+@diagnosed
+def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Greatest elements of rows with the same number, which are sorted; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    data, segment_ids, name
+        As for `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        0 for numbers that no row has.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        As for `segment_sum`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.segment_max([1.0, 2.0, -5.0], [0, 0, 2]).numpy()
+    array([ 2.,  0., -5.], dtype=float32)
+    """
+    t, ids, n = sorted_rows(data, segment_ids, "segment_max")
+    return segment_max_op(t, wrap(ids), size=n)
+
+
+@diagnosed
+def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Least elements of rows with the same number, which are sorted; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    data, segment_ids, name
+        As for `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        0 for numbers that no row has.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        As for `segment_sum`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.segment_min([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
+    array([1., 0., 5.], dtype=float32)
+    """
+    t, ids, n = sorted_rows(data, segment_ids, "segment_min")
+    return segment_min_op(t, wrap(ids), size=n)

@@ -1,0 +1,247 @@
+"""Segments, the rows that have the same number: which there are, and what becomes of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import REGISTRY, primitive
+from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.ops.picking.gather import index_values, scatter_rows_kernel
+from gtape.tensors.axes import scalar_int
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "divided",
+    "filled",
+    "products",
+    "segment_max_op",
+    "segment_min_op",
+    "sorted_rows",
+    "sums",
+    "unsorted_rows",
+    "whole_mean",
+]
+
+
+def _extremes(x: Any, ids: Any, size: int, ufunc: Any) -> Any:
+    out = np.zeros((size, *x.shape[1:]), x.dtype)
+    ids = np.asarray(ids)
+    if ids.size:
+        order = np.argsort(ids, kind="stable")
+        found, starts = np.unique(ids[order], return_index=True)
+        out[found] = ufunc.reduceat(x[order], starts, axis=0)
+    return out
+
+
+def _max_kernel(x: Any, ids: Any, *, size: int) -> Any:
+    return _extremes(x, ids, size, np.maximum)
+
+
+def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
+    return _extremes(x, ids, size, np.minimum)
+
+
+def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
+    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole segment NaN, as the value is.
+    chosen = np.equal(x, extreme[ids]).astype(x.dtype)
+    total = scatter_rows_kernel(chosen, ids, size=size)
+    return chosen / total[ids]
+
+
+def _max_share_kernel(x: Any, ids: Any, *, size: int) -> Any:
+    return _shares(x, ids, size, _max_kernel(x, ids, size=size))
+
+
+def _min_share_kernel(x: Any, ids: Any, *, size: int) -> Any:
+    return _shares(x, ids, size, _min_kernel(x, ids, size=size))
+
+
+_TIES = ("two elements of a segment are equal and extreme",)
+_IDS = np.array([0, 0, 2])
+_MIXED = np.array([1, 0, 1, 0])
+_SAMPLES: tuple[Any, ...] = (
+    (((3,), _IDS), {"size": 3}),
+    (((4,), _MIXED), {"size": 2}),
+    (((3, 2), _IDS), {"size": 4}),
+    (((2, 1, 2), np.array([1, 1])), {"size": 2}),
+    (((1,), np.array([0])), {"size": 1}),
+    (((0, 2), np.zeros(0, np.int64)), {"size": 1}),
+)
+
+
+def _share(name: str, kernel: Any) -> None:
+    primitive(
+        name,
+        kernel,
+        (None, None),
+        (None, None),
+        params=("size",),
+        kinks=_TIES,
+        ulps=0.5,
+        public=False,
+        samples=_SAMPLES,
+    )
+
+
+_share("segment_max_share", _max_share_kernel)
+_share("segment_min_share", _min_share_kernel)
+
+
+def _pull(xp: Any, g: Any, x: Any, ids: Any, share: Any, size: int) -> Any:
+    return xp.gather(g, ids, axis=-len(tuple(x.shape)), size=size) * share
+
+
+def _push(xp: Any, t: Any, x: Any, ids: Any, share: Any, size: int) -> Any:
+    return xp.scatter(t * share, ids, axis=-len(tuple(x.shape)), size=size)
+
+
+segment_max_op = primitive(
+    "segment_max",
+    _max_kernel,
+    (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
+    (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
+    reads=((0, 1), ()),
+    params=("size",),
+    batched=True,
+    selects=True,
+    kinks=_TIES,
+    ulps=0.0,
+    public=False,
+    samples=_SAMPLES,
+)
+segment_min_op = primitive(
+    "segment_min",
+    _min_kernel,
+    (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
+    (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
+    reads=((0, 1), ()),
+    params=("size",),
+    batched=True,
+    selects=True,
+    kinks=_TIES,
+    ulps=0.0,
+    public=False,
+    samples=_SAMPLES,
+)
+
+
+def _numbers(data: Any, op: str) -> Tensor:
+    t = as_operand(data)
+    if t._aval.dtype.kind in "bOSU":
+        raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(data, gtape.int32) first")
+    if t._aval.complex and op.endswith(("_max", "_min")):
+        raise InvalidArgumentError(f"{op}: complex numbers have no order; take gtape.math.real, imag or abs first")
+    return t
+
+
+def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]:
+    """The rows, their numbers and how many segments there are: the last number and one."""
+    t = _numbers(data, op)
+    ids = index_values(segment_ids, op)
+    if ids.ndim != 1 or not t._aval.shape or t._aval.shape[0] != ids.size:
+        raise InvalidArgumentError(
+            f"{op}: segment_ids must be a vector with one number for each row of data, got shape {list(ids.shape)} "
+            f"for data of shape {t._aval.tensor_shape}"
+        )
+    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+        raise InvalidArgumentError(
+            f"{op}: segment ids are not increasing, or negative: sort them, or use unsorted_{op}, got {ids.tolist()}"
+        )
+    return t, ids, int(ids[-1]) + 1 if ids.size else 0
+
+
+def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Any, int]:
+    """The rows that have a number that counts, those numbers, and how many segments there are."""
+    t = _numbers(data, op)
+    ids = index_values(segment_ids, op)
+    n = scalar_int(num_segments)
+    if n < 0:
+        raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {n}")
+    shape = t._aval.shape
+    if shape[: ids.ndim] != ids.shape:
+        raise InvalidArgumentError(
+            f"{op}: data of shape {t._aval.tensor_shape} does not start with the shape {list(ids.shape)} of segment_ids"
+        )
+    if ids.size and int(ids.max()) >= n:
+        raise InvalidArgumentError(
+            f"{op}: segment_ids {int(ids.max())} is out of range [0, {n}): raise num_segments, or give what is to be "
+            "dropped a negative number"
+        )
+    flat = ids.reshape(-1)
+    if ids.ndim != 1:
+        t = REGISTRY["reshape"](t, shape=(flat.size, *shape[ids.ndim :]))
+    kept = np.flatnonzero(flat >= 0)
+    if kept.size < flat.size:
+        t = REGISTRY["gather"](t, wrap(kept), axis=-t.ndim, size=flat.size)
+        flat = flat[kept]
+    return t, flat, n
+
+
+def _column(values: Any, t: Tensor) -> Tensor:
+    """One number for each segment, in the rows' dtype, to broadcast against them."""
+    return wrap(values.astype(t._aval.dtype).reshape(-1, *[1] * (t.ndim - 1)))
+
+
+def sums(t: Tensor, ids: Any, n: int) -> Tensor:
+    """The sum of each segment's rows."""
+    return REGISTRY["scatter_rows"](t, wrap(ids), size=n)
+
+
+def divided(t: Tensor, ids: Any, n: int, root: bool = False) -> Tensor:
+    """Sums divided by the number of rows, or by its root."""
+    counts = np.maximum(np.bincount(ids, minlength=n), 1)
+    return REGISTRY["divide"](sums(t, ids, n), _column(np.sqrt(counts) if root else counts, t))
+
+
+def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
+    """The mean of integers as an integer, rounded towards zero."""
+    total = np.asarray(sums(t, ids, n)._value)
+    counts = np.maximum(np.bincount(ids, minlength=n), 1).reshape(-1, *[1] * (t.ndim - 1))
+    return wrap((np.sign(total) * (np.abs(total) // counts)).astype(t._aval.dtype))
+
+
+def products(t: Tensor, ids: Any, n: int) -> Tensor:
+    """Products of tables of rows, one table for all segments of about the same length, filled up with ones."""
+    shape = t._aval.shape
+    rows = shape[0]
+    rest = shape[1:]
+    if not rows:  # the product of nothing, connected with what it is the product of
+        return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._aval.dtype)))
+    counts = np.bincount(ids, minlength=n)
+    order = np.argsort(ids, kind="stable")
+    starts = np.cumsum(counts) - counts
+    ones = wrap(np.ones((1, *rest), t._aval.dtype))
+    whole = REGISTRY["concat"](t, ones, axis=0)
+    order = np.append(order, rows)
+    last = (*range(1, len(shape)), 0)
+    made, places = [ones], np.zeros(n, np.int64)
+    at = 1
+    for k in range(max(int(counts.max(initial=0)) - 1, 0).bit_length() + 1):
+        low, high = (2 ** (k - 1) if k else 0), 2**k
+        mine = np.flatnonzero((counts > low) & (counts <= high))
+        if not mine.size:
+            continue
+        step = np.arange(int(counts[mine].max()))
+        table = np.where(step < counts[mine, None], starts[mine, None] + step, rows)
+        found = REGISTRY["gather"](whole, wrap(order[table]), axis=-len(shape), size=rows + 1)
+        # (segments, places, ...) -> (segments, ..., places), which is what prod multiplies over
+        perm = (0, *[a + 1 for a in last])
+        made.append(REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found))
+        places[mine] = at + np.arange(mine.size)
+        at += mine.size
+    together = REGISTRY["concat"](*made, axis=0)
+    return REGISTRY["gather"](together, wrap(places), axis=-len(shape), size=at)
+
+
+def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
+    """An extremum of each segment; `fill` for those without rows."""
+    y: Tensor = prim(t, wrap(ids), size=n)
+    empty = np.bincount(ids, minlength=n) == 0
+    if not empty.any():
+        return y
+    mask = np.broadcast_to(empty.reshape(-1, *[1] * (t.ndim - 1)), y._aval.shape)
+    c, a, b = operands(wrap(mask), wrap(np.full(y._aval.shape, fill, y._aval.dtype)), y)
+    return REGISTRY["where"](c, a, b)

@@ -1,0 +1,225 @@
+"""What programs ask about shapes and values beside ops: broadcast shapes, unravelled indices, values known already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.base.tensor_shape import TensorShape
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.ops.picking.gather import index_values
+from gtape.tensors.axes import static_ints
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
+
+__all__ = [
+    "broadcast_dynamic_shape",
+    "broadcast_static_shape",
+    "get_static_value",
+    "identity_n",
+    "shape_n",
+    "tuple",
+    "unravel_index",
+]
+
+
+@diagnosed
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape that two shapes broadcast to, as a tensor.
+
+    Parameters
+    ----------
+    shape_x, shape_y : integer vectors
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When they do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.broadcast_dynamic_shape([1, 2, 3], [5, 1, 3]).numpy()
+    array([5, 2, 3], dtype=int32)
+    """
+    dtype = as_operand(shape_x)._aval.dtype
+    try:
+        found = np.broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
+    except ValueError:
+        raise InvalidArgumentError(f"Incompatible shapes for broadcasting: {shape_x} and {shape_y}") from None
+    return wrap(np.array(found, dtype if dtype.kind in "iu" else np.int32))
+
+
+@diagnosed
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The shape that two shapes broadcast to.
+
+    Parameters
+    ----------
+    shape_x, shape_y : TensorShape or sequence of int
+        Without unknown sizes.
+
+    Returns
+    -------
+    TensorShape
+
+    Raises
+    ------
+    ValueError
+        When they do not fit.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.broadcast_static_shape(tf.TensorShape([1, 2]), tf.TensorShape([3, 1]))
+    TensorShape([3, 2])
+    """
+    shapes = [TensorShape(s) for s in (shape_x, shape_y)]
+    try:
+        return TensorShape(np.broadcast_shapes(*[static_ints(s.as_list()) for s in shapes]))
+    except ValueError:
+        raise ValueError(f"Incompatible shapes for broadcasting: {shapes[0]} and {shapes[1]}") from None
+
+
+@diagnosed
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor, which is always known here.
+
+    Parameters
+    ----------
+    tensor : tensor or what becomes one
+    partial : bool
+        TensorFlow has it; it changes nothing.
+
+    Returns
+    -------
+    ndarray or NumPy scalar
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.get_static_value(tf.constant([1, 2]))
+    array([1, 2], dtype=int32)
+    """
+    return as_operand(tensor).numpy()
+
+
+@diagnosed
+def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
+    """New tensors with the same values, other sources as far as tapes go.
+
+    Parameters
+    ----------
+    input : list of tensors
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list of Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [float(t) for t in tf.identity_n([1.5, 2.5])]
+    [1.5, 2.5]
+    """
+    return [REGISTRY["identity"](as_operand(t)) for t in input]
+
+
+@diagnosed
+def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
+    """The same tensors; what is None stays None.
+
+    Parameters
+    ----------
+    tensors : list of tensors
+        At least one.
+    control_inputs, name : optional
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    list of Tensor
+
+    Raises
+    ------
+    ValueError
+        When there is no tensor.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [float(t) for t in tf.tuple([tf.constant(1.5)])]
+    [1.5]
+    """
+    if not any(is_tensor(t) for t in tensors):
+        raise ValueError("tuple needs at least one tensor")
+    return [None if t is None else REGISTRY["identity"](as_operand(t)) for t in tensors]
+
+
+@diagnosed
+def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of several tensors, as tensors.
+
+    Parameters
+    ----------
+    input : list of tensors
+    out_type : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list of Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
+    [[1], [1, 2]]
+    """
+    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in input]
+
+
+@diagnosed
+def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
+    """Multi-indices of row-major positions in an array.
+
+    Parameters
+    ----------
+    indices : integer scalar or vector
+    dims : integer vector
+        The shape of the array.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(len(dims), *indices.shape)``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When a position lies outside.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.unravel_index([22, 41], [7, 6]).numpy()
+    array([[3, 6],
+           [4, 5]], dtype=int32)
+    """
+    at = index_values(indices, "unravel_index")
+    whole = static_ints(dims)
+    if at.size and not 0 <= int(at.min()) <= int(at.max()) < int(np.prod(whole)):
+        raise InvalidArgumentError(f"unravel_index: an index is out of bound, got {at.tolist()} for shape {whole}")
+    return wrap(np.array(np.unravel_index(at, whole), at.dtype))

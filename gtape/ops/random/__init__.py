@@ -1,0 +1,1 @@
+"""random: say here what the package is for."""

@@ -1,0 +1,287 @@
+"""Draws that follow the global seed and the op's own: recorded constants, under TensorFlow's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.ops.random.draws import generator_for, shape_of_draw
+from gtape.ops.random.samplers import (
+    categorical_from,
+    float_dtype,
+    gamma_from,
+    normal_from,
+    poisson_from,
+    truncated_from,
+    uniform_from,
+)
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+
+__all__ = ["categorical", "gamma", "normal", "poisson", "shuffle", "truncated_normal", "uniform"]
+
+
+@diagnosed
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
+) -> Tensor:
+    """Normally distributed numbers; gradients flow to `mean` and `stddev`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    mean, stddev : float tensors that broadcast to `shape`
+    dtype : floating-point dtype
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        For a dtype that is no float.
+    gtape.errors.InvalidArgumentError
+        For a negative size, or a parameter of another dtype.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.set_seed(1)
+    >>> mean = tf.Variable(2.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.reduce_sum(tf.random.normal([5], mean, 0.5))
+    >>> tape.gradient(y, mean).numpy()
+    np.float32(5.0)
+    """
+    kind = float_dtype(dtype, "random.normal")
+    return normal_from(generator_for("normal", kind, seed), shape, mean, stddev, kind, "random.normal")
+
+
+@diagnosed
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
+) -> Tensor:
+    """Normally distributed numbers within two standard deviations; gradients flow to `mean` and `stddev`.
+
+    Parameters
+    ----------
+    shape, mean, stddev, dtype, seed, name
+        As for `normal`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError, gtape.errors.InvalidArgumentError
+        As `normal`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> bool(tf.reduce_max(tf.abs(tf.random.truncated_normal([100]))) < 2.0)
+    True
+    """
+    kind = float_dtype(dtype, "random.truncated_normal")
+    rng = generator_for("truncated_normal", kind, seed)
+    return truncated_from(rng, shape, mean, stddev, kind, "random.truncated_normal")
+
+
+@diagnosed
+def uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
+) -> Tensor:
+    """Numbers spread evenly over ``[minval, maxval)``; for floats gradients flow to both ends.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    minval, maxval : tensors that broadcast to `shape`
+        0 and 1 by default; whole numbers need a `maxval`.
+    dtype : floating-point or integer dtype
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        For whole numbers without `maxval`, or another dtype.
+    gtape.errors.InvalidArgumentError
+        When whole numbers have no room between the ends.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.random.uniform([100], 3, 5, tf.int32)
+    >>> int(tf.reduce_min(x)), int(tf.reduce_max(x))
+    (3, 4)
+    """
+    kind = dtypes.np_dtype(dtype)
+    return uniform_from(generator_for("uniform", kind, seed), shape, minval, maxval, kind, "random.uniform")
+
+
+@diagnosed
+def gamma(
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
+) -> Tensor:
+    """Gamma distributed numbers; gradients flow to `alpha` and `beta`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        How many draws for each pair of parameters.
+    alpha : positive float tensor
+        The shape parameter.
+    beta : positive float tensor, optional
+        The inverse scale; 1 by default.
+    dtype : floating-point dtype
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``shape`` followed by that of the parameters.
+
+    Raises
+    ------
+    ValueError
+        For a dtype that is no float.
+    gtape.errors.InvalidArgumentError
+        When `alpha` is not positive, or a parameter has another dtype.
+
+    Notes
+    -----
+    The derivative in `alpha` is that of the draw whose probability stays the same: implicit reparametrisation
+    (Figurnov, Mohamed, Mnih: Implicit Reparameterization Gradients, 2018).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> alpha = tf.Variable([0.5, 3.0])
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.random.gamma([4], alpha)
+    >>> tuple(y.shape), bool(tf.reduce_all(tape.gradient(y, alpha) > 0.0))
+    ((4, 2), True)
+    """
+    kind = float_dtype(dtype, "random.gamma")
+    return gamma_from(generator_for("gamma", kind, seed), shape, alpha, beta, kind, "random.gamma")
+
+
+@diagnosed
+def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None) -> Tensor:
+    """Poisson distributed numbers; no gradient flows to `lam`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        How many draws for each rate.
+    lam : non-negative tensor
+        The rates.
+    dtype : floating-point or integer dtype
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape ``shape + lam.shape``.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For a negative rate.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.poisson([10], [1.0, 2.5]).shape)
+    (10, 2)
+    """
+    rng = generator_for("poisson", dtypes.np_dtype(dtype), seed)
+    return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._aval.shape, lam, dtype)
+
+
+@diagnosed
+def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
+    """The rows of a tensor in random order; no gradient flows through it, as in TensorFlow.
+
+    Parameters
+    ----------
+    value : tensor
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> sorted(tf.random.shuffle(tf.constant([3, 1, 2])).numpy().tolist())
+    [1, 2, 3]
+    """
+    t = convert_to_tensor(value)
+    if not t._aval.shape:
+        return wrap(t._value)
+    order = generator_for("shuffle", t._aval.dtype, seed).permutation(t._aval.shape[0])
+    return wrap(np.asarray(t._value)[order])
+
+
+@diagnosed
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: Any = None) -> Tensor:
+    """Draw class numbers from unnormalised log-probabilities.
+
+    Parameters
+    ----------
+    logits : float tensor, shape (batch, classes)
+    num_samples : int
+        How many draws for each row.
+    dtype : integer dtype, optional
+        int64 by default.
+    seed : int, optional
+        See `set_seed`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, num_samples).
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `logits` is no matrix, or there are no classes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.categorical([[0.0, 1000.0]], 3).numpy()
+    array([[1, 1, 1]])
+    """
+    wanted = np.dtype(np.int64) if dtype is None else dtypes.np_dtype(dtype)
+    return categorical_from(
+        generator_for("categorical", wanted, seed), logits, num_samples, wanted, "random.categorical"
+    )

@@ -1,0 +1,171 @@
+"""Where random numbers come from: the global seed, the seeds of ops, and how both choose a stream of bits.
+
+As in TensorFlow: with a global seed, the k-th call since it was set repeats in every run; with a seed of its own an op
+repeats its own sequence of draws, from the global seed or from the start of the process; with neither, bits come from
+the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.errors import InvalidArgumentError
+from gtape.tensors.axes import static_ints
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+
+__all__ = ["generator_for", "integer_draw", "normal_draw", "set_seed", "shape_of_draw", "truncated_draw", "unit_draw"]
+
+_DEFAULT_SEED = 87654321  # what stands for the global seed where only the op has one
+_WORD = (1 << 64) - 1
+
+
+class _Seeds:
+    """The global seed, and how many draws it has given since it was set."""
+
+    def __init__(self) -> None:
+        self.begin()
+        self.reset(None)
+
+    def begin(self) -> None:
+        """Unlocked, and with bits of the operating system that no other process has."""
+        self.lock = threading.Lock()
+        self.free = np.random.default_rng()
+
+    def reset(self, seed: int | None) -> None:
+        with self.lock:
+            self.seed = seed
+            self.calls = 0
+            self.by_op: dict[Any, int] = {}
+
+
+_seeds = _Seeds()
+if hasattr(os, "register_at_fork"):  # a forked worker would draw what its parent and the other workers draw
+    os.register_at_fork(after_in_child=_seeds.begin)
+
+
+@diagnosed
+def set_seed(seed: Any) -> None:
+    """Set the global seed: the draws after it repeat whenever it is set to the same number again.
+
+    Parameters
+    ----------
+    seed : int
+        Any integer. None forgets the seed.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.set_seed(7)
+    >>> first = tf.random.normal([3])
+    >>> tf.random.set_seed(7)
+    >>> bool(tf.reduce_all(first == tf.random.normal([3])))
+    True
+    """
+    _seeds.reset(None if seed is None else int(seed))
+
+
+def stream(*words: int) -> np.random.Generator:
+    """The generator of a sequence of integers: the same one gives the same numbers, another one unrelated ones."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([w & _WORD for w in words])))
+
+
+@diagnosed
+def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
+    """The generator for one call of an op.
+
+    Parameters
+    ----------
+    op : str
+        Its name: equal seeds of several ops give unrelated draws.
+    dtype : numpy dtype
+    seed : int or None
+        The op's own seed.
+
+    Returns
+    -------
+    numpy.random.Generator
+    """
+    with _seeds.lock:
+        if seed is None:
+            if _seeds.seed is None:
+                # A generator of its own for each call: the shared one must not be used by two threads.
+                return np.random.Generator(np.random.PCG64(int(_seeds.free.integers(1 << 63))))
+            _seeds.calls += 1
+            return stream(_seeds.seed, 0, _seeds.calls)
+        key = (op, np.dtype(dtype).name, int(seed))
+        _seeds.by_op[key] = count = _seeds.by_op.get(key, 0) + 1
+        top = _DEFAULT_SEED if _seeds.seed is None else _seeds.seed
+    return stream(top, 1, int(seed), int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
+
+
+# ---------------------------------------------------------------------------------------------- raw draws
+
+
+@diagnosed
+def shape_of_draw(shape: Any) -> tuple[int, ...]:
+    """The shape argument of a random op."""
+    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._aval.shape):
+        raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {int(shape)}: write [{shape}]")
+    sizes = static_ints(shape)
+    if any(d < 0 for d in sizes):
+        raise InvalidArgumentError(f"shape {list(sizes)} has a negative size")
+    return sizes
+
+
+_WIDE: dict[Any, Any] = {np.dtype(np.float64): np.float64, np.dtype(np.float32): np.float32}
+
+
+@diagnosed
+def normal_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Standard normal numbers."""
+    return np.asarray(rng.standard_normal(shape, _WIDE.get(np.dtype(dtype), np.float32))).astype(dtype, copy=False)
+
+
+@diagnosed
+def unit_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Uniform numbers in [0, 1)."""
+    wide = _WIDE.get(np.dtype(dtype))
+    if wide is not None:
+        return np.asarray(rng.random(shape, wide))
+    # Fewer bits than a float16 has: a rounded float32 could become 1.
+    bits = dtypes.as_dtype(dtype)
+    digits = 7 if bits.name == "bfloat16" else 10
+    return (rng.integers(0, 1 << digits, shape) / float(1 << digits)).astype(dtype)
+
+
+@diagnosed
+def truncated_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Standard normal numbers within 2 of 0."""
+    n = int(np.prod(shape, dtype=np.int64))
+    kept = np.zeros(0, dtype=dtype)
+    while kept.size < n:
+        more = normal_draw(rng, (2 * (n - kept.size) + 8,), dtype)
+        kept = np.concatenate([kept, more[np.abs(more) < 2]])
+    return kept[:n].reshape(shape)
+
+
+@diagnosed
+def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, high: Any, dtype: Any) -> Any:
+    """Whole numbers in [low, high)."""
+    low, high = np.asarray(low), np.asarray(high)
+    if low.size and high.size and np.any(low >= high):
+        raise InvalidArgumentError(f"Need minval < maxval, got {low.tolist()} >= {high.tolist()}")
+    return np.asarray(rng.integers(low, high, shape, dtype=dtype))
+
+
+def seed_words(seed: Any) -> tuple[int, ...]:
+    """The two integers of a stateless op's seed."""
+    words = convert_to_tensor(seed)
+    if words._aval.shape != (2,) or words._aval.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"seed must be 2 integers, got {words.dtype.name}{list(words._aval.shape)}")
+    return tuple(int(w) for w in words.numpy())

@@ -1,0 +1,69 @@
+"""Gamma draws as a function of their shape parameter, at fixed probability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.domains import Domain, Interval
+from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.kernels.random_gamma import gamma_draw, gamma_draw_slope
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__: list[str] = []
+
+
+def _away_from_roots(least: float) -> Domain:
+    """Where derivatives keep 4 ULP; the op is defined for all a > 0 and all z.
+
+    The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) and smaller terms. Beside its root, where it is small against
+    the terms that it is made of, it keeps their digits, not its own; so does the third one. From 50 on a series has
+    them all.
+    """
+    return Domain(
+        Interval(0.125, 64.0),
+        Interval(-6.0, 6.0),
+        where=lambda a, z: (a >= 50.0 and abs(z) <= 0.5 * a**0.5) or abs(z - 0.16 * a**-1.5) >= least * a**1.5,
+    )
+
+
+# z is noise, a recorded constant: no gradient flows to it.
+_gamma_draw = elementwise(
+    "gamma_draw",
+    gamma_draw,
+    (lambda xp, y, a, z: xp.gamma_draw_slope(a, z, order=1), None),
+    arguments=("a", "z"),
+    domain=_away_from_roots(0.008),
+    special=(1.0, 50.0),
+    ulps=256.0,
+    limit=4500.0,  # the second derivative loses digits beside its root: 1e-12
+    public=False,
+)
+_gamma_draw_slope = elementwise(
+    "gamma_draw_slope",
+    gamma_draw_slope,
+    (lambda xp, y, a, z, *, order: xp.gamma_draw_slope(a, z, order=order + 1), None),
+    params=("order",),
+    arguments=("a", "z"),
+    domain=_away_from_roots(0.1),
+    special=(1.0,),
+    ulps=2.0,
+    limit=4500.0,  # the third derivative of a draw and those beyond: 1e-12
+    public=False,
+)
+
+
+def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
+    """The gamma draws that are as likely to be undercut as the standard normal numbers `noise`.
+
+    Parameters
+    ----------
+    alpha : positive tensor that broadcasts to the shape of `noise`
+    noise : array of its dtype
+
+    Returns
+    -------
+    Tensor
+    """
+    return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))

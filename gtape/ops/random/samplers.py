@@ -1,0 +1,158 @@
+"""The distributions, drawn from a given source of random numbers; gradients flow to what shifts and scales a draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.base.new_constants import born
+from gtape.errors import InvalidArgumentError
+from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
+from gtape.tensors.axes import only_int, whole_numbers
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
+
+__all__ = [
+    "binomial_from",
+    "categorical_from",
+    "float_dtype",
+    "full_range_from",
+    "gamma_from",
+    "normal_from",
+    "poisson_from",
+    "truncated_from",
+    "uniform_from",
+]
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
+    """The NumPy dtype of what `op` draws, which must be of floats."""
+    found = dtypes.np_dtype(dtype)
+    if dtypes.as_dtype(found).name not in _FLOATS:
+        raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")
+    return found
+
+
+def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
+    """A parameter of a distribution as a tensor of its dtype."""
+    t = as_operand(x, wrap(np.zeros((), dtype)))
+    if t._aval.dtype != dtype:
+        raise InvalidArgumentError(
+            f"a parameter is {t.dtype.name} where {dtypes.as_dtype(dtype).name} is drawn: "
+            + (f"pass dtype=gtape.{t.dtype.name}" if t.dtype.name in _FLOATS else "use gtape.cast")
+        )
+    return t
+
+
+def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor:
+    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
+
+
+def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
+    """Normally distributed numbers, shifted and scaled: gradients flow to `mean` and `stddev`."""
+    kind = float_dtype(dtype, op)
+    return _shifted(normal_draw(rng, shape_of_draw(shape), kind), mean, stddev, kind)
+
+
+def truncated_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
+    """Normally distributed numbers within two standard deviations, shifted and scaled."""
+    kind = float_dtype(dtype, op)
+    return _shifted(truncated_draw(rng, shape_of_draw(shape), kind), mean, stddev, kind)
+
+
+def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Tensor:
+    """Numbers from `minval` to `maxval`: floats, to whose ends gradients flow, or integers."""
+    kind = dtypes.np_dtype(dtype)
+    if kind.kind in "iu":
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {dtypes.as_dtype(kind).name}")
+        low, high = _parameter(0 if minval is None else minval, kind), _parameter(maxval, kind)
+        return wrap(integer_draw(rng, shape_of_draw(shape), low.numpy(), high.numpy(), kind))
+    kind = float_dtype(dtype, op)
+    low = _parameter(0 if minval is None else minval, kind)
+    high = _parameter(1 if maxval is None else maxval, kind)
+    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
+
+
+@diagnosed
+def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Tensor:
+    """Gamma distributed numbers, differentiable in both parameters."""
+    from gtape.declare.primitive import REGISTRY
+    from gtape.ops.random.random_gamma import reparametrised
+
+    kind = float_dtype(dtype, op)
+    a = _parameter(alpha, kind)
+    b = None if beta is None else _parameter(beta, kind)
+    whole = a._aval.shape if b is None else np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = shape_of_draw(shape) + whole
+    anchor = a.numpy()
+    if np.any(anchor <= 0):  # NaN gives NaN
+        raise InvalidArgumentError(f"{op}: alpha must be positive")
+    # Normal noise carries the randomness: it has as many digits in one tail as in the other.
+    y = reparametrised(a, normal_draw(rng, whole, kind))
+    least = np.finfo(np.float32 if dtypes.as_dtype(kind).name == "bfloat16" else kind).tiny
+    y = REGISTRY["maximum"](y, wrap(np.asarray(least).astype(kind)))
+    return y if b is None else REGISTRY["divide"](y, b)
+
+
+@diagnosed
+def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:
+    """Poisson distributed numbers; `shape` is that of the result."""
+    rate = convert_to_tensor(lam).numpy()
+    if np.any(rate < 0):
+        raise InvalidArgumentError("poisson: lam must not be negative")
+    unknown = _unknown("poisson: lam", rate, dtype)
+    return wrap(_with_nan(rng.poisson(np.where(unknown, 0, rate), shape), unknown, dtype))
+
+
+def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
+    """Where a parameter of whole-numbered draws is NaN, which draws of an integer dtype cannot be."""
+    unknown = np.isnan(parameter)
+    if np.any(unknown) and dtypes.np_dtype(dtype).kind in "iu":
+        raise InvalidArgumentError(f"{what} is NaN, which no integer is: draw with a float dtype to get NaN")
+    return unknown
+
+
+def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
+    """Draws in their dtype, NaN where the parameter was."""
+    made = np.asarray(drawn).astype(dtypes.np_dtype(dtype))
+    return np.where(unknown, np.array(np.nan).astype(made.dtype), made) if np.any(unknown) else made
+
+
+@diagnosed
+def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
+    """Class numbers from a matrix of unnormalised log-probabilities."""
+    t = convert_to_tensor(logits)
+    if len(t._aval.shape) != 2:
+        raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
+    n = only_int(num_samples, f"{op}: num_samples")
+    if n < 0:
+        raise InvalidArgumentError(f"{op}: num_samples should be a nonnegative scalar, got {n}")
+    values = t.numpy().astype(np.float64)
+    if not values.shape[1] and values.shape[0]:
+        raise InvalidArgumentError(f"{op}: num_classes should be positive, got 0")
+    # The greatest of logits plus Gumbel noise is a draw from their softmax.
+    noise = -np.log(rng.standard_exponential((values.shape[0], n, values.shape[1])))
+    wanted = np.dtype(np.int64) if dtype is None else dtypes.np_dtype(dtype)
+    return wrap(np.argmax(values[:, None, :] + noise, axis=-1).astype(wanted))
+
+
+@diagnosed
+def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any, dtype: Any) -> Tensor:
+    """Numbers of successes in `counts` trials."""
+    n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
+    unknown = _unknown("binomial: a parameter", n + p, dtype)
+    whole = whole_numbers(np.where(np.isnan(n), 0, n) if n.dtype.kind in "fV" else n, "binomial", "counts")
+    made = rng.binomial(whole, np.where(np.isnan(p), 0, p), shape_of_draw(shape))
+    return wrap(_with_nan(made, unknown, dtype))
+
+
+@diagnosed
+def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
+    """Whole numbers of the dtype's full range."""
+    info = np.iinfo(dtype)
+    return np.asarray(rng.integers(info.min, info.max, shape_of_draw(shape), dtype=dtype, endpoint=True))

@@ -1,0 +1,307 @@
+"""Draws that depend on nothing but their arguments, the seed among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.errors import InvalidArgumentError
+from gtape.ops.random.draws import seed_words, shape_of_draw, stream
+from gtape.ops.random.samplers import (
+    binomial_from,
+    categorical_from,
+    full_range_from,
+    gamma_from,
+    normal_from,
+    poisson_from,
+    truncated_from,
+    uniform_from,
+)
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+
+__all__ = [
+    "stateless_binomial",
+    "stateless_categorical",
+    "stateless_fold_in",
+    "stateless_gamma",
+    "stateless_normal",
+    "stateless_poisson",
+    "stateless_split",
+    "stateless_truncated_normal",
+    "stateless_uniform",
+]
+
+
+def _stateless(op: str, seed: Any) -> np.random.Generator:
+    return stream(2, int.from_bytes(op.encode()), *seed_words(seed))
+
+
+@diagnosed
+def stateless_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
+    alg: Any = "auto_select",
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    seed : 2 integers
+    mean, stddev, dtype
+        As for `normal`.
+    name, alg
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> a, b = [tf.random.stateless_normal([2], seed=[1, 2]) for _ in range(2)]
+    >>> bool(tf.reduce_all(a == b))
+    True
+    """
+    return normal_from(_stateless("normal", seed), shape, mean, stddev, dtype, "stateless_normal")
+
+
+@diagnosed
+def stateless_truncated_normal(
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
+    alg: Any = "auto_select",
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers within two standard deviations that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    shape, seed, mean, stddev, dtype, name, alg
+        As for `stateless_normal`.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.stateless_truncated_normal([2], seed=[1, 2]).shape)
+    (2,)
+    """
+    return truncated_from(_stateless("truncated", seed), shape, mean, stddev, dtype, "stateless_truncated_normal")
+
+
+@diagnosed
+def stateless_uniform(
+    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None,
+    alg: Any = "auto_select",
+) -> Tensor:  # fmt: skip
+    """Numbers spread evenly over ``[minval, maxval)`` that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    seed : 2 integers
+    minval, maxval, dtype
+        As for `uniform`; both None for whole numbers of the dtype's full range.
+    name, alg
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.stateless_uniform([2], [1, 2], 0, 10, tf.int32).dtype.name
+    'int32'
+    """
+    rng = _stateless("uniform", seed)
+    kind = dtypes.np_dtype(dtype)
+    if kind.kind in "iu" and minval is None and maxval is None:
+        return wrap(full_range_from(rng, shape, kind))
+    return uniform_from(rng, shape, minval, maxval, kind, "stateless_uniform")
+
+
+@diagnosed
+def stateless_gamma(
+    shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: Any = None
+) -> Tensor:
+    """Gamma distributed numbers that depend on nothing but the arguments; gradients flow to `alpha` and `beta`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the result; ends in the shape of the parameters.
+    seed : 2 integers
+    alpha, beta, dtype
+        As for `gamma`.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `shape` does not end in that of the parameters.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.stateless_gamma([4, 2], [1, 2], alpha=[0.5, 1.5]).shape)
+    (4, 2)
+    """
+    whole = shape_of_draw(shape)
+    sizes = [convert_to_tensor(p)._aval.shape for p in (alpha, beta) if p is not None]
+    inner = np.broadcast_shapes(*sizes)
+    if inner and whole[-len(inner) :] != inner:
+        raise InvalidArgumentError(
+            f"stateless_gamma: shape {list(whole)} does not end in {list(inner)}, the parameters'"
+        )
+    outer = whole[: len(whole) - len(inner)]
+    return gamma_from(_stateless("gamma", seed), outer, alpha, beta, dtype, "stateless_gamma")
+
+
+@diagnosed
+def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
+    """Poisson distributed numbers that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the result; that of `lam` broadcasts to it.
+    seed : 2 integers
+    lam : non-negative tensor
+    dtype : floating-point or integer dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.stateless_poisson([4, 2], [1, 2], [1.0, 3.0]).shape)
+    (4, 2)
+    """
+    return poisson_from(_stateless("poisson", seed), shape_of_draw(shape), lam, dtype)
+
+
+@diagnosed
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: Any = None
+) -> Tensor:
+    """Draw class numbers that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    logits, num_samples, dtype
+        As for `categorical`.
+    seed : 2 integers
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, num_samples).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.stateless_categorical([[0.0, 1000.0]], 3, seed=[1, 2]).numpy()
+    array([[1, 1, 1]])
+    """
+    return categorical_from(_stateless("categorical", seed), logits, num_samples, dtype, "stateless_categorical")
+
+
+@diagnosed
+def stateless_binomial(
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: Any = None
+) -> Tensor:
+    """Numbers of successes that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    seed : 2 integers
+    counts, probs : tensors that broadcast to `shape`
+        How many trials, and how likely each is to succeed.
+    output_dtype : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.random.stateless_binomial([2], [1, 2], counts=5.0, probs=1.0).numpy()
+    array([5, 5], dtype=int32)
+    """
+    return binomial_from(_stateless("binomial", seed), shape, counts, probs, output_dtype)
+
+
+@diagnosed
+def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
+    """Several seeds from one, for draws that have nothing to do with each other.
+
+    Parameters
+    ----------
+    seed : 2 integers
+    num : int
+        How many.
+    alg
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape (num, 2).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.split([1, 2], num=3).shape)
+    (3, 2)
+    """
+    kind = convert_to_tensor(seed)._aval.dtype
+    return wrap(full_range_from(_stateless("split", seed), [int(num), 2], kind))
+
+
+@diagnosed
+def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
+    """A new seed from a seed and an integer.
+
+    Parameters
+    ----------
+    seed : 2 integers
+    data : int or integer scalar tensor
+    alg
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Shape (2,).
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tuple(tf.random.fold_in([1, 2], 3).shape)
+    (2,)
+    """
+    kind = convert_to_tensor(seed)._aval.dtype
+    rng = stream(3, *seed_words(seed), int(data))
+    return wrap(full_range_from(rng, [2], kind))

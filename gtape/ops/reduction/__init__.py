@@ -1,0 +1,1 @@
+"""reduction: say here what the package is for."""

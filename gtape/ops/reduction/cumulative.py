@@ -1,0 +1,257 @@
+"""Running logarithms of sums of exponentials, and what makes up their derivatives.
+
+With y the running logarithm of exp(x[0]) + ... + exp(x[k]), the newest term has the share p[k] = exp(x[k] - y[k]) in it
+and what came before has q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. A tangent t runs along as its mean by these shares::
+
+    push[k] = p[k] t[k] + q[k] push[k - 1]
+
+`cumulative_push`, and cotangents come back by its transpose, `cumulative_pull`. Means move in x by covariances. Those
+are taken from differences of the elements themselves, C[k] = q[k]² C[k - 1] + p[k] q[k] mean of (v[k] - v)(t[k] - t)
+over those before k, in which nothing cancels where one share is nearly all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY, primitive
+from gtape.kernels.double import doubled
+from gtape.ops.reduction.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
+from gtape.tensors.axes import shape_of
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["cumulative_logsumexp"]
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+
+def _logsumexp_kernel(x: Any) -> Any:
+    return np.logaddexp.accumulate(x, axis=-1).astype(x.dtype)
+
+
+def _exponential(a: Any, b: Any) -> Any:
+    """exp(a - b), with the rounding error of the difference put back; 0 where a is minus infinity."""
+    d = a - b
+    v = d - a
+    lost = (a - (d - v)) - (b + v)
+    e = np.exp(d) * (1.0 + np.where(np.isfinite(lost), lost, 0.0))
+    return np.where(a == -np.inf, 0.0, e)
+
+
+def _shares(x: Any) -> tuple[Any, Any]:
+    """The share of each newest term, and that of what came before."""
+    w = x.astype(np.float64)
+    top = np.maximum.accumulate(w, axis=-1)
+    # Sums relative to the greatest term so far: s[k] = exp(x[k] - top[k]) + exp(top[k - 1] - top[k]) s[k - 1].
+    new = _exponential(w, top)
+    keep = np.zeros_like(w)
+    keep[..., 1:] = _exponential(top[..., :-1], top[..., 1:])
+    total = recurrence_kernel(keep, new, axis=-1, reverse=False)
+    before = np.zeros_like(w)
+    before[..., 1:] = keep[..., 1:] * total[..., :-1]
+    p, q = new / total, before / total
+    p[..., :1], q[..., :1] = 1.0, 0.0  # the first is all there is, whatever it is
+    return p.astype(x.dtype), q.astype(x.dtype)
+
+
+def _share_kernel(x: Any) -> Any:
+    return _shares(x)[0]
+
+
+def _rest_kernel(x: Any) -> Any:
+    return _shares(x)[1]
+
+
+def _weights(x: Any, like: Any) -> tuple[Any, Any]:
+    """The shares in double precision, with the leading axes of `like`."""
+    shares = _shares(x.astype(np.float64, copy=False))
+    return tuple([np.broadcast_to(v, like.shape) for v in shares])  # type: ignore[return-value]
+
+
+def _pull_kernel(x: Any, g: Any) -> Any:
+    if not x.shape[-1]:
+        return g.copy()
+    p, q = _weights(x, g)
+    decay = np.zeros(g.shape)
+    decay[..., :-1] = q[..., 1:]
+    back = recurrence_kernel(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
+    return (p * back).astype(g.dtype, copy=False)
+
+
+def _push_kernel(x: Any, t: Any) -> Any:
+    if not x.shape[-1]:
+        return t.copy()
+    p, q = _weights(x, t)
+    return recurrence_kernel(q, p * t, axis=-1, reverse=False).astype(t.dtype, copy=False)
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+
+def _before(xp: Any, v: Any) -> Any:
+    return xp.shift(v, axis=-1, by=1)
+
+
+def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
+    """The derivative of pull(x, g) in x along v, symmetric as second derivatives are."""
+    if not shape_of(x)[-1]:
+        return g * v
+    (x, g, v), home = doubled(xp, x, g, v)
+    q = xp.cumulative_rest(x)
+    weight = xp.linear_recurrence(
+        with_batch_axis(xp, xp.shift(q * q, axis=-1, by=-1), g), g, axis=-1, reverse=True
+    ) * _moving(xp, x)
+    after = xp.shift(weight * v, axis=-1, by=-1), xp.shift(weight, axis=-1, by=-1)
+    here = weight * (v - _before(xp, xp.cumulative_push(x, v)))
+    return home(here - xp.cumulative_pull(x, after[0]) + v * xp.cumulative_pull(x, after[1]))
+
+
+def _covariance(xp: Any, x: Any, v: Any, t: Any) -> Any:
+    """The derivative of push(x, t) in x along v."""
+    if not shape_of(x)[-1]:
+        return v * t
+    (x, v, t), home = doubled(xp, x, v, t)
+    q = xp.cumulative_rest(x)
+    mean_v, mean_t, mean = (_before(xp, xp.cumulative_push(x, z)) for z in (v, t, v * t))
+    new = _moving(xp, x) * (v * t - v * mean_t - t * mean_v + mean)
+    return home(xp.linear_recurrence(with_batch_axis(xp, q * q, new), new, axis=-1, reverse=False))
+
+
+def _moving(xp: Any, x: Any) -> Any:
+    return xp.cumulative_share(x) * xp.cumulative_rest(x)
+
+
+def _share_pull(xp: Any, g: Any, x: Any) -> Any:
+    u = g * _moving(xp, x)
+    return u - xp.cumulative_pull(x, xp.shift(u, axis=-1, by=-1))
+
+
+def _share_push(xp: Any, t: Any, x: Any) -> Any:
+    return _moving(xp, x) * (t - _before(xp, xp.cumulative_push(x, t)))
+
+
+_SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((2, 2),), {}), (((1,),), {}), (((2, 0),), {}))
+
+_share = primitive(
+    "cumulative_share",
+    _share_kernel,
+    (lambda xp, g, y, x: _share_pull(xp, g, x),),
+    (lambda xp, t, y, x: _share_push(xp, t, x),),
+    reads=((0,),),
+    batched=True,
+    ulps=2.0,
+    public=False,
+    samples=_SAMPLES,
+)
+_rest = primitive(
+    "cumulative_rest",
+    _rest_kernel,
+    (lambda xp, g, y, x: -_share_pull(xp, g, x),),
+    (lambda xp, t, y, x: -_share_push(xp, t, x),),
+    reads=((0,),),
+    batched=True,
+    ulps=2.0,
+    public=False,
+    samples=_SAMPLES,
+)
+_PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
+_pull = primitive(
+    "cumulative_pull",
+    _pull_kernel,
+    (
+        lambda xp, h, y, x, g: _bend(xp, x, g, h),
+        lambda xp, h, y, x, g: xp.cumulative_push(x, h),
+    ),
+    (
+        lambda xp, t, y, x, g: _bend(xp, x, g, t),
+        lambda xp, t, y, x, g: xp.cumulative_pull(x, t),
+    ),
+    reads=((0, 1), (0,)),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=_PAIRS,
+)
+_push = primitive(
+    "cumulative_push",
+    _push_kernel,
+    (
+        lambda xp, g, y, x, t: _bend(xp, x, g, t),
+        lambda xp, g, y, x, t: xp.cumulative_pull(x, g),
+    ),
+    (
+        lambda xp, v, y, x, t: _covariance(xp, x, v, t),
+        lambda xp, v, y, x, t: xp.cumulative_push(x, v),
+    ),
+    reads=((0, 1), (0,)),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=_PAIRS,
+)
+_cumulative_logsumexp = primitive(
+    "cumulative_logsumexp",
+    _logsumexp_kernel,
+    (lambda xp, g, y, x: xp.cumulative_pull(x, g),),
+    (lambda xp, t, y, x: xp.cumulative_push(x, t),),
+    reads=((0,),),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=_SAMPLES,
+)
+
+
+# ---------------------------------------------------------------------------------------------- public function
+
+
+@diagnosed
+def cumulative_logsumexp(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
+    """Running ``log(sum(exp(x)))`` along an axis, without overflow.
+
+    Parameters
+    ----------
+    x : floating-point tensor with at least one axis
+    axis, exclusive, reverse, name
+        As for `cumsum`; with `exclusive` the first result is minus infinity, the logarithm of no terms.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For integers and scalars, or when the axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.math.cumulative_logsumexp(tf.constant([1000.0, 1000.0], tf.float64)).numpy()
+    array([1000.        , 1000.69314718])
+    """
+    t = scan_operand(x, "cumulative_logsumexp", floating=True)
+    a = axis_from_end(axis, t, "cumulative_logsumexp")
+    perm = list(range(t.ndim))
+    perm[a], perm[-1] = perm[-1], perm[a]
+    if a != -1:
+        t = REGISTRY["transpose"](t, perm=tuple(perm))
+    if reverse:
+        t = REGISTRY["reverse"](t, axis=(-1,))
+    y = _cumulative_logsumexp(t)
+    n = t._aval.shape[-1]
+    if exclusive and n:
+        key = ((None, None, 1),) * (t.ndim - 1) + ((0, n - 1, 1),)
+        y = REGISTRY["pad"](
+            REGISTRY["strided_slice"](y, key=key), paddings=((0, 0),) * (t.ndim - 1) + ((1, 0),), value=-np.inf
+        )
+    if reverse:
+        y = REGISTRY["reverse"](y, axis=(-1,))
+    return REGISTRY["transpose"](y, perm=tuple(perm)) if a != -1 else y

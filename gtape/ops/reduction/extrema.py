@@ -1,0 +1,278 @@
+"""Greatest and least elements along axes, and where they stand; equal ones share the gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import primitive
+from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
+from gtape.ops.shape.decisions import decided
+from gtape.tensors.axes import axes_of, scalar_int, shape_of, spread
+from gtape.tensors.tensor import Tensor, as_operand
+
+__all__ = ["argmax", "argmin", "reduce_max", "reduce_min"]
+
+
+def _lowest(dtype: Any) -> Any:
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
+def max_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    """Greatest element; NaN if there is one; the dtype's least value for none."""
+    if x.size:
+        return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
+    return np.maximum.reduce(x, axis=axis, keepdims=keepdims, initial=_lowest(x.dtype))
+
+
+def _min_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    if x.size:
+        return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
+    return np.minimum.reduce(x, axis=axis, keepdims=keepdims, initial=_highest(x.dtype))
+
+
+def _share(x: Any, top: Any, axis: tuple[int, ...]) -> Any:
+    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole row NaN, as the value is.
+    chosen = np.equal(x, top).astype(x.dtype)
+    return chosen / np.add.reduce(chosen, axis=axis, keepdims=True)
+
+
+def _max_share_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    return _share(x, max_kernel(x, axis=axis, keepdims=True), axis)
+
+
+def _min_share_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    return _share(x, _min_kernel(x, axis=axis, keepdims=True), axis)
+
+
+_TIES = ("two elements are equal and extreme",)
+_EXTREMUM: dict[str, Any] = {
+    "params": ("axis", "keepdims"),
+    "batched": True,
+    "selects": True,
+    "kinks": _TIES,
+    "ulps": 0.0,
+    "public": False,
+    "samples": AXIS_SAMPLES,
+}
+
+_max_share = primitive(
+    "max_share",
+    _max_share_kernel,
+    (None,),
+    (None,),
+    params=("axis",),
+    kinks=_TIES,
+    ulps=0.5,
+    public=False,
+    samples=KEPT_AXIS_SAMPLES,
+)
+_min_share = primitive(
+    "min_share",
+    _min_share_kernel,
+    (None,),
+    (None,),
+    params=("axis",),
+    kinks=_TIES,
+    ulps=0.5,
+    public=False,
+    samples=KEPT_AXIS_SAMPLES,
+)
+_max = primitive(
+    "max",
+    max_kernel,
+    (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
+    (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
+    reads=((0,),),
+    **_EXTREMUM,
+)
+_min = primitive(
+    "min",
+    _min_kernel,
+    (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
+    (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
+    reads=((0,),),
+    **_EXTREMUM,
+)
+
+
+def _without_nan(x: Any, instead: float) -> Any:
+    """TensorFlow's argmax and argmin pass NaN over, NumPy's stop at it."""
+    return np.where(np.isnan(x), instead, x) if x.dtype.kind in "fV" and np.isnan(x).any() else x
+
+
+def _argmax_kernel(x: Any, *, axis: int) -> Any:
+    return np.argmax(_without_nan(x, -np.inf), axis=axis).astype(np.int64)
+
+
+def _argmin_kernel(x: Any, *, axis: int) -> Any:
+    return np.argmin(_without_nan(x, np.inf), axis=axis).astype(np.int64)
+
+
+_ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
+_argmax = primitive(
+    "argmax",
+    _argmax_kernel,
+    (None,),
+    (None,),
+    params=("axis",),
+    kinks=_TIES,
+    public=False,
+    ulps=0.0,
+    samples=_ARG_SAMPLES,
+)
+_argmin = primitive(
+    "argmin",
+    _argmin_kernel,
+    (None,),
+    (None,),
+    params=("axis",),
+    kinks=_TIES,
+    public=False,
+    ulps=0.0,
+    samples=_ARG_SAMPLES,
+)
+
+
+def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Greatest element along axes; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    input_tensor : number tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+        NaN where there is a NaN; minus infinity (or the least integer) for no elements.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.reduce_max([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
+    array([5., 7.], dtype=float32)
+    """
+    return reduced(_max, numeric(input_tensor, "reduce_max"), axis, keepdims)
+
+
+def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Least element along axes; equal ones share the gradient equally.
+
+    Parameters
+    ----------
+    input_tensor : number tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+        NaN where there is a NaN; infinity (or the greatest integer) for no elements.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.reduce_min([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    return reduced(_min, numeric(input_tensor, "reduce_min"), axis, keepdims)
+
+
+@diagnosed
+def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """Index of the greatest element along one axis, the first of equal ones.
+
+    Parameters
+    ----------
+    input : number tensor of one axis or more
+    axis : int
+        0 by default, as in TensorFlow.
+    output_type : dtype
+        int32 or int64.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of `output_type`; not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the axis is out of range or has no elements.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> int(tf.argmax([1.0, 7.0, 3.0]))
+    1
+    """
+    return _arg(_argmax, input, axis, output_type)
+
+
+@diagnosed
+def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
+    """Index of the least element along one axis, the first of equal ones.
+
+    Parameters
+    ----------
+    input : number tensor of one axis or more
+    axis : int
+        0 by default, as in TensorFlow.
+    output_type : dtype
+        int32 or int64.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of `output_type`; not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the axis is out of range or has no elements.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> int(tf.argmin([4.0, 7.0, 3.0]))
+    2
+    """
+    return _arg(_argmin, input, axis, output_type)
+
+
+def _arg(prim: Any, x: Any, axis: Any, output_type: Any) -> Tensor:
+    t = as_operand(x)
+    try:
+        (a,) = axes_of(0 if axis is None else scalar_int(axis), t.ndim)
+    except TypeError:
+        raise OperandTypeError(f"the axis must be one integer, got {shown(axis)}") from None
+    found: Tensor = prim(t, axis=a)
+    wanted = dtypes.np_dtype(output_type)
+    if wanted.kind not in "iu":
+        raise InvalidArgumentError(f"output_type must be an integer type such as gtape.int64, not {wanted.name}")
+    return found if wanted == np.int64 else decided(lambda v: v.astype(wanted), found)

@@ -1,0 +1,123 @@
+"""The logarithm of a sum of exponentials, without overflow and without losing small terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY, primitive
+from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
+from gtape.ops.reduction.extrema import max_kernel
+from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
+from gtape.tensors.operands import float_operand
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["reduce_logsumexp"]
+
+
+def _shifted_exp(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
+    """Maximum, the shift (maximum where finite), x - shift and exp(x - shift), in a precision that suits the dtype."""
+    top = max_kernel(x, axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(top), top, 0)
+    if x.dtype != np.float64:
+        d = x.astype(np.float64) - shift.astype(np.float64)
+        return top, shift, d, np.exp(d)
+    d = x - shift
+    # exp magnifies the rounding of x - shift by |x - shift|: the rounding error is found exactly and put back.
+    b = d - x
+    lost = (x - (d - b)) - (shift + b)
+    return top, shift, d, np.exp(d) * (1.0 + np.where(np.isfinite(lost), lost, 0.0))
+
+
+def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    _, shift, d, e = _shifted_exp(x, axis)
+    # One greatest element is 1: left out, so that log1p keeps what the others add, however small.
+    greatest = d == 0
+    rest = np.add.reduce(np.where(greatest, 0.0, e), axis=axis, keepdims=True)
+    rest = rest + (np.add.reduce(greatest, axis=axis, keepdims=True, dtype=np.float64) - 1.0)
+    y = (shift + np.log1p(rest)).astype(x.dtype)
+    return y if keepdims else y.reshape(left_shape(x.shape, axis))
+
+
+def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    top, _, _, e = _shifted_exp(x, axis)
+    w = e / np.add.reduce(e, axis=axis, keepdims=True)
+    return np.where((top == np.inf) & (x < np.inf), 0.0, w).astype(x.dtype)
+
+
+def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    if len(axis) == 1:
+        # g - sum(g y) cancels where one y is nearly 1: this one does not.
+        (a,) = from_end(axis, len(shape_of(y)))
+        return y * xp.softmax_center(x, g, axis=a)
+    return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
+
+
+_logsumexp_slope = primitive(
+    "logsumexp_slope",
+    _logsumexp_slope_kernel,
+    (_slope_rule,),
+    (_slope_rule,),
+    params=("axis",),
+    batched=True,
+    ulps=4.0,
+    public=False,
+    samples=KEPT_AXIS_SAMPLES,
+)
+_logsumexp = primitive(
+    "logsumexp",
+    _logsumexp_kernel,
+    (
+        lambda xp, g, y, x, *, axis, keepdims: (
+            spread(xp, g, shape_of(x), axis, keepdims) * xp.logsumexp_slope(x, axis=axis)
+        ),
+    ),
+    (
+        lambda xp, t, y, x, *, axis, keepdims: xp.sum(
+            t * xp.logsumexp_slope(x, axis=axis), axis=axis, keepdims=keepdims
+        ),
+    ),
+    reads=((0,),),
+    params=("axis", "keepdims"),
+    batched=True,
+    ulps=2.0,
+    public=False,
+    samples=AXIS_SAMPLES,
+)
+
+
+@diagnosed
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """``log(sum(exp(x)))`` along axes, without overflow and without losing small terms.
+
+    Parameters
+    ----------
+    input_tensor : floating-point tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+        Minus infinity where all elements are minus infinity (the gradient there is NaN).
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For integers, or when an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
+    4.248354255291589e-18
+    """
+    t = float_operand(input_tensor, "reduce_logsumexp")
+    axes = axes_of(axis, t.ndim)
+    if len(axes) < 2:
+        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))
+    # Several axes become one, whose second derivatives keep their digits.
+    y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
+    return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y

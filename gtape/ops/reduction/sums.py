@@ -1,0 +1,238 @@
+"""Sums, means and their transpose."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import linear, planned
+from gtape.errors import InvalidArgumentError
+from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
+from gtape.tensors.axes import axes_of, count_of, from_end
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
+
+__all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
+
+
+_add_up: Any = np.add.reduce  # np.sum costs three times as much
+
+
+@planned
+def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    dtype = x.dtype  # named, for small integers would be widened without it
+    return lambda v: _add_up(v, axis, dtype, None, keepdims)
+
+
+@functools.lru_cache(maxsize=512)
+def _layout(
+    have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, size: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """How a spread cotangent lies: its shape with size 1 on the reduced axes, in full, and the strides of that view."""
+    lead = have[: len(have) - len(shape) + (0 if keepdims else len(axis))]
+    gone = [a % len(shape) for a in axis]
+    inner = have if keepdims else lead + tuple([1 if i in gone else d for i, d in enumerate(shape)])
+    strides = []
+    for d in reversed(inner):
+        strides.append(0 if d == 1 else size)
+        size *= d
+    return inner, lead + shape, tuple(reversed(strides))
+
+
+@planned
+def _spread_out_kernel(g: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = g.dtype
+    inner, whole, strides = _layout(g.shape, shape, axis, keepdims, dtype.itemsize)
+
+    def spread_out(g: Any) -> Any:
+        # A view with zero strides, made by hand: np.broadcast_to costs ten times as much. Values are immutable.
+        if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
+            return np.ndarray(whole, dtype, g, 0, strides)
+        return np.broadcast_to(g.reshape(inner), whole)
+
+    return spread_out
+
+
+def _sum_rule(xp: Any, g: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return xp.spread_out(g, shape=tuple(x.shape), axis=axis, keepdims=keepdims)
+
+
+def _spread_out_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
+    return xp.sum(g, axis=from_end(axis, len(shape)), keepdims=keepdims)
+
+
+sum_op = linear(
+    "sum",
+    _sum_kernel,
+    _sum_rule,
+    params=("axis", "keepdims"),
+    batched=True,
+    public=False,
+    samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
+)
+
+
+# The transpose of a sum over axes, and the other way round: one primitive each, since every loss passes here.
+spread_out_op = linear(
+    "spread_out",
+    _spread_out_kernel,
+    _spread_out_rule,
+    params=("shape", "axis", "keepdims"),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=(
+        (((),), {"shape": (2, 3), "axis": (0, 1), "keepdims": False}),
+        (((2,),), {"shape": (2, 3), "axis": (-1,), "keepdims": False}),
+        (((3,),), {"shape": (2, 3), "axis": (0,), "keepdims": False}),
+        (((2, 1),), {"shape": (2, 2), "axis": (-1,), "keepdims": True}),
+        (((),), {"shape": (), "axis": (), "keepdims": False}),
+        (((2,),), {"shape": (2, 0), "axis": (1,), "keepdims": False}),
+    ),
+)
+
+
+@planned
+def _mean_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    dtype = x.dtype
+    n = dtype.type(count_of(x.shape, axis))
+    return lambda v: _add_up(v, axis, dtype, None, keepdims) / n
+
+
+_mean = linear(
+    "reduce_mean",  # the worlds of object arrays have a method of their own called mean
+    _mean_kernel,
+    lambda xp, g, x, *, axis, keepdims: xp.spread_out(
+        g / max(count_of(tuple(x.shape), axis), 1), shape=tuple(x.shape), axis=axis, keepdims=keepdims
+    ),
+    params=("axis", "keepdims"),
+    batched=True,
+    public=False,
+    ulps=2.0,
+    samples=AXIS_SAMPLES,
+)
+
+
+@diagnosed
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """Sum of several tensors of one shape and dtype.
+
+    Parameters
+    ----------
+    inputs : iterable of tensors
+        At least one; their shapes must be equal, there is no broadcasting.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        When there are none.
+    gtape.errors.InvalidArgumentError
+        When shapes or dtypes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
+    array([4., 6.], dtype=float32)
+    """
+    listed = len(inputs.shape) if is_tensor(inputs) or isinstance(inputs, np.ndarray) else isinstance(inputs, Iterable)
+    inputs = list(inputs) if listed and not isinstance(inputs, (str, bytes, Mapping)) else []
+    if not inputs:
+        raise ValueError("inputs must be a non-empty list of Tensors/IndexedSlices with the same dtype and shape")
+    tensors = [as_operand(x) for x in inputs]
+    total = tensors[0]
+    for t in tensors[1:]:
+        if t._aval.shape != total._aval.shape:
+            raise InvalidArgumentError(
+                f"add_n: shapes {total.shape} and {t.shape} differ; add broadcasts, add_n does not"
+            )
+        total = total + t
+    return total
+
+
+def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Sum of the elements along axes.
+
+    Parameters
+    ----------
+    input_tensor : number tensor, any shape
+    axis : int or sequence of int, optional
+        The axes to sum over, negative ones counted from the end; all by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of the same dtype.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.reduce_sum(tf.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0).numpy()
+    array([4., 6.], dtype=float32)
+    """
+    t = input_tensor
+    if t.__class__ is not Tensor or not t._aval.inexact:
+        t = numeric(t, "reduce_sum")
+    function: Any = sum_op._function or sum_op.function
+    return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
+
+
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Mean of the elements along axes: the sum divided by their number; NaN for none.
+
+    Parameters
+    ----------
+    input_tensor : number tensor, any shape
+        The mean of integers is an integer, rounded towards zero.
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.reduce_mean([1.0, 2.0, 6.0]))
+    3.0
+    """
+    t = input_tensor
+    if t.__class__ is Tensor and t._aval.inexact and t._aval.dtype.itemsize > 2:
+        function: Any = _mean._function or _mean.function
+        return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
+    t = numeric(input_tensor, "reduce_mean")
+    axes = axes_of(axis, len(t._aval.shape))
+    n = count_of(t._aval.shape, axes)
+    if not t._aval.inexact:
+        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=bool(keepdims)))
+        return wrap((np.sign(total) * (np.abs(total) // max(n, 1))).astype(t._aval.dtype))
+    if t._aval.dtype == np.float16:
+        from gtape.ops.shape.creation import cast
+
+        # A float16 sum overflows at 65504, far below what its mean can hold.
+        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=bool(keepdims)) / n, np.float16)
+    return _mean(t, axis=axes, keepdims=bool(keepdims))

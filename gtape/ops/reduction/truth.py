@@ -1,0 +1,142 @@
+"""Reductions without a derivative: whether any, whether all, and how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import primitive
+from gtape.errors import InvalidArgumentError
+from gtape.ops.reduction.common import reduced
+from gtape.tensors.axes import axes_of
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
+
+__all__ = ["count_nonzero", "reduce_all", "reduce_any"]
+
+
+def _any_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
+
+
+def _all_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
+
+
+_BOOL_SAMPLES: tuple[Any, ...] = tuple(
+    ((np.array([[True, False], [True, True]]),), {"axis": a, "keepdims": k})
+    for a in ((0,), (-1,), (0, 1), ())
+    for k in (False, True)
+)
+
+_any = primitive(
+    "any", _any_kernel, (None,), (None,), params=("axis", "keepdims"), public=False, ulps=0.0, samples=_BOOL_SAMPLES
+)
+_all = primitive(
+    "all", _all_kernel, (None,), (None,), params=("axis", "keepdims"), public=False, ulps=0.0, samples=_BOOL_SAMPLES
+)
+
+
+def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Whether any element along axes is true.
+
+    Parameters
+    ----------
+    input_tensor : bool tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+        Of bool.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
+    array([ True, False])
+    """
+    return reduced(_any, _boolean(input_tensor, "reduce_any"), axis, keepdims)
+
+
+def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """Whether all elements along axes are true.
+
+    Parameters
+    ----------
+    input_tensor : bool tensor, any shape
+    axis, keepdims, name
+        As for `reduce_sum`.
+
+    Returns
+    -------
+    Tensor
+        Of bool.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> bool(tf.reduce_all([True, False]))
+    False
+    """
+    return reduced(_all, _boolean(input_tensor, "reduce_all"), axis, keepdims)
+
+
+def _boolean(x: Any, op: str) -> Tensor:
+    t = as_operand(x)
+    if t._aval.dtype.kind != "b":
+        if not t._aval.size and not is_tensor(x):
+            return wrap(np.zeros(t._aval.shape, np.bool_))  # an empty list has no dtype of its own
+        wrong = InvalidArgumentError if is_tensor(x) else TypeError
+        raise wrong(f"{op} needs a bool tensor, not {t.dtype.name}: compare first, or use gtape.cast(x, gtape.bool)")
+    return t
+
+
+@diagnosed
+def count_nonzero(
+    input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = dtypes.int64, name: str | None = None
+) -> Tensor:
+    """Number of elements along axes that are not zero.
+
+    Parameters
+    ----------
+    input : tensor, any shape and dtype
+    axis, keepdims, name
+        As for `reduce_sum`.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an axis is out of range or named twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> int(tf.math.count_nonzero([0.0, 2.0, 3.0]))
+    2
+    """
+    t = as_operand(input)
+    value = np.asarray(t._value)
+    found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
+    axes = axes_of(axis, t.ndim)
+    total: Any = np.add.reduce  # NumPy's overloads know no dtype that is found at run time
+    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))

@@ -1,0 +1,1 @@
+"""shape: say here what the package is for."""

@@ -1,0 +1,535 @@
+"""Tensors from nothing or from the shape of others, and the ops that only pass a value on: identity and cast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.diagnosis import diagnosed
+from gtape.base.new_constants import born
+from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.ops.shape.decisions import decided
+from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, wrap
+
+__all__ = [
+    "cast",
+    "eye",
+    "fill",
+    "identity",
+    "linspace",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "range",
+    "zeros",
+    "zeros_like",
+]
+
+
+def _zeros_like_kernel(x: Any) -> Any:
+    return np.zeros_like(x)
+
+
+def _ones_like_kernel(x: Any) -> Any:
+    return np.ones_like(x)
+
+
+def _identity_kernel(x: Any) -> Any:
+    return x
+
+
+def _cast_kernel(x: Any, *, dtype: Any) -> Any:
+    # The real part is what a cast from complex keeps; astype would say so with a warning.
+    if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        x = x.real
+    return x.astype(dtype)
+
+
+_SHAPES = (((),), ((3,),), ((2, 3),), ((0, 2),))
+
+_zeros_like = primitive(
+    "zeros_like",
+    _zeros_like_kernel,
+    (None,),
+    (None,),
+    complex=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_ones_like = primitive(
+    "ones_like",
+    _ones_like_kernel,
+    (None,),
+    (None,),
+    complex=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_identity = linear(
+    "identity",
+    _identity_kernel,
+    lambda xp, g, x: g,
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=tuple((s, {}) for s in _SHAPES),
+)
+_cast = linear(
+    "cast",
+    _cast_kernel,
+    lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
+    params=("dtype",),
+    batched=True,
+    ulps=0.5,
+    public=False,
+    samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
+)
+
+
+# ---------------------------------------------------------------------------------------------- public functions
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    made = static_ints(shape)
+    if any(d < 0 for d in made):
+        raise InvalidArgumentError(f"a shape has no negative sizes, got {made}")
+    return made
+
+
+@diagnosed
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros.
+
+    Parameters
+    ----------
+    shape : sequence of int or integer tensor
+    dtype : dtype
+        Strings are empty.
+    name, layout : optional
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For negative sizes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.zeros([2]).numpy()
+    array([0., 0.], dtype=float32)
+    """
+    wanted = dtypes.np_dtype(dtype)
+    return born(wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted)))
+
+
+@diagnosed
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of ones.
+
+    Parameters
+    ----------
+    shape, dtype, name, layout
+        As for `zeros`.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For negative sizes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.ones([2]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    return born(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
+
+
+def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
+    """Zeros in the shape of another tensor.
+
+    Parameters
+    ----------
+    input : tensor
+    dtype : dtype, optional
+        That of `input` by default.
+    name, layout : optional
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    Tensor
+        Not differentiable.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.zeros_like([1.0, 2.0]).numpy()
+    array([0., 0.], dtype=float32)
+    """
+    t = as_operand(input)
+    wanted = t._aval.dtype if dtype is None else dtypes.np_dtype(dtype)
+    if wanted != t._aval.dtype or wanted.kind == "O":
+        return zeros(t._aval.shape, wanted)
+    return born(_zeros_like(t))
+
+
+def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
+    """Ones in the shape of another tensor.
+
+    Parameters
+    ----------
+    input, dtype, name, layout
+        As for `zeros_like`.
+
+    Returns
+    -------
+    Tensor
+        Not differentiable.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.ones_like([1.0, 2.0]).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    t = as_operand(input)
+    if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
+        return born(wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype))))
+    return born(_ones_like(t))
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:
+    """A new tensor with the same value, another source as far as tapes go.
+
+    Parameters
+    ----------
+    input : tensor or IndexedSlices
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.identity(1.5))
+    1.5
+    """
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(identity(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
+    return _identity(as_operand(input))
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """Change the dtype; gradients pass between floating-point dtypes and are cast back.
+
+    Parameters
+    ----------
+    x : tensor or IndexedSlices
+    dtype : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        `x` itself when it has the dtype already. Complex to real keeps the real part.
+
+    Raises
+    ------
+    TypeError
+        For what is no dtype.
+    gtape.errors.UnimplementedError
+        Between numbers and strings.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.cast([1.7, -1.7], tf.int32).numpy()
+    array([ 1, -1], dtype=int32)
+    """
+    if isinstance(x, IndexedSlices):
+        return IndexedSlices(cast(x.values, dtype), x.indices, x.dense_shape)  # type: ignore[return-value]
+    t = as_operand(x)
+    wanted = dtypes.np_dtype(dtype)
+    if (t._aval.dtype.kind in "OSU") != (wanted.kind in "OSU"):
+        raise UnimplementedError(f"Cast {t.dtype.name} to {dtypes.as_dtype(wanted).name} is not supported")
+    return t if t._aval.dtype == wanted else _cast(t, dtype=wanted)
+
+
+@diagnosed
+def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor filled with one value, which may be differentiated.
+
+    Parameters
+    ----------
+    dims : sequence of int or integer tensor
+        The shape.
+    value : scalar tensor or number
+    name, layout : optional
+        Ignored; TensorFlow has them.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the value is no scalar, or a size is negative.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.fill([2], 7.0).numpy()
+    array([7., 7.], dtype=float32)
+    """
+    t = as_operand(value)
+    if t._aval.shape:
+        raise InvalidArgumentError(
+            f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
+        )
+    sizes = _shape(dims)
+    check_room(sizes, t._aval.dtype, "fill")
+    return born(REGISTRY["broadcast_to"](t, shape=sizes))
+
+
+@diagnosed
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+) -> Tensor:
+    """Identity matrices.
+
+    Parameters
+    ----------
+    num_rows : int
+    num_columns : int, optional
+        As many as rows by default.
+    batch_shape : sequence of int, optional
+        Leading axes along which the matrix is repeated.
+    dtype : dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        For negative sizes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.eye(2).numpy()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    rows = scalar_int(num_rows)
+    if rows < 0 or (num_columns is not None and scalar_int(num_columns) < 0):
+        raise InvalidArgumentError(f"eye needs sizes that are not negative, got {num_rows} and {num_columns}")
+    one = np.eye(rows, rows if num_columns is None else scalar_int(num_columns), dtype=dtypes.np_dtype(dtype))
+    return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
+
+
+@diagnosed
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+    """Numbers from `start` (0 when only one argument is given) up to but not including `limit`, in steps of `delta`.
+
+    Parameters
+    ----------
+    start, limit, delta : scalar tensors or numbers
+    dtype : dtype, optional
+        By default int32 for Python ints, float32 as soon as one is a Python float, otherwise that of the tensors.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When an argument is no scalar, and when `delta` is 0 or leads away from `limit`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.range(1, 10, 3).numpy()
+    array([1, 4, 7], dtype=int32)
+    """
+    if limit is None:
+        start, limit = 0, start
+    ends = [as_operand(v) for v in (start, limit, delta)]
+    for word, t in zip(("start", "limit", "delta"), ends, strict=True):
+        if t._aval.shape or t._aval.dtype.kind not in "iufV":
+            raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
+    if dtype is None:  # the widest float, as TensorFlow has it; NumPy would widen a float to hold every integer
+        kinds = [t._aval.dtype for t in ends]
+        wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
+    else:
+        wanted = dtypes.np_dtype(dtype)
+    if wanted.kind == "f":  # numbers keep their digits beside a float64
+        like = np.zeros((), wanted)
+        given = zip((start, limit, delta), ends, strict=True)
+        ends = [as_operand(v, like) if isinstance(v, float) else t for v, t in given]
+    first, last, step = [t._value for t in ends]
+    if step == 0:
+        raise InvalidArgumentError("range needs a delta that is not 0")
+    if (first > last) if step > 0 else (first < last):
+        raise InvalidArgumentError(
+            f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
+            f"start {first}, limit {last}"
+        )
+    return born(wrap(np.arange(first, last, step).astype(wanted)))
+
+
+@diagnosed
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any = 0) -> Tensor:
+    """Evenly spaced numbers from `start` to `stop`, both included.
+
+    Parameters
+    ----------
+    start, stop : number tensors
+        Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
+    num : int
+        How many.
+    name : str, optional
+        Ignored; TensorFlow has it.
+    axis : int
+        Where the new axis is in the result.
+
+    Returns
+    -------
+    Tensor
+        Differentiable in `start` and `stop`.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When `num` is negative or the axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.linspace(0.0, 1.0, 5).numpy()
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    n = scalar_int(num)
+    if n < 0:
+        raise InvalidArgumentError(f"linspace needs a num that is not negative, got {n}")
+    a, b = operands(start, stop)
+    if not a._aval.inexact:
+        a = cast(a, dtypes.float64 if a._aval.dtype.itemsize >= 4 else dtypes.float32)
+    if not b._aval.inexact:
+        b = cast(b, a.dtype)
+    whole = np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    at = one_axis(axis, len(whole) + 1, "result")
+    shape = (*whole[:at], 1, *whole[at:])
+    a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
+    # Weighted ends: the first and the last number are exactly start and stop, and so are their derivatives.
+    i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
+    up = wrap((i / max(n - 1, 1)).astype(a._aval.dtype))
+    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._aval.dtype))
+    return born(a * down + b * up)
+
+
+@diagnosed
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: Any = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Rows with one value at the index and another elsewhere.
+
+    Parameters
+    ----------
+    indices : integer tensor, any shape
+        Those outside 0 ... depth - 1 give rows without `on_value`.
+    depth : int
+        The size of the new axis.
+    on_value, off_value : number, optional
+        1 and 0 by default.
+    axis : int, optional
+        Where the new axis is in the result; last by default.
+    dtype : dtype, optional
+        By default that of the values, or float32.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Not differentiable.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the indices are no integers, or `depth` is negative or no scalar.
+    TypeError
+        When the values have different dtypes.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.one_hot([1, 0], 2).numpy()
+    array([[0., 1.],
+           [1., 0.]], dtype=float32)
+    """
+    t = as_operand(indices)
+    if t._aval.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
+    # Numbers are of the dtype that is asked for; tensors have their own.
+    like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
+    hint = like if like is not None and like.dtype.kind in "fcV" else None
+    given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]
+    if len({v._aval.dtype for v in given}) > 1:
+        raise TypeError(
+            f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
+        )
+    wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._aval.dtype if given else np.dtype(np.float32)
+    on, off = [
+        np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
+        for v, default in ((on_value, 1), (off_value, 0))
+    ]
+    at = -1 if axis is None else scalar_int(axis)
+    if np.shape(depth) or scalar_int(depth) < 0:
+        raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")
+    last, columns = one_axis(at, t.ndim + 1, "result"), np.arange(scalar_int(depth))
+
+    def rows(places: Any) -> Any:
+        return np.moveaxis(np.where(places[..., None] == columns, on, off), -1, last)
+
+    return decided(rows, t)

@@ -1,0 +1,313 @@
+"""Ops that put tensors together and take them apart: concat, stack, unstack, split."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.primitive import REGISTRY, linear
+from gtape.errors import InvalidArgumentError
+from gtape.tensors.axes import lead_of, one_axis, only_int, scalar_int, shape_of, static_ints
+from gtape.tensors.operands import operands
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor
+
+__all__ = ["concat", "split", "stack", "unstack"]
+
+_ALL = (None, None, 1)
+
+
+def _piece(xp: Any, g: Any, ndim: int, axis: int, part: Any) -> Any:
+    """One part of a value along an axis of its last `ndim`: an integer drops the axis, (start, stop, 1) keeps it."""
+    a = axis % ndim
+    return xp.strided_slice(g, key=(_ALL,) * a + (part,) + (_ALL,) * (ndim - a - 1))
+
+
+def _pieces(xp: Any, g: Any, ndim: int, axis: int, sizes: list[int]) -> list[Any]:
+    ends = list(itertools.accumulate(sizes))
+    return [_piece(xp, g, ndim, axis, (end - n, end, 1)) for n, end in zip(sizes, ends, strict=True)]
+
+
+def _concat_kernel(*xs: Any, axis: int) -> Any:
+    return np.concatenate(xs, axis)
+
+
+def _concat_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
+    shapes = [tuple(x.shape) for x in xs]
+    return _pieces(xp, g, len(shapes[0]), axis, [s[axis] for s in shapes])
+
+
+_concat = linear(
+    "concat",
+    _concat_kernel,
+    _concat_rule,
+    params=("axis",),
+    variadic=True,
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=(
+        (((2,), (3,)), {"axis": 0}),
+        (((2, 1), (2, 2), (2, 1)), {"axis": -1}),
+        (((1, 2), (2, 2)), {"axis": -2}),
+        (((2,),), {"axis": -1}),
+        (((0,), (2,)), {"axis": -1}),
+    ),
+)
+
+
+def _stack_kernel(*xs: Any, axis: int) -> Any:
+    return np.stack(xs, axis)
+
+
+def _stack_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
+    ndim = len(tuple(xs[0].shape)) + 1
+    return [_piece(xp, g, ndim, axis, i) for i in range(len(xs))]
+
+
+_stack = linear(
+    "stack",
+    _stack_kernel,
+    _stack_rule,
+    params=("axis",),
+    variadic=True,
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=(
+        (((), ()), {"axis": 0}),
+        (((2,), (2,), (2,)), {"axis": -1}),
+        (((2, 2), (2, 2)), {"axis": -2}),
+        (((3,),), {"axis": 0}),
+    ),
+)
+
+
+def _split_kernel(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
+    return tuple(np.split(x, list(itertools.accumulate(sizes))[:-1], axis))
+
+
+def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
+    shape = tuple(x.shape)
+    a = axis % len(shape)
+    parts = []
+    whole = max([lead_of(p, len(shape)) for p in g], key=len)
+    for p, n in zip(g, sizes, strict=True):
+        # An output that nothing reached comes as plain zeros, without the batch axis that the others may have.
+        wanted = (*whole, *shape[:a], n, *shape[a + 1 :])
+        parts.append(p if shape_of(p) == wanted else xp.broadcast_to(p, shape=wanted))
+    return xp.concat(*parts, axis=a - len(shape))
+
+
+_split = linear(
+    "split",
+    _split_kernel,
+    _split_rule,
+    params=("sizes", "axis"),
+    batched=True,
+    ulps=0.0,
+    public=False,
+    samples=(
+        (((5,),), {"sizes": (2, 3), "axis": -1}),
+        (((3, 2),), {"sizes": (1, 1, 1), "axis": -2}),
+        (((2, 3),), {"sizes": (0, 3), "axis": -1}),
+        (((2,),), {"sizes": (2,), "axis": -1}),
+    ),
+)
+
+
+def same_dtypes(tensors: list[Tensor], op: str) -> None:
+    """Refuse tensors of several dtypes, in the name of `op`."""
+    found = {t._aval.dtype for t in tensors}
+    if len(found) > 1:
+        raise InvalidArgumentError(
+            f"{op} needs tensors of one dtype, got {', '.join(t.dtype.name for t in tensors)}: use gtape.cast"
+        )
+
+
+@diagnosed
+def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Join tensors along an axis that they have.
+
+    Parameters
+    ----------
+    values : list of tensors
+        Of one dtype, and of one shape but for the size of that axis.
+    axis : int
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When shapes or dtypes do not fit, or the axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.concat([[1, 2], [3]], axis=0).numpy()
+    array([1, 2, 3], dtype=int32)
+    """
+    if not isinstance(values, (list, tuple)):
+        return REGISTRY["identity"](as_operand(values))
+    if not values:
+        raise InvalidArgumentError("concat needs at least one tensor")
+    tensors = operands(*values)
+    same_dtypes(tensors, "concat")
+    if not tensors[0]._aval.shape:
+        raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
+    a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
+    return _concat(*tensors, axis=a - tensors[0].ndim)
+
+
+@diagnosed
+def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
+    """Join tensors of one shape along a new axis.
+
+    Parameters
+    ----------
+    values : list of tensors, or a tensor
+        Of one dtype and shape. An empty list makes an empty tensor.
+    axis : int
+        Where the new axis is in the result.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        For an axis out of range.
+    gtape.errors.InvalidArgumentError
+        When shapes or dtypes differ.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.stack([1.0, 2.0]).numpy()
+    array([1., 2.], dtype=float32)
+    """
+    if is_tensor(values) or isinstance(values, np.ndarray):
+        values = unstack(values)
+    if not len(values):
+        return as_operand(values)
+    if all(isinstance(v, (int, float)) for v in values):
+        values = unstack(as_operand(list(values)))  # 1 and 2.0 together are floats
+    tensors = operands(*values)
+    same_dtypes(tensors, "stack")
+    shapes = {t._aval.shape for t in tensors}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(
+            f"stack needs tensors of one shape, got {', '.join(str(t._aval.tensor_shape) for t in tensors)}"
+        )
+    n = tensors[0].ndim + 1
+    a = scalar_int(axis)
+    if not -n <= a < n:
+        raise ValueError(f"Argument `axis` = {a} not in range [{-n}, {n})")
+    return _stack(*tensors, axis=a % n - n)
+
+
+@diagnosed
+def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:
+    """Take a tensor apart along an axis, which the parts no longer have.
+
+    Parameters
+    ----------
+    value : tensor with at least one axis
+    num : int, optional
+        The size of the axis, checked when given.
+    axis : int
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list of Tensor
+
+    Raises
+    ------
+    ValueError
+        When the axis is out of range.
+    gtape.errors.InvalidArgumentError
+        When `num` is not the size of the axis.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [float(t) for t in tf.unstack([1.0, 2.0])]
+    [1.0, 2.0]
+    """
+    t = as_operand(value)
+    shape = t._aval.shape
+    a = scalar_int(axis)
+    if not -len(shape) <= a < len(shape):
+        raise ValueError(f"Argument `axis` = {a} not in range [{-len(shape)}, {len(shape)})")
+    a %= len(shape)
+    if num is not None and scalar_int(num) != shape[a]:
+        raise InvalidArgumentError(f"the axis has size {shape[a]}, not num={num}")
+    if not shape[a]:
+        return []
+    left = (*shape[:a], *shape[a + 1 :])
+    return [REGISTRY["reshape"](p, shape=left) for p in _split(t, sizes=(1,) * shape[a], axis=a - len(shape))]
+
+
+@diagnosed
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Tensor]:
+    """Take a tensor apart along an axis, into equal parts or parts of given sizes.
+
+    Parameters
+    ----------
+    value : tensor with at least one axis
+    num_or_size_splits : int or sequence of int
+        The number of equal parts, or their sizes, of which one may be -1: what is left.
+    axis : int
+    num : int, optional
+        The number of parts; only checked.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    list of Tensor
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        When the parts do not fill the axis, or the axis is out of range.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> [p.shape[0] for p in tf.split([1.0, 2.0, 3.0], [1, -1])]
+    [1, 2]
+    """
+    t = as_operand(value)
+    a = one_axis(axis, t.ndim)
+    length = t._aval.shape[a]
+    if isinstance(num_or_size_splits, (list, tuple, np.ndarray)) or (
+        is_tensor(num_or_size_splits) and num_or_size_splits.shape.rank
+    ):
+        sizes = list(static_ints(num_or_size_splits))
+        if sizes.count(-1) == 1:
+            sizes[sizes.index(-1)] = length - sum(sizes) - 1
+        if sum(sizes) != length or any(n < 0 for n in sizes):
+            raise InvalidArgumentError(
+                f"sizes {list(static_ints(num_or_size_splits))} do not add up to the size {length} of axis {a}"
+            )
+    else:
+        parts = scalar_int(num_or_size_splits)
+        if parts < 1 or length % parts:
+            raise InvalidArgumentError(f"axis {a} of size {length} cannot be split into {parts} equal parts")
+        sizes = [length // parts] * parts
+    if num is not None and num != len(sizes):
+        raise InvalidArgumentError(f"num is {num}, but there are {len(sizes)} parts")
+    return list(_split(t, sizes=tuple(sizes), axis=a - t.ndim))

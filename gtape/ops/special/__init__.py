@@ -1,0 +1,1 @@
+"""special: say here what the package is for."""

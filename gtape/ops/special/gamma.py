@@ -1,0 +1,97 @@
+"""Log-gamma, digamma, polygamma and zeta, under TensorFlow's names, and the families of their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.declare.domains import POSITIVE, Domain, Interval
+from gtape.declare.primitive import elementwise
+from gtape.kernels import gamma as k
+
+__all__: list[str] = []
+
+_ORDERS: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))
+_TWO_ORDERS: Any = tuple((((5,), (5,)), {"n": n}) for n in (1, 2, 3))
+_ROOTS = (1.4616321449683622, -0.5040830082644554, -1.573498473162390)
+_SPECIAL = (0.0, 1.0, 2.0, -1.0, -2.0, -10.0, 16.0, *_ROOTS)
+# poles at 0, -1, -2, ...
+NO_POLES = Domain(Interval(holes=(0.0, -1.0, -2.0)), where=lambda x: x > 0 or x != float(round(x)))
+WHOLE = Interval(0.0, 100.0, whole=True)
+NO_POLES_SECOND = Domain(WHOLE, NO_POLES.intervals[0], where=lambda a, x: x > 0 or x != float(round(x)))
+ABOVE_ONE = Interval(1.0, open_lo=True)
+
+lgamma = elementwise(
+    "lgamma",
+    k.lgamma,
+    lambda xp, y, x: xp.digamma(x),
+    domain=NO_POLES,
+    ulps=8.0,
+    wide=True,
+    special=_SPECIAL,
+    summary="Logarithm of the absolute value of the gamma function; inf at the poles 0, -1, -2, ...",
+    example=((5.0,), 3.1780538303479458),
+)
+digamma = elementwise(
+    "digamma",
+    k.digamma,
+    lambda xp, y, x: xp.digamma_derivative(x, n=1),
+    domain=NO_POLES,
+    ulps=8.0,
+    wide=True,
+    special=_SPECIAL,
+    summary="Derivative of lgamma; NaN at the poles 0, -1, -2, ...",
+    example=((1.0,), -0.5772156649015329),
+)
+digamma_derivative = elementwise(
+    "digamma_derivative",
+    k.digamma_derivative,
+    lambda xp, y, x, *, n: xp.digamma_derivative(x, n=n + 1),
+    domain=NO_POLES,
+    ulps=3.0,
+    special=_SPECIAL,
+    summary="n-th derivative of digamma.",
+    params=("n",),
+    samples=_ORDERS,
+    public=False,
+)
+polygamma = elementwise(
+    "polygamma",
+    k.polygamma,
+    (None, lambda xp, y, a, x: xp.polygamma(a + 1, x)),
+    arguments=("a", "x"),
+    domain=NO_POLES_SECOND,
+    ulps=12.0,
+    wide=True,
+    limit=4500.0,
+    special=(0.0, 1.0, 8.0, 9.0),
+    summary="The a-th derivative of digamma at x, for whole a >= 0; not differentiable in a.",
+    example=((1.0, 1.0), 1.6449340668482264),
+)
+zeta = elementwise(
+    "zeta",
+    k.zeta,
+    (None, lambda xp, y, x, q: xp.zeta_derivative(x, q, n=1)),
+    arguments=("x", "q"),
+    domain=Domain(ABOVE_ONE, POSITIVE),
+    ulps=30.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0, 2.0),
+    summary="Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, for x > 1; not differentiable in x.",
+    example=((2.0, 1.0), 1.6449340668482264),
+)
+zeta_derivative = elementwise(
+    "zeta_derivative",
+    k.zeta_derivative,
+    (None, lambda xp, y, x, q, *, n: xp.zeta_derivative(x, q, n=n + 1)),
+    arguments=("x", "q"),
+    domain=Domain(ABOVE_ONE, POSITIVE),
+    ulps=12.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0, 2.0),
+    summary="n-th derivative of Hurwitz's zeta function in its second argument.",
+    params=("n",),
+    samples=_TWO_ORDERS,
+    public=False,
+)

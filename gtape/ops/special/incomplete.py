@@ -1,0 +1,162 @@
+"""The regularised incomplete gamma and beta functions, lbeta, and the densities that are their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.base.diagnosis import diagnosed
+from gtape.declare.domains import POSITIVE, Domain, Interval
+from gtape.declare.primitive import elementwise
+from gtape.kernels import beta as beta
+from gtape.kernels import incomplete as k
+from gtape.ops.special.gamma import lgamma
+from gtape.tensors.tensor import Tensor, as_operand
+
+__all__ = ["lbeta"]
+
+_UNIT = Interval(0.0, 1.0, open_lo=True, open_hi=True)
+# Where balls are quick. The kernels keep their digits up to 1e15: there the exponent of a density fills a pair.
+_GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
+_BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
+_DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
+_ORDERS: Any = tuple((((5,), (5,)), {"m": m}) for m in (1, 2))
+_BETAS: Any = tuple((((5,), (5,), (5,)), {"n": n}) for n in (0, 1))
+
+igamma = elementwise(
+    "igamma",
+    k.igamma,
+    (
+        lambda xp, y, a, x: xp.igamma_order_derivative(a, x, m=1),
+        lambda xp, y, a, x: xp.gamma_density_derivative(a, x, m=0, n=0),
+    ),
+    arguments=("a", "x"),
+    domain=_GAMMA,
+    ulps=64.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0,),
+    summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
+    example=((1.0, 1.0), 0.6321205588285577),
+)
+igammac = elementwise(
+    "igammac",
+    k.igammac,
+    (
+        lambda xp, y, a, x: -xp.igamma_order_derivative(a, x, m=1),
+        lambda xp, y, a, x: -xp.gamma_density_derivative(a, x, m=0, n=0),
+    ),
+    arguments=("a", "x"),
+    domain=_GAMMA,
+    ulps=64.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0,),
+    summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
+    example=((1.0, 1.0), 0.36787944117144233),
+)
+igamma_order_derivative = elementwise(
+    "igamma_order_derivative",
+    k.igamma_order_derivative,
+    (
+        lambda xp, y, a, x, *, m: xp.igamma_order_derivative(a, x, m=m + 1),
+        lambda xp, y, a, x, *, m: xp.gamma_density_derivative(a, x, m=m, n=0),
+    ),
+    arguments=("a", "x"),
+    domain=_GAMMA,
+    ulps=32.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0,),
+    summary="P(a, x) differentiated m times in a.",
+    params=("m",),
+    samples=_ORDERS,
+    public=False,
+)
+gamma_density_derivative = elementwise(
+    "gamma_density_derivative",
+    k.gamma_density_derivative,
+    (
+        lambda xp, y, a, x, *, m, n: xp.gamma_density_derivative(a, x, m=m + 1, n=n),
+        lambda xp, y, a, x, *, m, n: xp.gamma_density_derivative(a, x, m=m, n=n + 1),
+    ),
+    arguments=("a", "x"),
+    domain=_GAMMA,
+    ulps=8.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0, 2.0),
+    summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
+    params=("m", "n"),
+    samples=_DENSITIES,
+    public=False,
+)
+betainc = elementwise(
+    "betainc",
+    beta.betainc,
+    (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
+    arguments=("a", "b", "x"),
+    domain=_BETA,
+    ulps=64.0,
+    wide=True,
+    limit=4500.0,
+    special=(1.0,),
+    summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
+    example=((2.0, 1.0, 0.5), 0.25),
+)
+beta_density_derivative = elementwise(
+    "beta_density_derivative",
+    beta.beta_density_derivative,
+    (None, None, lambda xp, y, a, b, x, *, n: xp.beta_density_derivative(a, b, x, n=n + 1)),
+    arguments=("a", "b", "x"),
+    domain=_BETA,
+    ulps=4.0,
+    limit=4500.0,
+    special=(1.0, 2.0),
+    summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x.",
+    params=("n",),
+    samples=_BETAS,
+    public=False,
+)
+
+
+@diagnosed
+def lbeta(x: Any, name: str | None = None) -> Tensor:
+    """Logarithm of the absolute value of the beta function of the last axis.
+
+    Parameters
+    ----------
+    x : tensor of shape [..., n], floating dtype
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        Of shape [...], the sum of lgamma(x) less lgamma of the sum of x, along the last axis.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+        If x is a scalar or not floating.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> y = gtape.math.lbeta(gtape.constant([2.0, 3.0], "float64"))
+    >>> round(float(y), 12)  # B(2, 3) = 1/12
+    -2.484906649788
+
+    Notes
+    -----
+    DLMF 5.12.1, and its generalisation to several arguments, the constant of Dirichlet's distribution.
+    """
+    from gtape.errors import InvalidArgumentError
+
+    tensor = as_operand(x)
+    if tensor.shape.rank == 0:
+        raise InvalidArgumentError("lbeta needs at least one axis to sum over, got a scalar; give it a vector")
+    from gtape.ops.reduction.sums import reduce_sum
+
+    total = lgamma.function(reduce_sum(tensor, axis=-1))
+    made: Tensor = reduce_sum(lgamma.function(tensor), axis=-1) - total
+    return made

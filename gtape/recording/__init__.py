@@ -1,0 +1,1 @@
+"""recording: say here what the package is for."""

@@ -1,0 +1,95 @@
+"""What is kept beside a record while somebody asks for more: all values, and the user's source line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from gtape.recording.record import TAPES
+
+__all__ = ["GradNode", "Trace", "called_within", "user_line"]
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_CHECKOUT = os.path.dirname(_HERE.rstrip(os.sep)) + os.sep
+_OURS = tuple({_HERE, *(os.path.join(_CHECKOUT, d) + os.sep for d in ("symbolic", "verify"))})
+
+
+def _is_ours(frame: Any) -> bool:
+    name: str = frame.f_code.co_filename
+    return name.startswith(_OURS) or name.startswith("<gtape")
+
+
+def user_line() -> tuple[str, int, str]:
+    """File, line number and function of the innermost frame that is not the library's own."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if not _is_ours(frame):
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return "<unknown>", 0, "?"
+
+
+def called_within(modules: frozenset[str]) -> bool:
+    """Whether a function of one of these modules of the library runs, between the user's innermost frame and here."""
+    frame: Any = sys._getframe()
+    while frame is not None and _is_ours(frame):
+        if frame.f_globals.get("__name__") in modules:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Trace:
+    """Everything that one op saw and made.
+
+    Attributes
+    ----------
+    inputs : tuple of Tensor
+    output : raw value or tuple of raw values
+    line : (file, number, function)
+    origins : tuple of record or None
+        The records of the inputs, which these forget when the last tape that holds them ends.
+    flows : tuple of frozenset or None
+        For each input the sessions that follow it back; None for a constant.
+    idle : bool
+        Whether the op was recorded for the check alone.
+    body : for custom gradients, what the function did inside
+    body_origins : tuple of record or None
+        The records of the body's results.
+    """
+
+    __slots__ = ("body", "body_origins", "flows", "idle", "inputs", "line", "origins", "output")
+
+    def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
+        self.inputs = inputs
+        self.output = output
+        self.line = user_line()
+        self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
+        # Now: a tape that ends leaves the sets of the records that outlive it.
+        self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
+        self.idle = False
+        self.body: Any = None
+        self.body_origins: tuple[Any, ...] = ()
+
+
+class GradNode:
+    """A gradient that was taken under an outer tape: of what, with respect to what, with which cotangents.
+
+    Attributes
+    ----------
+    targets : list of record
+    cotangents, sources : lists of (record or None, raw value)
+    index : int
+        Which of the sources this gradient belongs to.
+    session : the session of the inner tape
+    """
+
+    __slots__ = ("cotangents", "index", "session", "sources", "targets")
+
+    def __init__(self, targets: Any, cotangents: Any, sources: Any, index: int, session: Any) -> None:
+        self.targets = targets
+        self.cotangents = cotangents
+        self.sources = sources
+        self.index = index
+        self.session = session

@@ -1,0 +1,1 @@
+"""storage: say here what the package is for."""

@@ -1,0 +1,306 @@
+"""NumPy archives of values by name: written whole or not at all, read member by member, and only as declared.
+
+An archive may come from anywhere. What it declares (names, element types, shapes, sizes) is compared with the file and
+with what is asked for before any data are read, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from gtape.base.escaping import plain
+from gtape.base.shown import shown
+from gtape.dtypes import as_dtype
+from gtape.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from gtape.storage.files import new_file, open_regular
+
+__all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "write_archive"]
+
+_ENDING = ".npy"
+_LONGEST_NAME = 65_535  # bytes: what an archive has room for
+_NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
+_BFLOAT16 = np.dtype("V2")  # how NumPy writes it
+_FORMAT = (1, 0)  # headers of later formats may be as long as 4 GB, and are only needed for records
+
+# What zipfile, zlib and NumPy raise for damaged files; NumPy's warnings may be errors.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError,
+    OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, UserWarning,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- names
+
+
+def path_text(path: Any) -> str:
+    """A path that is given, as a string.
+
+    Raises
+    ------
+    TypeError
+        For what is no path.
+    gtape.errors.InvalidArgumentError
+        If no file can have such a name.
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"a path must be a str, bytes or os.PathLike object, not {shown(path)}")
+    try:
+        text = os.fsdecode(path)
+        if text and b"\0" not in os.fsencode(text):
+            return text
+    except UnicodeError:
+        pass
+    raise InvalidArgumentError(f"no file can have the name '{plain(path)}': give at least one character, and no NUL")
+
+
+def _member_name(name: str) -> str:
+    """A path of parts as the name of a member: archives cut names at NUL, and hold no halves of characters."""
+    text = re.sub("%u|[|\\\\\0\ud800-\udfff]", lambda m: f"%u{ord(m[0][0]):04x}{m[0][1:]}", name)
+    text = text.replace("/", "|") + _ENDING
+    if len(text.encode()) > _LONGEST_NAME:
+        raise ValueError(f"the name '{plain(name[:80])}...' is too long for an archive: nest the objects less deeply")
+    return text
+
+
+def _path_of(member: str) -> str:
+    text = member.removesuffix(_ENDING).replace("|", "/")
+    return re.sub("%u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text)
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+def write_archive(path: str, values: dict[str, Any], before: Callable[[], None] | None = None) -> None:
+    """Write an archive; whatever interrupts it leaves the old one.
+
+    Parameters
+    ----------
+    path : str
+    values : dict
+        Arrays by name.
+    before : callable, optional
+        Called when all is written, before the archive takes its place.
+    """
+    members = {_member_name(name): value for name, value in values.items()}  # np.savez takes none of the name "file"
+    with new_file(path, before) as f, zipfile.ZipFile(f, "w") as archive:
+        for name, value in members.items():
+            with archive.open(name, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _without_objects(np.asarray(value)), allow_pickle=False)
+
+
+def _without_objects(value: Any) -> Any:
+    """Strings as bytes of one length, each with a mark at its end, where NumPy would drop zeros."""
+    if value.dtype.kind not in "OS":
+        return value
+    return np.array([s + b"." for s in value.ravel().tolist()], "S").reshape(value.shape)
+
+
+def _as_variables_hold_it(value: Any) -> Any:
+    if value.dtype == _BFLOAT16:
+        return value.view(as_dtype("bfloat16").dtype)
+    if value.dtype.kind != "S":
+        return value.astype(value.dtype.newbyteorder("="), copy=False)
+    made = np.empty(value.size, object)
+    made[:] = [s[:-1] for s in value.ravel().tolist()]
+    return made.reshape(value.shape)
+
+
+# ---------------------------------------------------------------------------------------------- reading
+
+
+class Member(NamedTuple):
+    """What an archive declares of one array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    compressed: bool
+
+
+class Archive:
+    """An open archive.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    file : zipfile.ZipFile
+    size : int
+        Of the file, in bytes.
+    """
+
+    def __init__(self, path: str, file: zipfile.ZipFile, size: int) -> None:
+        self._path, self._file = path, file
+        self._infos: dict[str, zipfile.ZipInfo] = {}
+        self._known: dict[str, Member] = {}
+        stored = 0
+        for info in file.infolist():
+            name = _path_of(info.filename)
+            if not info.filename.endswith(_ENDING) or name in self._infos:
+                raise ValueError(f"it has a member '{plain(info.filename)}' that gtape does not write")
+            if info.flag_bits & 1:
+                raise ValueError(f"its member '{plain(info.filename)}' is encrypted")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"its member '{plain(info.filename)}' is compressed in a way that NumPy does not know")
+            if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
+                raise ValueError(f"its member '{plain(info.filename)}' has two sizes")
+            stored += info.compress_size
+            self._infos[name] = info
+        if stored > size:
+            raise ValueError(f"its members declare {stored} bytes, and the file has {size}")
+
+    @property
+    def path(self) -> str:
+        """Where the archive lies."""
+        return self._path
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self._infos)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._infos
+
+    def member(self, name: str) -> Member:
+        """What is declared of an array; its data are not read.
+
+        Raises
+        ------
+        gtape.errors.DataLossError
+            If that cannot be, such as another size than shape and element type need.
+        """
+        if name not in self._known:
+            with _blaming(self._path):
+                self._known[name] = self._declared(name)
+        return self._known[name]
+
+    def _declared(self, name: str) -> Member:
+        info = self._infos[name]
+        with self._file.open(info) as f:
+            version: Any = np.lib.format.read_magic(f)
+            if version != _FORMAT:
+                raise ValueError(f"the array '{plain(name)}' has a format that gtape does not write")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(f)
+            begin = f.tell()
+        plain_type = dtype.names is None and dtype.subdtype is None
+        if not plain_type or not (dtype.newbyteorder("=") in _NUMBERS or dtype.kind == "S" or dtype == _BFLOAT16):
+            raise ValueError(f"the array '{plain(name)}' is of the element type {dtype}, which variables do not have")
+        if min(shape, default=0) < 0 or info.file_size != begin + math.prod(shape) * dtype.itemsize:
+            raise ValueError(
+                f"the array '{plain(name)}' declares {info.file_size} bytes, which is not what {dtype}{list(shape)} "
+                "needs"
+            )
+        return Member(shape, dtype, info.compress_type != zipfile.ZIP_STORED)
+
+    def read(self, name: str, *, wanted: tuple[int, ...] | None = None) -> Any:
+        """One array.
+
+        Parameters
+        ----------
+        name : str
+        wanted : tuple of int, optional
+            The shape of what it is for. Only where it is this shape are compressed numbers read, because a small
+            file can declare any size.
+
+        Returns
+        -------
+        ndarray
+            Strings as an array of objects.
+        """
+        declared = self.member(name)
+        if declared.compressed and (declared.shape != wanted or declared.dtype.kind == "S"):
+            raise DataLossError(
+                f"'{plain(self._path)}': the array '{plain(name)}' is compressed, which gtape's own archives are not; "
+                "it is only read into a variable of numbers of its shape, so make the variables first (call the model "
+                "once), or write the archive again with np.savez"
+            )
+        with _blaming(self._path), self._file.open(self._infos[name]) as f:
+            value = np.lib.format.read_array(f, allow_pickle=False)
+            if f.read(1):  # zipfile compares the check sum at the end
+                raise ValueError(f"the array '{plain(name)}' is longer than it declares")
+            return _as_variables_hold_it(value)
+
+
+@contextmanager
+def _blaming(path: str) -> Iterator[None]:
+    """Whatever damage to the file raises becomes one error that says which file it is."""
+    try:
+        yield
+    except (*_DAMAGE, OSError) as e:
+        raise DataLossError(
+            f"'{plain(path)}' is no checkpoint that gtape can read ({plain(e) or type(e).__name__}): it is damaged, "
+            "unfinished or of another program. Restore another checkpoint, or save this one again"
+        ) from None
+
+
+@contextmanager
+def open_archive(path: str) -> Iterator[Archive]:
+    """Open an archive for reading.
+
+    Parameters
+    ----------
+    path : str
+
+    Yields
+    ------
+    Archive
+
+    Raises
+    ------
+    gtape.errors.NotFoundError
+        If there is no such file.
+    gtape.errors.DataLossError
+        If it is no archive of gtape's, or damaged.
+    """
+    with _opened(path) as f:
+        size = os.fstat(f.fileno()).st_size
+        with _blaming(path):
+            file = zipfile.ZipFile(f)
+            archive = Archive(path, file, size)
+        with file:
+            yield archive
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(f"Unsuccessful: failed to find any matching files for {plain(path)}") from None
+    except PermissionError:
+        raise PermissionDeniedError(f"'{plain(path)}' may not be read by this user: change its permissions") from None
+    except OSError as e:
+        why = plain(e.strerror or "it is no plain file")
+        raise FailedPreconditionError(f"'{plain(path)}' cannot be read: {why}. Name a checkpoint's file") from None
+
+
+def is_archive(path: str) -> bool:
+    """Whether a file is an archive that gtape may have written; a link to one is none.
+
+    Parameters
+    ----------
+    path : str
+    """
+    if os.path.islink(path):
+        return False
+    try:
+        with open_archive(path):
+            return True
+    except (NotFoundError, DataLossError, PermissionDeniedError, FailedPreconditionError):
+        return False

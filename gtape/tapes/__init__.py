@@ -1,0 +1,1 @@
+"""tapes: say here what the package is for."""

@@ -1,0 +1,162 @@
+"""Functions that change how gradients flow: stop_gradient, grad_pass_through, recompute_grad."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from gtape import nest
+from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.engine.custom import custom_gradient
+from gtape.recording import record
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.variable import Variable
+
+__all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+_stop = elementwise(
+    "stop_gradient", _same, None, ints=True, public=False, complex=True, summary="x, as a constant.", ulps=0.5
+)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    """The same value as a constant: no gradient flows back through it.
+
+    Parameters
+    ----------
+    input : tensor or IndexedSlices, any shape
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor or IndexedSlices
+        A new one.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = x * tf.stop_gradient(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(3.0)
+    """
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
+    x = convert_to_tensor(input)
+    if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
+        return REGISTRY["identity"](x)
+    return _stop(x)
+
+
+def grad_pass_through(f: Any) -> Any:
+    """Make a function whose value is `f` and whose gradient is the identity.
+
+    Parameters
+    ----------
+    f : callable
+        Takes tensors, returns one tensor.
+
+    Returns
+    -------
+    callable
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(1.7)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.grad_pass_through(tf.round)(x) * 3.0
+    >>> tape.gradient(y, x).numpy()
+    np.float32(3.0)
+    """
+
+    @custom_gradient(declared="passes the gradient through")  # type: ignore[untyped-decorator]
+    def pass_through(*args: Any, **kwargs: Any) -> Any:
+        y = f(*args, **kwargs)
+        n = len(nest.flatten(list(args)))
+
+        def grad(*gs: Any, variables: Any = None) -> Any:
+            back = list(gs) if len(gs) == n else [gs[0]] * n
+            back_or_one: Any = back[0] if n == 1 else back
+            return (back_or_one, [None] * len(variables)) if variables is not None else back_or_one
+
+        return y, grad
+
+    return functools.wraps(f)(lambda *args, **kwargs: pass_through(*args, **kwargs))
+
+
+def recompute_grad(f: Any) -> Any:
+    """Make a function that keeps nothing of its inside for the backward pass, and runs once more there.
+
+    Parameters
+    ----------
+    f : callable
+        Takes and returns tensors.
+
+    Returns
+    -------
+    callable
+        With ``__wrapped__`` set to `f`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(0.5)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.recompute_grad(lambda t: tf.sin(t) * t)(x)
+    >>> round(float(tape.gradient(y, x)), 5)
+    0.91822
+    """
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        @custom_gradient
+        @functools.wraps(f)
+        def inner(*inner_args: Any, **inner_kwargs: Any) -> Any:
+            before = record.get_stack()
+            probe: dict[int, Any] = {}
+            if before.trace:
+                y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
+            else:
+                outside = record.peek()
+                try:
+                    record.set_stack((), probe)
+                    y = f(*inner_args, **inner_kwargs)
+                finally:
+                    record.go_back(outside)
+                    record.hand_on()
+            if before.probe is not None:
+                before.probe.update(probe)
+
+            def grad(*gs: Any, variables: Any = None) -> Any:
+                from gtape.tapes.tape import GradientTape
+
+                flat = nest.flatten(list(inner_args))
+                floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._aval.inexact]
+                with GradientTape(verify=False) as tape:
+                    tape.watch(floats)
+                    again = f(*inner_args, **inner_kwargs)
+                sources = [*flat, *(variables or [])]
+                valid = [s if isinstance(s, (Tensor, Variable)) else convert_to_tensor(0.0) for s in sources]
+                made = tape.gradient(nest.flatten(again), valid, output_gradients=list(gs))
+                made = [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]  # as in TensorFlow
+                # What is passed twice is one source, whose gradient counts all its uses: given once.
+                first = {id(x): i for i, x in reversed(list(enumerate(flat)))}
+                of_args = [g if first[id(x)] == i else None for i, (x, g) in enumerate(zip(flat, made, strict=False))]
+                packed = of_args[0] if len(of_args) == 1 else of_args
+                return (packed, made[len(flat) :]) if variables is not None else packed
+
+            return y, grad
+
+        return inner(*args, **kwargs)
+
+    wrapper.__wrapped__ = f
+    return wrapper

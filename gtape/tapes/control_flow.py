@@ -1,0 +1,452 @@
+"""Branches and loops: cond, case, switch_case, while_loop, and the scopes that only a graph needs.
+
+Ops run as they are called, so a branch is a call of one function and a loop is Python's own; the tape sees the ops that
+ran. What is kept of TensorFlow is which arguments are refused, and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gtape import nest
+from gtape.base.blocks import block
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.errors import InvalidArgumentError
+from gtape.recording import record
+from gtape.tapes.tensor_array import TensorArray
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
+from gtape.tensors.variable import Variable
+
+__all__ = [
+    "case", "cond", "control_dependencies", "device", "group", "init_scope", "no_op", "switch_case", "while_loop",
+]  # fmt: skip
+
+
+def _single(result: Any) -> Any:
+    """A list or tuple of one as its element, as TensorFlow's lax branches give it."""
+    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
+
+
+@diagnosed
+def cond(
+    pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: Any = None
+) -> Any:
+    """Call one of two functions; gradients flow through the one that ran.
+
+    Parameters
+    ----------
+    pred : bool or scalar tensor
+        Which one.
+    true_fn, false_fn : callable
+        Take nothing and return anything.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    object
+        What the chosen function returned.
+
+    Raises
+    ------
+    TypeError
+        When one of them is no function.
+    ValueError
+        When `pred` is None, or not one truth value.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.cond(x > 0.0, lambda: x * x, lambda: -x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+    """
+    for word, f in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(f):
+            raise TypeError(f"cond(): '{word}' must be callable, not {type(f).__name__}: pass a function or a lambda")
+    assert true_fn is not None and false_fn is not None
+    if pred is None:
+        raise ValueError("cond(): 'pred' must be a bool or a scalar tensor, not None: did a function return nothing?")
+    return true_fn() if pred else false_fn()
+
+
+def _pairs(pred_fn_pairs: Any) -> list[tuple[Any, Callable[[], Any]]]:
+    if isinstance(pred_fn_pairs, Mapping):
+        pairs = list(pred_fn_pairs.items())
+    elif isinstance(pred_fn_pairs, (list, tuple)):
+        pairs = list(pred_fn_pairs)
+    else:
+        raise TypeError(f"'pred_fn_pairs' must be a list, tuple or dict of (pred, fn), not {type(pred_fn_pairs)}")
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple (pred, fn). Received: {shown(pair)}")
+        pred, fn = pair
+        if is_tensor(pred):
+            if pred.dtype.name != "bool":
+                raise TypeError(f"pred must be Tensor of type bool: {pred.dtype.name}")
+        elif not isinstance(pred, bool) and getattr(getattr(pred, "dtype", None), "kind", "") != "b":
+            raise TypeError(f"pred must be a Tensor of type bool or a Python bool, not {shown(pred)}")
+        if not callable(fn):
+            raise TypeError(f"fn for pred {shown(pred)} must be callable, not {type(fn).__name__}")
+    return pairs
+
+
+@diagnosed
+def case(
+    pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
+    name: str = "case",
+) -> Any:  # fmt: skip
+    """Call the function of the first predicate that is true.
+
+    Parameters
+    ----------
+    pred_fn_pairs : list of (scalar bool tensor, callable)
+        In the order in which they are tried.
+    default : callable, optional
+        Called when no predicate is true.
+    exclusive : bool
+        Whether it is an error that several are true.
+    strict : bool
+        Whether a returned list of one stays a list.
+    name : str
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    object
+        What the chosen function returned.
+
+    Raises
+    ------
+    TypeError
+        When a predicate is no bool or a function cannot be called.
+    ValueError
+        Without any pair.
+    gtape.errors.InvalidArgumentError
+        When no predicate is true and there is no default, or several are and `exclusive` is set.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant(2.0)
+    >>> float(tf.case([(x < 1.0, lambda: x), (x < 5.0, lambda: x * 10.0)], default=lambda: -x))
+    20.0
+    """
+    pairs = _pairs(pred_fn_pairs)
+    if not pairs:
+        raise ValueError("Must provide at least one item in 'pred_fn_pairs'")
+    if default is not None and not callable(default):
+        raise TypeError(f"'default' must be callable, not {type(default).__name__}")
+    true = [fn for pred, fn in pairs if pred]
+    if exclusive and len(true) > 1:
+        raise InvalidArgumentError(
+            "Input error: exclusive=True: more than 1 conditions evaluated as True. "
+            f"Conditions: {[bool(pred) for pred, _ in pairs]}"
+        )
+    if true:
+        chosen = true[0]
+    elif default is not None:
+        chosen = default
+    else:
+        raise InvalidArgumentError(
+            f"None of the conditions evaluated as True. Conditions: {[bool(pred) for pred, _ in pairs]}; give a default"
+        )
+    result = chosen()
+    return result if strict else _single(result)
+
+
+def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
+    if not isinstance(branch_fns, (Mapping, list, tuple)):
+        raise TypeError(f"'branch_fns' must be a dict, list or tuple, not {type(branch_fns).__name__}")
+    if not len(branch_fns):
+        raise ValueError("Must provide at least one item in 'branch_fns'")
+    items = list(branch_fns.items()) if isinstance(branch_fns, Mapping) else list(branch_fns)
+    if all(callable(f) for f in items):
+        items = list(enumerate(items))
+    found: dict[int, Callable[[], Any]] = {}
+    for item in items:
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple (index, fn). Received: {shown(item)}")
+        key, fn = item
+        if not isinstance(key, int) or isinstance(key, bool):
+            raise TypeError(f"Key must be a Python int, found {type(key).__name__}")
+        if not callable(fn):
+            raise TypeError(f"fn for key {key} must be callable, not {type(fn).__name__}")
+        if key in found:
+            raise ValueError(f"the key {key} occurs twice in 'branch_fns': {shown(items)}")
+        found[key] = fn
+    return found
+
+
+@diagnosed
+def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
+    """Call the function with a given number.
+
+    Parameters
+    ----------
+    branch_index : integer scalar tensor
+        Which one.
+    branch_fns : dict of int to callable, list of (int, callable), or list of callables
+        The functions; a plain list is numbered from 0.
+    default : callable, optional
+        Called for any other number; by default the function with the greatest number.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    object
+        What the chosen function returned.
+
+    Raises
+    ------
+    TypeError
+        When the index is no integer tensor, or a function cannot be called.
+    ValueError
+        When there are no functions, or two with the same number.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.switch_case(tf.constant(1), [lambda: "zero", lambda: "one"])
+    'one'
+    """
+    if not isinstance(branch_index, (Tensor, Variable)):
+        raise TypeError(
+            f"'branch_index' must be a Tensor, got {type(branch_index).__name__}: wrap it in gtape.constant"
+        )
+    if branch_index._aval.dtype.kind not in "iu":
+        raise TypeError(f"'branch_index' must be an integer Tensor, got {branch_index.dtype.name}")
+    branches = _branches(branch_fns)
+    if default is not None and not callable(default):
+        raise TypeError(f"'default' must be callable, not {type(default).__name__}")
+    last = default if default is not None else branches[max(branches)]
+    return branches.get(int(branch_index), last)()
+
+
+@diagnosed
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Repeat `body` while `cond` holds; gradients flow through the passes that ran.
+
+    Parameters
+    ----------
+    cond : callable
+        Takes the loop variables, returns a bool or a scalar tensor.
+    body : callable
+        Takes the loop variables, returns them anew in the same structure.
+    loop_vars : list or tuple of tensors, numbers, TensorArrays or nests of these
+        What the first pass sees.
+    shape_invariants, parallel_iterations, swap_memory, name
+        TensorFlow has them; they change nothing.
+    back_prop : bool
+        Whether gradients flow back through the loop.
+    maximum_iterations : int or scalar tensor, optional
+        At most so many passes.
+
+    Returns
+    -------
+    list or tuple
+        The loop variables after the last pass, as tensors.
+
+    Raises
+    ------
+    TypeError
+        When `cond` or `body` is no function.
+    ValueError
+        When there are no loop variables, or `body` returns another structure.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(2.0)
+    >>> with tf.GradientTape() as tape:
+    ...     _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, 1.0))
+    >>> tape.gradient(y, x).numpy()
+    np.float32(12.0)
+    """
+    if not callable(cond):
+        raise TypeError("'cond' must be a callable.")
+    if not callable(body):
+        raise TypeError("'body' must be a callable.")
+    if parallel_iterations < 1:
+        raise TypeError("'parallel_iterations' must be a positive integer.")
+    if loop_vars is None or (isinstance(loop_vars, (list, tuple)) and not loop_vars):
+        raise ValueError("'loop_vars' must be provided.")
+    if not isinstance(loop_vars, (list, tuple)):
+        loop_vars = [loop_vars]
+    most = None
+    if maximum_iterations is not None:
+        limit = convert_to_tensor(maximum_iterations)
+        if limit._aval.shape:
+            raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {limit.shape}")
+        most = int(limit)
+    form = list(loop_vars)
+    passes = 0
+    while (most is None or passes < most) and cond(*loop_vars):
+        made = body(*loop_vars)
+        if made is None and None not in form:
+            raise ValueError(
+                f"the body of a while_loop must return its {len(form)} loop variables, and returned nothing"
+            )
+        if not isinstance(made, (list, tuple)):
+            made = type(form)([made]) if len(form) == 1 else made
+        if isinstance(made, (list, tuple)):
+            nest.assert_same_structure(form, list(made))
+        else:
+            raise ValueError(f"the body of a while_loop must return its {len(form)} loop variables, not {shown(made)}")
+        loop_vars = made
+        passes += 1
+    return nest.map_structure(lambda x: _result(x, back_prop), loop_vars)
+
+
+def _result(x: Any, back_prop: bool) -> Any:
+    if isinstance(x, TensorArray):
+        return x
+    t = convert_to_tensor(x)
+    if back_prop:
+        return t
+    from gtape.tapes.control import stop_gradient
+
+    return stop_gradient(t)
+
+
+# ---------------------------------------------------------------------------------- what only a graph needs
+
+
+@diagnosed
+def group(*inputs: Any, **kwargs: Any) -> None:
+    """Nothing: its arguments have run already.
+
+    Parameters
+    ----------
+    *inputs : tensors or nests
+        Results of what is to be grouped.
+    **kwargs
+        ``name``, which TensorFlow has.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        For an unknown keyword.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> v = tf.Variable(1.0)
+    >>> tf.group(v.assign(2.0))
+    """
+    kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError("Unknown keyword arguments: " + ", ".join(kwargs))
+
+
+@diagnosed
+def no_op(name: str | None = None) -> None:
+    """Nothing.
+
+    Parameters
+    ----------
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.no_op()
+    """
+
+
+@block
+def init_scope() -> Iterator[None]:
+    """Pause every active tape for the length of a block.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     with tf.init_scope():
+    ...         y = x * x
+    >>> print(tape.gradient(y, x))
+    None
+    """
+    before = record.peek()
+    try:
+        record.set_stack(())
+        yield
+    finally:
+        record.go_back(before)
+        record.hand_on()
+
+
+@block
+def control_dependencies(control_inputs: Any) -> Iterator[None]:
+    """A block like any other: ops run in the order in which they are called.
+
+    Parameters
+    ----------
+    control_inputs : list or None
+        What a graph would run first. A callable is called.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> with tf.control_dependencies([tf.constant(1.0)]):
+    ...     y = tf.constant(2.0)
+    """
+    for c in control_inputs or ():
+        if callable(c) and not is_tensor(c):
+            c()
+    yield
+
+
+@block
+def device(device_name: Any) -> Iterator[None]:
+    """A block like any other: every tensor lives on the CPU.
+
+    Parameters
+    ----------
+    device_name : str
+        Any; TensorFlow has it.
+
+    Yields
+    ------
+    None
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> with tf.device("/CPU:0"):
+    ...     y = tf.constant(2.0)
+    """
+    yield

@@ -1,0 +1,262 @@
+"""Why is this gradient None, zero or NaN? Read from the records that a tape still holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.diagnosis import diagnosed
+from gtape.base.escaping import place_text, plain
+from gtape.engine.full_sweep import full_sweep
+from gtape.engine.requests import one_of
+from gtape.engine.worlds import NUMPY
+from gtape.recording.record import (
+    INS,
+    PULL,
+    SEQ,
+    TAPES,
+    TRACE,
+    Record,
+    Session,
+    get_stack,
+    go_back,
+    hand_on,
+    parents_of,
+    peek,
+    set_stack,
+)  # fmt: skip
+from gtape.tensors.variable import Variable
+
+__all__ = ["explain"]
+
+
+@diagnosed
+def explain(tape: Any, y: Any, x: Any) -> str:
+    """Why the gradient of `y` with respect to `x` is what it is, in words.
+
+    Parameters
+    ----------
+    tape : GradientTape
+        Persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source lines.
+    y, x : tensor or variable, or structures of them
+        Of a structure each member gets a line.
+
+    Returns
+    -------
+    str
+    """
+    if nest.is_nested(y) or nest.is_nested(x):
+        return _each(tape, y, x)
+    session = tape._session
+    if session is None:
+        return (
+            "The tape holds no record: its one gradient was taken, or it was never entered. "
+            "Use persistent=True to ask afterwards."
+        )
+    for role, t in (("target", y), ("source", x)):
+        if not hasattr(t, "_aval"):
+            return (
+                f"None: the {role} is a {type(t).__name__}, not a tensor. "
+                "Wrap it in gtape.constant and watch it before it is used."
+            )
+        if not t._aval.inexact:
+            return (
+                f"None: the {role} is {t.dtype.name}; only floating-point tensors have gradients. "
+                "Use gtape.cast(x, gtape.float32) first."
+            )
+    if x is y or (x._record is not None and x._record is y._record):
+        return "Ones: the target is the source itself."
+    if x._record is None or session not in x._record[TAPES].sessions:
+        return _unwatched(x)
+    if y._record is None or session not in y._record[TAPES].sessions:
+        return (
+            "None: the target was not recorded. It was computed before the tape was entered, after it was left or "
+            "while it was paused; or from nothing that the tape watches, as the slope of a linear function is; or by "
+            "an op without a derivative (floor, round, a comparison, stop_gradient), which a tape with verify=True can "
+            "name."
+        )
+    path = _path(session, y._record, x._record)
+    if path is None:
+        return _disconnected(y._record, x._record)
+    zero = next((r for r in path if r[PULL] is not None and _zero_partial(r)), None)
+    if zero is not None:
+        return f"Zero: {_where(zero)} has derivative 0 everywhere, though it connects the two."
+    lost = _lost(session, y, x._record)
+    if lost is not None:
+        return lost
+    names = " <- ".join(_name(r) for r in path if r[PULL] is not None)
+    return f"Connected: {names}."
+
+
+def _unwatched(x: Any) -> str:
+    if isinstance(x, Variable):
+        if not x.trainable:
+            return (
+                f"None: {plain(x.name)} is not trainable, so it is watched only if tape.watch is called on it "
+                "inside the block."
+            )
+        return (
+            f"None: {plain(x.name)} was not read inside the block, or the tape was made with "
+            "watch_accessed_variables=False."
+        )
+    return (
+        "None: the source is not watched. Call tape.watch(x) inside the block, before x is used; "
+        "an equal tensor is another source."
+    )
+
+
+def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
+    """Records from `start` back to `end`, by way of differentiable arguments."""
+    came: dict[int, Record | None] = {start[SEQ]: None}
+    by_seq = {start[SEQ]: start}
+    pending = [start]
+    while pending:
+        r = pending.pop()
+        if r is end:
+            path = [r]
+            while (before := came[path[-1][SEQ]]) is not None:
+                path.append(before)
+            return path[::-1]
+        for p in parents_of(r):
+            if p[SEQ] not in came and session in p[TAPES].sessions:
+                came[p[SEQ]] = r
+                by_seq[p[SEQ]] = p
+                pending.append(p)
+    return None
+
+
+def _disconnected(start: Record, end: Record) -> str:
+    """A path that a check's trace knows may pass ops that have no derivative: name the one nearest to the source."""
+    came: dict[int, Record | None] = {start[SEQ]: None}
+    pending = [start]
+    while pending:
+        r = pending.pop()
+        trace = r[TRACE] if len(r) > TRACE else None
+        for p in [] if trace is None else [t._record for t in trace.inputs if t._record is not None]:
+            if p[SEQ] in came:
+                continue
+            came[p[SEQ]] = r
+            pending.append(p)
+            if p is not end:
+                continue
+            after: Record | None = r
+            while after is not None and any(q[SEQ] == p[SEQ] for q in parents_of(after)):
+                p, after = after, came[after[SEQ]]
+            if after is not None:
+                return (
+                    f"None: the only way from the target to the source goes through {_where(after)}, "
+                    "which has no derivative."
+                )
+    return (
+        "None: no differentiable op leads from the source to the target. What lies between may be an op without a "
+        "derivative (floor, round, argmax, a comparison, a cast to integers), stop_gradient, or a step through "
+        ".numpy(); a tape with verify=True can name it."
+    )
+
+
+def _each(tape: Any, y: Any, x: Any) -> str:
+    """A line for each member of the structures."""
+    lines = []
+    for i, target in enumerate(nest.flatten(y)):
+        for j, source in enumerate(nest.flatten(x)):
+            name = plain(source.name) if isinstance(source, Variable) else f"source {j}"
+            lines.append(f"{f'target {i}, ' if nest.is_nested(y) else ''}{name}: {explain(tape, target, source)}")
+    return "\n".join(lines)
+
+
+def _lost(session: Session, y: Any, source: Record) -> str | None:
+    """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
+    records = _behind(session, y._record)
+    before = peek()
+    try:
+        set_stack(())
+        start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
+        made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
+    finally:
+        go_back(before)
+        hand_on()
+    came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
+    last = came.get(source[SEQ])
+    if last is None or not last.size:
+        return None
+    bad = ~np.isfinite(last)
+    gone: Any = _is_infinite if bad.any() else _is_zero if not last.any() else None
+    if gone is None:
+        return None
+    kind = "NaN" if np.isnan(last).any() else "Infinity"
+    between = _between(session, records, source)
+    for r in sorted(records, key=lambda r: r[SEQ]):  # numbers count down: the latest first
+        parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
+        if r[PULL] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
+            continue
+        if all(gone(came[p[SEQ]]) for p in parents):
+            if gone is _is_zero:
+                return f"Zero: the gradient is not 0 as far as {_where(r)}, whose slope is 0 at its inputs."
+            g = next(came[p[SEQ]] for p in parents)
+            place = tuple(np.argwhere(~np.isfinite(g))[0].tolist())
+            return f"{kind}: the gradient is finite as far as {_where(r)}, and not finite behind it{_inputs(r, place)}."
+    return f"{kind}: the target itself, or what flows back from it, is not finite." if bad.any() else None
+
+
+def _is_infinite(g: Any) -> bool:
+    return not np.isfinite(g).all()
+
+
+def _is_zero(g: Any) -> bool:
+    return not g.any()
+
+
+def _behind(session: Session, start: Record) -> list[Record]:
+    """What a record was made from, itself included, as far as the session holds it."""
+    found = {start[SEQ]: start}
+    pending = [start]
+    while pending:
+        for p in parents_of(pending.pop()):
+            if p[SEQ] not in found and session in p[TAPES].sessions:
+                found[p[SEQ]] = p
+                pending.append(p)
+    return list(found.values())
+
+
+def _between(session: Session, records: list[Record], source: Record) -> set[int]:
+    """The numbers of those records that were made from the source, itself included."""
+    found = {source[SEQ]}
+    for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
+        if any(p[SEQ] in found for p in parents_of(r)):
+            found.add(r[SEQ])
+    return found
+
+
+def _inputs(r: Record, place: tuple[int, ...]) -> str:
+    """The inputs of an elementwise op at one place, where the record knows them."""
+    prim = r[PULL].prim
+    if prim is None or prim.kind != "elementwise":
+        return ""
+    trace = r[TRACE] if len(r) > TRACE else None
+    kept = trace.inputs if trace is not None else r[INS] if isinstance(r[INS], tuple) else (r[INS],)
+    values = [np.asarray(getattr(v, "_value", v)) for v in kept if v is not None]
+    if len(values) != prim.arity or any(v.ndim not in (0, len(place)) for v in values):
+        return ""
+    try:
+        words = [repr(v[place].item() if v.ndim else v.item()) for v in values]
+    except IndexError:  # what was broadcast
+        return ""
+    return f": it was computed from {', '.join(words)}"
+
+
+def _zero_partial(r: Record) -> bool:
+    prim = r[PULL].prim
+    return prim is not None and prim.partials is not None and all(prim.partials[i] == 0 for i in r[PULL].active)
+
+
+def _name(r: Record) -> str:
+    prim = r[PULL].prim
+    return plain(prim.name) if prim is not None else f"output {r[PULL].index}"
+
+
+def _where(r: Record) -> str:
+    trace = r[TRACE] if len(r) > TRACE else None
+    line = "" if trace is None else f" ({place_text(trace.line)})"
+    return f"{_name(r)}{line}"

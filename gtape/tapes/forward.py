@@ -1,0 +1,320 @@
+"""Forward mode: tangents travel beside the values, and ForwardAccumulator collects them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gtape import errors, nest
+from gtape.base.blocks import Leaving
+from gtape.base.shown import shown
+from gtape.base.verification import verify_mode
+from gtape.engine.requests import UnconnectedGradients, wants_zeros
+from gtape.engine.rules import held
+from gtape.engine.worlds import TAPE
+from gtape.recording import record
+from gtape.recording.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, constant, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = ["ForwardAccumulator", "jvp_of"]
+
+
+def jvp_of(
+    xp: Any,
+    prim: Any,
+    tangents: list[Any],
+    y: Any,
+    xs: tuple[Any, ...],
+    params: dict[str, Any],
+    out_shape: tuple[int, ...],
+) -> Any:
+    """The tangent of one op's output in the world `xp`; None when no input that matters has a tangent.
+
+    Parameters
+    ----------
+    xp : world
+    prim : Primitive
+    tangents : list
+        One an argument, None where it has none.
+    y, xs : output and inputs as values of that world
+    params : dict
+    out_shape : tuple of int
+    """
+    if prim.variadic:
+        if all(t is None for t in tangents):
+            return None
+        filled = [xp.zeros_like(x) if t is None else t for t, x in zip(tangents, xs, strict=True)]
+        if prim.jvp is not None:
+            return prim.jvp(xp, filled, y, *xs, **params)
+        return getattr(xp, prim.name)(*filled, **params)
+    total = None
+    for i, t in enumerate(tangents):
+        if t is None or not prim.connected(i):
+            continue
+        if prim.partials is not None:
+            p = prim.partials[i]
+            if p.__class__ is int:
+                c = t if p == 1 else -t if p == -1 else xp.zeros_like(t) if p == 0 else t * p
+            else:
+                slope = p(xp, y, *xs, **params)
+                c = t * slope
+                if prim.holds_zero:
+                    c = held(xp, t, c)
+                if prim.selects:
+                    mask = getattr(slope, "_value", slope)
+                    if hasattr(mask, "dtype") and mask.dtype.kind in "bif":
+                        c = xp.where(np.asarray(mask) != 0, c, 0)
+            if tuple(getattr(c, "shape", ())) != out_shape:  # NumPy makes a bare object of a 0-d object array
+                c = xp.broadcast_to(c, shape=out_shape)
+        elif prim.kind == "linear":
+            c = getattr(xp, prim.name)(t, **params)
+        else:
+            c = prim.jvp[i](xp, t, y, *xs, **params)
+        total = c if total is None else total + c
+    return total
+
+
+class _Push:
+    """What a session calls for each op: it takes the tangents through.
+
+    Apart from the accumulator, which holds the session: without a cycle all goes when the accumulator does.
+    """
+
+    __slots__ = ("outer", "session")
+
+    def __init__(self) -> None:
+        self.session: Any = None  # a weak reference
+        self.outer: tuple[Session, ...] = ()
+
+    def tangent(self, x: Any) -> Tensor | None:
+        """The tangent of a tensor or variable, None where it has none."""
+        r = x._record
+        if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
+            return None
+        found: Tensor | None = r[TANGENTS].get(self.session())
+        return found
+
+    def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
+        """Push the tangents through one op; called where the op is recorded."""
+        tangents = [self.tangent(t) if t._aval.inexact else None for t in tensors]
+        outs = out if out.__class__ is tuple else (out,)
+        # A check has casts to integers recorded, too; they have no tangent.
+        if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
+            return
+        before = record.peek()
+        try:
+            sessions = record.get_stack().sessions
+            record.set_stack(tuple([s for s in self.outer if s in sessions]))  # but for those that are paused now
+            if prim.kind == "custom":
+                tangent = prim.jvp_custom(tangents, tensors, out)
+            else:
+                shape = out._aval.shape if isinstance(out, Tensor) else ()
+                tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
+        finally:
+            record.go_back(before)
+            record.hand_on()
+        if tangent is None:
+            return
+        if out.__class__ is tuple:
+            for o, t in zip(out, tangent, strict=True):
+                if o._record is not None and t is not None and o._aval.inexact:
+                    _set_tangent(o._record, self.session(), t)
+        else:
+            _set_tangent(made, self.session(), tangent)
+
+
+class ForwardAccumulator:
+    """Compute Jacobian-vector products as the program runs.
+
+    Parameters
+    ----------
+    primals : tensor, variable or nest
+        The inputs.
+    tangents : tensor or nest
+        The direction: the same structure as `primals`; Python numbers take the primal's dtype.
+
+    Raises
+    ------
+    ValueError
+        If structures or dtypes do not match, or a primal occurs twice.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant(3.0)
+    >>> with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as acc:
+    ...     y = x * x
+    >>> acc.jvp(y).numpy()
+    np.float32(6.0)
+    """
+
+    _watch: Any = None  # of the `with` statement that is about to enter this accumulator
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        nest.assert_same_structure(primals, tangents)
+        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
+        self._mode = verify_mode()
+        self._push = _Push()
+        self._session = Session(forward=self._push, trace=bool(self._mode))
+        self._push.session = weakref.ref(self._session)
+        self._directions: list[tuple[Any, Tensor]] = []  # only for a check
+        self._session.watch_accessed = False
+        seen: set[int] = set()
+        for p, t in zip(nest.flatten(primals), nest.flatten(tangents), strict=True):
+            if not isinstance(p, (Tensor, Variable)):
+                raise ValueError(f"a primal must be a tensor or a variable, not {type(p).__name__}")
+            if id(p) in seen:
+                raise ValueError(
+                    f"Tensor {shown(p)} was specified as a primal multiple times. This may indicate an error. If it "
+                    "was intended, please sum the corresponding tangents."
+                )
+            seen.add(id(p))
+            if not p._aval.inexact:
+                import logging
+
+                logging.getLogger("gtape").warning(
+                    "The dtype of the watched primal must be floating (e.g. gtape.float32), got %r", p.dtype
+                )
+                continue
+            if isinstance(t, (Tensor, Variable)):
+                tangent = t if isinstance(t, Tensor) else t._as_tensor()
+                if tangent._aval.dtype != p._aval.dtype:
+                    raise ValueError(
+                        f"the tangent is {tangent.dtype.name} but its primal is {p.dtype.name}: cast one of them"
+                    )
+            else:
+                tangent = constant(t, p.dtype)
+            self._follow(p, tangent)
+
+    def _follow(self, primal: Any, tangent: Tensor) -> None:
+        with record.sharing:  # tapes and accumulators of other threads may watch it now
+            self._follow_alone(primal, tangent)
+
+    def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
+        r = primal._record
+        if r is None or (self._mode and record.for_a_check_alone(r)):
+            r = primal._record = record.leaf()
+        elif r[PULL] is None:
+            r[COT] = LEAF
+        else:  # a result of a tape, whose record now holds more than its short way expects
+            for other in r[TAPES].sessions:
+                other.shared = True
+        _set_tangent(r, self._session, tangent)
+        self._given.append(r[TANGENTS])
+        if self._mode:
+            self._directions.append((primal, tangent))
+        live = {s for s in r[TAPES].sessions if s.live} | {self._session}
+        r[TAPES] = TapeSet(live)
+
+    def __copy__(self) -> ForwardAccumulator:
+        return self  # what it follows is its own: a copy that ends would end it
+
+    def __deepcopy__(self, memo: Any) -> ForwardAccumulator:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ForwardAccumulator cannot be pickled: take the products first, and pickle those")
+
+    def __enter__(self) -> ForwardAccumulator:
+        entered = None
+        try:
+            with record.sharing:  # of several threads one enters it
+                session = self._session
+                if session.inside is not None:
+                    raise ValueError("Accumulator is already recording.")
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
+                entered = session
+                self._push.outer = () if session.before is None else session.before.sessions
+        except BaseException:
+            if entered is not None:  # an interrupt: there is no block that would end
+                record.leave(entered)
+            raise
+        return self
+
+    def _exit(self, *exc: Any) -> None:
+        if self._session.inside is not None:
+            record.leave(self._session)
+            self._push.outer = ()
+
+    __exit__ = Leaving(_exit)
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is None or record is None:  # a module's names are gone at the interpreter's end
+            return
+        record.close(session)
+        # A variable outlives the accumulator and must not gather its tangents.
+        for tangents in self._given:  # no weak references: the collector has cleared them by now
+            tangents.pop(session, None)
+
+    def _looked_up(self, x: Any, zero: bool) -> Any:
+        # A method: a function in `jvp` that calls itself would be a cycle, which holds the accumulator.
+        if isinstance(x, IndexedSlices):  # linear in its rows
+            rows = self._looked_up(x.values, zero)
+            return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
+        if not isinstance(x, (Tensor, Variable)):
+            raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
+        found = self._push.tangent(x)
+        if self._mode and x._aval.inexact and _traced(x._record):
+            from gtape.verify.judging.tangents import check_jvp
+
+            check_jvp(
+                self._session,
+                [p for p, _ in self._directions],
+                [t for _, t in self._directions],
+                x,
+                found,
+                strict=self._mode == "strict",
+            )
+        if found is None and zero:
+            return wrap(np.zeros(x._aval.shape, x._aval.dtype))
+        return found
+
+    def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
+        """The tangents of what was computed inside the block.
+
+        Parameters
+        ----------
+        primals : tensor, variable, IndexedSlices or nest
+            What to look up.
+        unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+
+        Returns
+        -------
+        tensor, IndexedSlices, None or nest
+            In the structure of `primals`.
+
+        Raises
+        ------
+        ValueError
+            For an unknown value of `unconnected_gradients`.
+        TypeError
+            For what is no tensor.
+        """
+        try:
+            zero = wants_zeros(unconnected_gradients)
+        except ValueError:  # TensorFlow has other words for it here
+            raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
+        return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
+
+
+def _traced(r: Any) -> bool:
+    """Whether a record tells a check what made it."""
+    if r is None or r[PULL] is None:
+        return False
+    if r[PULL].prim is None:  # one output of several
+        r = r[PARENTS]
+    return len(r) > TRACE and r[TRACE] is not None
+
+
+def _set_tangent(r: Any, session: Session, tangent: Tensor) -> None:
+    while len(r) <= TANGENTS:
+        r.append(None)
+    if r[TANGENTS] is None:
+        r[TANGENTS] = {}
+    r[TANGENTS][session] = tangent

@@ -1,0 +1,379 @@
+"""Functions of the rows of tensors: map_fn, vectorized_map, scan, foldl and foldr.
+
+All call a Python function once for each row, and the tape sees its ops; what they add is structure: rows of a nest go
+in, results of a nest come out, one behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes, nest
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.base.tensor_spec import TensorSpec
+from gtape.errors import InvalidArgumentError, OutOfRangeError
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+
+__all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
+
+
+def _stack(parts: list[Tensor]) -> Tensor:
+    from gtape.ops.shape.join import stack
+
+    return stack(parts)
+
+
+def _callable(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"The provided function fn={shown(fn)} is not callable: pass a function of one row")
+
+
+def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
+    """The tensors of a nest, and how many rows they have."""
+    flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    if not flat:
+        raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
+    for t in flat:
+        if not t._aval.shape:
+            raise ValueError(
+                f"{what}: elements in elems must be 1+ dimensional Tensors, not scalars; a list counts as a structure, "
+                "so make one tensor of its numbers with gtape.constant"
+            )
+    rows = {t._aval.shape[0] for t in flat}
+    if len(rows) > 1:
+        raise ValueError(f"{what}: elems have different numbers of rows: {[t._aval.shape[0] for t in flat]}")
+    return flat, rows.pop()
+
+
+def _row(elems: Any, flat: list[Tensor], i: int) -> Any:
+    return nest.pack_sequence_as(elems, [t[i] for t in flat]) if nest.is_nested(elems) else flat[0][i]
+
+
+def _results(rows: list[list[Tensor]], like: Any, back_prop: bool) -> Any:
+    stacked = [_stack(list(column)) for column in zip(*rows, strict=True)]
+    return _packed(like, stacked, back_prop)
+
+
+def _packed(like: Any, flat: list[Tensor], back_prop: bool) -> Any:
+    if not back_prop:
+        from gtape.tapes.control import stop_gradient
+
+        flat = [stop_gradient(t) for t in flat]
+    return nest.pack_sequence_as(like, flat) if nest.is_nested(like) else flat[0]
+
+
+def _spec(signature: Any) -> TensorSpec:
+    return signature if isinstance(signature, TensorSpec) else TensorSpec(None, signature)
+
+
+@diagnosed
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """Apply a function to each row, and stack what it returns.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes one row (of a nest: a nest of rows), returns a tensor or a nest.
+    elems : tensor or nest of tensors, each with at least one axis
+    dtype : dtype or nest of dtypes, optional
+        The old name of `fn_output_signature`.
+    parallel_iterations, swap_memory, infer_shape, name
+        TensorFlow has them; they change nothing.
+    back_prop : bool
+        Whether gradients flow back.
+    fn_output_signature : dtype, TensorSpec or nest of these, optional
+        What `fn` returns; by default the structure and dtypes of `elems`.
+
+    Returns
+    -------
+    tensor or nest
+        In the structure of the signature, each with the rows of `elems`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `fn` is no function, `elems` have no rows or different numbers of them, or results another structure.
+    gtape.errors.InvalidArgumentError
+        When a result has another dtype than the signature says.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.map_fn(lambda row: tf.reduce_sum(row), tf.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
+    array([3., 7.], dtype=float32)
+    >>> tf.map_fn(lambda i: i > 1, tf.constant([1, 2]), fn_output_signature=tf.bool).numpy()
+    array([False,  True])
+    """
+    _callable(fn)
+    flat, n = _columns(elems, "map_fn")
+    signature = fn_output_signature if fn_output_signature is not None else dtype
+    if signature is None:
+        signature = nest.pack_sequence_as(elems, [t.dtype for t in flat]) if nest.is_nested(elems) else flat[0].dtype
+    specs = [_spec(s) for s in nest.flatten(signature)]
+    rows = []
+    for i in range(n):
+        made = fn(_row(elems, flat, i))
+        if nest.is_nested(signature):
+            nest.assert_same_structure(signature, made)
+        elif nest.is_nested(made):
+            made = convert_to_tensor(made, specs[0].dtype)
+        rows.append([_fitting(v, s) for v, s in zip(nest.flatten(made), specs, strict=True)])
+    if not rows:
+        empty = [
+            wrap(np.zeros((0, *(tuple(s.shape) if s.shape.is_fully_defined() else ())), dtypes.np_dtype(s.dtype)))
+            for s in specs
+        ]
+        return _packed(signature, empty, back_prop)
+    return _results(rows, signature, back_prop)
+
+
+def _fitting(value: Any, spec: TensorSpec) -> Tensor:
+    wanted = dtypes.np_dtype(spec.dtype)
+    t = convert_to_tensor(value, wanted) if isinstance(value, (bool, int, float)) else convert_to_tensor(value)
+    if t._aval.dtype != wanted:
+        raise InvalidArgumentError(
+            f"map_fn: the function returned {t.dtype.name} where {spec.dtype.name} was expected; say what it returns "
+            f"with fn_output_signature=gtape.{t.dtype.name}"
+        )
+    if not spec.shape.is_compatible_with(t.shape):
+        raise ValueError(f"map_fn: the function returned shape {t.shape} where {spec.shape} was expected")
+    return t
+
+
+@diagnosed
+def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+    """Apply a function to each row, and stack what it returns, whatever its structure.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes one row (of a nest: a nest of rows), returns a tensor or a nest.
+    elems : tensor or nest of tensors, each with at least one axis
+        A first axis of length 1 is repeated to fit the others.
+    fallback_to_while_loop, warn : bool
+        TensorFlow has them; they change nothing.
+
+    Returns
+    -------
+    tensor or nest
+        In the structure of what `fn` returns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `fn` is no function, or `elems` have no rows or different numbers of them.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> tf.vectorized_map(lambda r: tf.tensordot(r, r, 1), x).numpy()
+    array([ 5., 25.], dtype=float32)
+    """
+    _callable(fn)
+    flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    n = max([t._aval.shape[0] for t in flat if t._aval.shape], default=0)
+    flat = [_repeated(t, n) if t._aval.shape[:1] == (1,) and n > 1 else t for t in flat]
+    flat, n = _columns(flat, "vectorized_map")
+    if not n:
+        # What the function returns is known from a row of zeros; nothing of that row is kept.
+        zeros = [wrap(np.zeros(t._aval.shape[1:], t._aval.dtype)) for t in flat]
+        made = fn(nest.pack_sequence_as(elems, zeros) if nest.is_nested(elems) else zeros[0])
+        like = [convert_to_tensor(v)._aval for v in nest.flatten(made)]
+        return _packed(made, [wrap(np.zeros((0, *a.shape), a.dtype)) for a in like], True)
+    made = [fn(_row(elems, flat, i)) for i in range(n)]
+    rows = [[convert_to_tensor(v) for v in nest.flatten(m)] for m in made]
+    return _results(rows, made[0], True)
+
+
+def _repeated(t: Tensor, n: int) -> Tensor:
+    from gtape.declare.primitive import REGISTRY
+
+    return REGISTRY["broadcast_to"](t, shape=(n, *t._aval.shape[1:]))
+
+
+# ---------------------------------------------------------------------------------------------- folds and scans
+
+
+def _carried(before: Any, after: Any, what: str) -> Any:
+    """What a step returned, as tensors in the structure of the accumulator."""
+    if nest.is_nested(before):
+        nest.assert_same_structure(before, after)
+    elif nest.is_nested(after):
+        after = convert_to_tensor(after)
+    olds, news = nest.flatten(before), nest.flatten(after)
+    made = []
+    for old, new in zip(olds, news, strict=True):
+        t = convert_to_tensor(new, old.dtype) if isinstance(new, (bool, int, float)) else convert_to_tensor(new)
+        if t._aval.dtype != old._aval.dtype:
+            raise InvalidArgumentError(
+                f"{what}: the function turned an accumulator of {old.dtype.name} into {t.dtype.name}: use gtape.cast"
+            )
+        made.append(t)
+    return nest.pack_sequence_as(before, made) if nest.is_nested(before) else made[0]
+
+
+def _started(elems: Any, initializer: Any, order: list[int], flat: list[Tensor], what: str) -> tuple[Any, list[int]]:
+    """The first accumulator, and the rows that are left."""
+    if initializer is not None:
+        return nest.map_structure(convert_to_tensor, initializer), order
+    if not order:
+        raise OutOfRangeError(f"{what}: elems have no rows and there is no initializer to return: pass `initializer`")
+    return _row(elems, flat, order[0]), order[1:]
+
+
+def _fold(fn: Any, elems: Any, initializer: Any, back_prop: bool, backwards: bool, what: str) -> Any:
+    _callable(fn)
+    flat, n = _columns(elems, what)
+    order: Iterable[int] = reversed(range(n)) if backwards else range(n)
+    a, rest = _started(elems, initializer, list(order), flat, what)
+    for i in rest:
+        a = _carried(a, fn(a, _row(elems, flat, i)), what)
+    return a if back_prop else _packed(a, nest.flatten(a), False)
+
+
+@diagnosed
+def foldl(
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Combine all rows into one value, from the first to the last.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(accumulator, row) -> accumulator``.
+    elems : tensor or nest of tensors, each with at least one axis
+    initializer : tensor or nest, optional
+        The first accumulator; by default the first row.
+    parallel_iterations, swap_memory, name
+        TensorFlow has them; they change nothing.
+    back_prop : bool
+        Whether gradients flow back.
+
+    Returns
+    -------
+    tensor or nest
+        The last accumulator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+    gtape.errors.OutOfRangeError
+        When there are no rows and no `initializer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.foldl(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
+    123.0
+    """
+    return _fold(fn, elems, initializer, back_prop, False, "foldl")
+
+
+@diagnosed
+def foldr(
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Combine all rows into one value, from the last to the first.
+
+    Parameters
+    ----------
+    fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name
+        As for `foldl`.
+
+    Returns
+    -------
+    tensor or nest
+        The last accumulator.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `foldl`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> float(tf.foldr(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
+    321.0
+    """
+    return _fold(fn, elems, initializer, back_prop, True, "foldr")
+
+
+@diagnosed
+def scan(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Combine rows from the first to the last, and stack every accumulator on the way.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(accumulator, row) -> accumulator``.
+    elems : tensor or nest of tensors, each with at least one axis
+    initializer : tensor or nest, optional
+        The accumulator before the first row, not part of the result; by default the first row, which then is.
+    parallel_iterations, swap_memory, infer_shape, name
+        TensorFlow has them; they change nothing.
+    back_prop : bool
+        Whether gradients flow back.
+    reverse : bool
+        Whether to go from the last row to the first; the results keep the places of their rows.
+
+    Returns
+    -------
+    tensor or nest
+        In the structure of the accumulator, with the rows of `elems`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+    gtape.errors.OutOfRangeError
+        When there are no rows and no `initializer`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.scan(lambda a, x: a + x, tf.constant([1.0, 2.0, 3.0])).numpy()
+    array([1., 3., 6.], dtype=float32)
+    >>> tf.scan(lambda a, x: a * x, tf.constant([1.0, 2.0, 3.0]), initializer=10.0, reverse=True).numpy()
+    array([60., 60., 30.], dtype=float32)
+    """
+    _callable(fn)
+    flat, n = _columns(elems, "scan")
+    order = list(reversed(range(n))) if reverse else list(range(n))
+    a, rest = _started(elems, initializer, order, flat, "scan")
+    rows = [] if len(rest) == n else [nest.flatten(a)]
+    if not n:
+        empty = [wrap(np.zeros((0, *t._aval.shape), t._aval.dtype)) for t in nest.flatten(a)]
+        return _packed(a, empty, back_prop)
+    for i in rest:
+        a = _carried(a, fn(a, _row(elems, flat, i)), "scan")
+        rows.append(nest.flatten(a))
+    return _results(rows[::-1] if reverse else rows, a, back_prop)

@@ -1,0 +1,431 @@
+"""function, and gradients and hessians inside it.
+
+A `function` runs its body as plain Python: it is transparent to tapes. Where the body asks for `gradients` or
+`hessians`, the call keeps a graph: a private persistent tape that watches the arguments, the tensors that the body can
+see, and every constant that is made. Whether it asks is read off the code, so that other functions pay nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.diagnosis import diagnosed
+from gtape.base.escaping import plain
+from gtape.base.new_constants import watcher
+from gtape.engine.differentiation import differentiate
+from gtape.engine.jacobians import jacobians
+from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros
+from gtape.recording.record import SEQ, record_of
+from gtape.tapes.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = ["Function", "function", "gradients", "hessians"]
+
+_ASKING = frozenset({"gradients", "hessians"})
+_OPTIONS = frozenset({
+    "autograph", "jit_compile", "reduce_retracing", "experimental_implements", "experimental_autograph_options",
+    "experimental_attributes", "experimental_relax_shapes", "experimental_compile", "experimental_follow_type_hints",
+})  # fmt: skip
+
+# The graphs of the functions that are running, innermost last.
+_graphs: ContextVar[tuple[GradientTape, ...]] = ContextVar("gtape_graphs", default=())
+
+
+# ---------------------------------------------------------------------------------------------- what a body can see
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _seen(f: Any) -> Iterator[Any]:
+    """What the names in a function's code stand for: globals, what it closes over, its defaults, its instance."""
+    owner = getattr(f, "__self__", None)
+    f = getattr(f, "__func__", f)
+    if not isinstance(f, types.FunctionType):
+        return
+    names = {n for code in _codes(f.__code__) for n in code.co_names}
+    yield from (f.__globals__[n] for n in names if n in f.__globals__)
+    for cell in f.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    yield from f.__defaults__ or ()
+    yield from (f.__kwdefaults__ or {}).values()
+    if owner is not None:
+        yield from vars(owner).values() if hasattr(owner, "__dict__") else ()
+        yield from (
+            getattr(type(owner), n) for n in names if isinstance(getattr(type(owner), n, None), types.FunctionType)
+        )
+
+
+def _ours(f: Any) -> bool:
+    return str(getattr(f, "__module__", "")).partition(".")[0] == "gtape"
+
+
+def _asks(f: Any, seen: set[int]) -> bool:
+    """Whether a function, or one that it can see, names `gradients` or `hessians`."""
+    if isinstance(f, functools.partial):
+        return _asks(f.func, seen)
+    code = getattr(getattr(f, "__func__", f), "__code__", None)
+    if code is None or id(code) in seen:
+        return False
+    seen.add(id(code))
+    if any(_ASKING.intersection(c.co_names) for c in _codes(code)):
+        return True
+    # Under another name, or in a function that it can see.
+    return any(
+        g is gradients or g is hessians or (not _ours(g) and _asks(g, seen))
+        for g in _seen(f)
+        if isinstance(g, (types.FunctionType, types.MethodType, functools.partial))
+    )
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    for v in values:
+        if isinstance(v, (list, tuple, dict)):
+            yield from _tensors(nest.flatten(v) if nest.is_nested(v) else ())
+        elif isinstance(v, (Tensor, Variable)) and v._aval.inexact:
+            yield v
+
+
+# ---------------------------------------------------------------------------------------------- function
+
+
+class Function:
+    """A Python function that TensorFlow would compile; called, it runs.
+
+    Parameters
+    ----------
+    python_function : callable
+    input_signature : sequence of TensorSpec, optional
+    traces : Traces, optional
+        Where calls are counted.
+
+    Attributes
+    ----------
+    python_function : callable
+        What was decorated.
+    input_signature : tuple or None
+
+    Raises
+    ------
+    TypeError
+        For an `input_signature` that is none.
+    """
+
+    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, traces: Any = None) -> None:
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self.input_signature = None if input_signature is None else check_signature(input_signature)
+        self._asks: bool | None = None
+        self._traces: Traces = Traces(relaxed=False) if traces is None else traces
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.input_signature is not None:
+            args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
+            self._traces.seen[None] = None
+        else:
+            self._traces.note(args, kwargs)
+        if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
+            args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
+        if self._asks is None:
+            self._asks = _asks(self.python_function, set())
+        if self._asks:
+            result = self._with_graph(args, kwargs)
+        else:
+            result = self.python_function(*args, **kwargs)
+        return result if result is None or result.__class__ is Tensor else _as_tensors(result)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function for one kind of arguments.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As in a call, with a TensorSpec or an example in the place of each tensor; other values are fixed. With an
+            `input_signature` there need not be any.
+
+        Returns
+        -------
+        ConcreteFunction
+
+        Raises
+        ------
+        TypeError
+            For arguments that the function does not take, or that do not fit `input_signature`.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> double = tf.function(lambda x: 2.0 * x)
+        >>> concrete = double.get_concrete_function(tf.TensorSpec([2], tf.float32))
+        >>> concrete(tf.constant([1.0, 2.0])).numpy(), concrete.output_shapes
+        (array([2., 4.], dtype=float32), TensorShape([2]))
+        """
+        signature = self.input_signature
+        if signature is not None:
+            if args or kwargs:
+                given = nest.flatten(bound(self.python_function, args, kwargs).args[: len(signature)])
+                specs = nest.flatten(signature)
+                if len(given) != len(specs):
+                    raise TypeError(f"{self.name}: {len(given)} tensors do not fit the {len(specs)} of input_signature")
+                for x, spec in zip(given, specs, strict=True):
+                    if not spec.is_compatible_with(x):
+                        raise TypeError(f"{plain(self.name)}: {x} does not fit {spec} of the input_signature")
+            args, kwargs = signature, {}
+            self._traces.seen[None] = None
+        else:
+            self._traces.note(args, kwargs)
+        return ConcreteFunction(self, args, kwargs, _seen)
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often TensorFlow would have traced the function: once for each kind of arguments that it has had.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> double = tf.function(lambda x: 2.0 * x)
+        >>> for x in (tf.constant(1.0), tf.constant(2.0), tf.constant([1.0]), 3.0):
+        ...     y = double(x)
+        >>> double.experimental_get_tracing_count()
+        3
+        """
+        return len(self._traces.seen)
+
+    @property
+    def name(self) -> str:
+        """The name of the Python function."""
+        return str(getattr(self.python_function, "__name__", "function"))
+
+    def _with_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        graph = GradientTape(persistent=True)
+
+        def watch(t: Tensor) -> None:
+            if t._aval.inexact and t._record is None:
+                graph.watch(t)
+
+        graphs, births = _graphs.get(), watcher.get()
+        try:
+            _graphs.set((*graphs, graph))
+            watcher.set(watch)
+            with graph:
+                known = _tensors([*args, *kwargs.values(), *_seen(self.python_function)])
+                graph.watch(list({id(t): t for t in known}.values()))
+                return self.python_function(*args, **kwargs)
+        finally:
+            try:
+                watcher.set(births)
+            finally:  # after an interrupt, too
+                _graphs.set(graphs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        return Function(self.python_function.__get__(instance, owner), self.input_signature, self._traces)
+
+    def __repr__(self) -> str:
+        return f"<gtape.function {plain(self.name)}>"
+
+
+def _as_tensors(result: Any) -> Any:
+    """Numbers, arrays and variables that a function returns become tensors; everything else stays."""
+
+    def one(x: Any) -> Any:
+        kinds = (bool, int, float, complex, np.ndarray, np.generic, Variable)
+        return convert_to_tensor(x) if isinstance(x, kinds) else x
+
+    return nest.map_structure(one, result) if nest.is_nested(result) else one(result)
+
+
+@diagnosed
+def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
+    """Stand-in for ``tf.function``: transparent to tapes, and where `gradients` and `hessians` work.
+
+    Parameters
+    ----------
+    func : callable, optional
+        Without it a decorator is returned.
+    input_signature : sequence of TensorSpec, optional
+        Positional arguments are made tensors of it.
+    **options
+        TensorFlow's other options; they change nothing.
+
+    Returns
+    -------
+    Function
+        With the attribute ``python_function`` and the method ``get_concrete_function``. Arrays that it is given become
+        tensors, and so do the numbers, arrays and variables that it returns: of a variable, what it holds by then.
+
+    Raises
+    ------
+    TypeError
+        For an unknown option, or when it is called with arguments that do not fit `input_signature`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def double(x):
+    ...     return 2.0 * x
+    >>> float(double(tf.constant(1.5)))
+    3.0
+    """
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise TypeError(f"function() got an unexpected keyword argument {unknown[0]!r}")
+    relaxed = bool(options.get("reduce_retracing") or options.get("experimental_relax_shapes"))
+    if func is None:
+        return lambda f: Function(f, input_signature, Traces(relaxed))
+    if not callable(func):
+        raise TypeError(f"function() takes a callable, not {type(func).__name__}")
+    return Function(func, input_signature, Traces(relaxed))
+
+
+# ---------------------------------------------------------------------------------------------- gradients
+
+
+def _graph(op: str) -> GradientTape:
+    graphs = _graphs.get()
+    if not graphs:
+        raise RuntimeError(
+            f"{op}() is not supported when eager execution is enabled. Use gtape.GradientTape instead, or call it "
+            "directly in a function decorated with @gtape.function."
+        )
+    return graphs[-1]
+
+
+def _listed(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+@diagnosed
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
+
+    Parameters
+    ----------
+    ys : tensor or list of tensors
+    xs : tensor, variable or list of these
+    grad_ys : tensor or list, optional
+        A cotangent for each of `ys`, None for ones.
+    name, gate_gradients, aggregation_method
+        TensorFlow has them; they change nothing.
+    stop_gradients : tensor or list of tensors, optional
+        What counts as constant: derivatives with respect to these are partial ones.
+    unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+        What stands for an x that no y depends on.
+
+    Returns
+    -------
+    list
+        A gradient for each of `xs`.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a `function`.
+    ValueError
+        When `grad_ys` are not as many as `ys`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def example():
+    ...     a = tf.constant(0.0)
+    ...     b = 2.0 * a
+    ...     return tf.gradients(a + b, [a, b], stop_gradients=[a, b])
+    >>> [float(g) for g in example()]
+    [1.0, 1.0]
+    """
+    graph = _graph("gradients")
+    zero = wants_zeros(unconnected_gradients)
+    targets = [y if isinstance(y, (Tensor, Variable)) else convert_to_tensor(y) for y in _listed(ys)]
+    sources = _listed(xs)
+    for x in sources:
+        if not isinstance(x, (Tensor, Variable)):
+            raise TypeError(f"gradients() takes tensors and variables as xs, not {type(x).__name__}")
+    if grad_ys is not None and len(_listed(grad_ys)) != len(targets):
+        raise ValueError(f"Passed {len(_listed(grad_ys))} grad_ys for {len(targets)} ys")
+    seeds = seeds_of(targets, None if grad_ys is None else _listed(grad_ys))
+    stops = frozenset(record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
+    assert graph._session is not None
+    made = differentiate(graph._session, targets, seeds, sources, persistent=True, mode=graph._mode, stops=stops)
+    if zero:
+        made = [
+            wrap(np.zeros(x._aval.shape, x._aval.dtype)) if g is None else g for g, x in zip(made, sources, strict=True)
+        ]
+    return made
+
+
+@diagnosed
+def hessians(
+    ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
+) -> list[Any]:
+    """The Hessian of the sum of `ys` with respect to each of `xs`, inside a `function`.
+
+    Parameters
+    ----------
+    ys : tensor or list of tensors
+    xs : tensor, variable or list of these
+    gate_gradients, aggregation_method, name
+        TensorFlow has them; they change nothing.
+
+    Returns
+    -------
+    list
+        For each x a tensor of shape ``x.shape + x.shape``; None for one that no y depends on.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a `function`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> @tf.function
+    ... def curvature(x):
+    ...     return tf.hessians(x[0] * x[0] * x[1], x)[0]
+    >>> curvature(tf.constant([1.0, 3.0])).numpy()
+    array([[6., 2.],
+           [2., 0.]], dtype=float32)
+    """
+    graph = _graph("hessians")
+    found: list[Any] = []
+    for x, g in zip(_listed(xs), gradients(ys, xs), strict=True):
+        if g is None:
+            found.append(None)
+            continue
+        assert graph._session is not None
+        made = jacobians(graph._session, convert_to_tensor(g), [x], graph._mode())[0]
+        # A slope that does not change has second derivative zero, even where no path leads back.
+        found.append(wrap(np.zeros(x._aval.shape * 2, x._aval.dtype)) if made is None else made)
+    return found

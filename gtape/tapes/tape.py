@@ -1,0 +1,626 @@
+"""GradientTape: what is recorded while it is active, and the gradients of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes, nest
+from gtape.base.blocks import Leaving, block, is_open
+from gtape.base.shown import shown
+from gtape.base.verification import verify_mode
+from gtape.engine.differentiation import differentiate
+from gtape.engine.jacobians import batch_jacobian, jacobians, release
+from gtape.engine.requests import (
+    SIMPLE,
+    UnconnectedGradients,
+    checked,
+    leaves,
+    one_of,
+    result_of,
+    seeds_of,
+    wants_zeros,
+    zeros_for,
+)  # fmt: skip
+from gtape.engine.sweep import short_sweep
+from gtape.recording import record
+from gtape.recording.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone, record_of
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.variable import Variable
+
+__all__ = ["GradientTape"]
+
+
+def _warn(text: str, *args: Any) -> None:
+    import logging  # the standard library's slowest common module: only where there is something to say
+
+    logging.getLogger("gtape").warning(text, *args)
+
+
+_NONE = UnconnectedGradients.NONE
+
+
+def _dtype_warning(dtype: dtypes.DType) -> None:
+    if _dtype_warning.count < 5:  # type: ignore[attr-defined]
+        _dtype_warning.count += 1  # type: ignore[attr-defined]
+        _warn("The dtype of the watched tensor must be floating (e.g. gtape.float32), got %r", dtype)
+
+
+_dtype_warning.count = 0  # type: ignore[attr-defined]
+
+
+def _cost_warning() -> None:
+    """Say once that a persistent tape records its own gradients."""
+    if not _cost_warning.given:  # type: ignore[attr-defined]
+        _cost_warning.given = True  # type: ignore[attr-defined]
+        _warn(
+            "gradient() of a persistent tape inside its own block is recorded, too, which costs time and memory. "
+            "Call it there only for derivatives of higher order"
+        )
+
+
+_cost_warning.given = False  # type: ignore[attr-defined]
+
+_NOT_USUAL: Any = object()
+_USED = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
+_STILL = "Tape is still recording, This can happen if you try to re-enter an already-active tape."
+
+
+class GradientTape:
+    """Record operations for automatic differentiation.
+
+    Parameters
+    ----------
+    persistent : bool
+        Whether gradients may be taken more than once.
+    watch_accessed_variables : bool
+        Whether trainable variables are watched when they are read inside the block.
+    verify : bool or "strict", keyword only
+        Check every gradient against the exact derivative; raises `VerificationError` when they disagree.
+        "strict" raises also when a gradient cannot be decided, which otherwise only warns.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = x * x
+    >>> tape.gradient(y, x)
+    <gtape.Tensor: shape=(), dtype=float32, numpy=6.0>
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Any = None) -> None:
+        if verify is not None and not (
+            (isinstance(verify, int) and verify in (0, 1)) or (isinstance(verify, str) and verify == "strict")
+        ):
+            raise ValueError(f"verify takes True, False or 'strict', not {shown(verify)}")
+        try:
+            self._persistent = bool(persistent)
+            self._watch_accessed = bool(watch_accessed_variables)
+        except ValueError:
+            raise TypeError(
+                "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
+                f"{shown(persistent)} and {shown(watch_accessed_variables)}"
+            ) from None
+        self._verify = verify
+        self._watched: dict[int, Variable] = {}
+
+    # Defaults stand on the class: a tape is made in every training step.
+    _session: Session | None = None
+    _watch: Any = None  # of the `with` statement that is about to enter this tape, or in which it is paused
+    _pause: Any = None  # the `stop_recording` block in which it is paused
+
+    # ------------------------------------------------------------------------------------------ recording
+
+    def _mode(self) -> Any:
+        return self._verify if self._verify is not None else verify_mode()
+
+    def _new_session(self) -> Session:
+        trace, exact = bool(self._mode()), self._persistent
+        cautious = not exact and record.careful()
+        session = Session(trace=trace, exact=exact, cautious=cautious) if trace or exact or cautious else Session()
+        if not self._watch_accessed:
+            session.watch_accessed = False
+        return session
+
+    @property
+    def _recording(self) -> bool:
+        session = self._session
+        return session is not None and session.inside is not None
+
+    def __enter__(self) -> GradientTape:
+        entered = None
+        try:
+            with record.sharing:  # of several threads one enters it
+                session = self._session
+                if session is None:
+                    session = self._session = self._new_session()
+                elif session.inside is not None:
+                    raise ValueError(_STILL)
+                watch, self._watch = self._watch, None
+                record.enter(session, watch)
+                entered = session
+        except BaseException:
+            if entered is not None:  # an interrupt: there is no block that would end
+                record.leave(entered)
+            raise
+        return self
+
+    def _exit(self, *exc: Any) -> None:
+        session = self._session
+        if session is not None and session.inside is not None:
+            record.leave(session)
+        self._pause = None
+
+    __exit__ = Leaving(_exit)
+
+    def __del__(self) -> None:
+        session = getattr(self, "_session", None)
+        if session is not None and record is not None:  # a module's names are gone at the interpreter's end
+            record.close(session)
+
+    def watch(self, tensor: Any) -> None:
+        """Make gradients with respect to a tensor possible, from here on.
+
+        Parameters
+        ----------
+        tensor : tensor, variable or nest of these
+
+        Raises
+        ------
+        ValueError
+            For anything else.
+        AttributeError
+            On a tape that was never entered.
+        """
+        items = nest.flatten(tensor)
+        for item in items:
+            if not isinstance(item, (Tensor, Variable, IndexedSlices)):
+                raise ValueError(
+                    f"Passed in object {item} of type {type(item).__name__!r}, not gtape.Tensor or gtape.Variable or "
+                    "ExtensionType."
+                )
+        if self._session is None:
+            raise AttributeError("this tape is not recording anything to watch: call watch() inside its `with` block")
+        for item in items:
+            if isinstance(item, IndexedSlices):
+                item = item.values
+            if not item._aval.inexact:
+                _dtype_warning(item.dtype)
+            elif isinstance(item, Variable):
+                self._session.variables[item._uid] = item
+                item._watch((self._session,))
+            else:
+                with record.sharing:
+                    self._watch_one(item)
+
+    def _watch_one(self, t: Tensor) -> None:
+        session = self._session
+        assert session is not None
+        r = t._record
+        if r is None or (session.trace and for_a_check_alone(r)):
+            r = t._record = record.leaf()
+        elif r[PULL] is None:
+            r[COT] = LEAF
+        else:  # a result of another tape, which goes on needing it
+            session.shared = True
+            if session not in r[TAPES].sessions:
+                session.stops |= {r[SEQ]}  # to this tape a source, whatever made it
+            for other in r[TAPES].sessions:
+                other.shared = True
+        _extend(r, (session,))
+        session.track(t)
+
+    def __copy__(self) -> GradientTape:
+        return self  # what it recorded is its own: a copy that ends would end it
+
+    def __deepcopy__(self, memo: Any) -> GradientTape:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a GradientTape cannot be pickled: take the gradient first, and pickle that")
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The variables watched so far, in the order in which they were made."""
+        variables = self._watched if self._session is None else self._session.variables
+        return tuple(v for _, v in sorted(variables.items()))
+
+    @block
+    def stop_recording(self) -> Iterator[None]:
+        """Pause this tape, and this tape only, for the length of a block.
+
+        Raises
+        ------
+        RuntimeError
+            On a tape that was never entered.
+        ValueError
+            On a tape that is not recording.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     with tape.stop_recording():
+        ...         y = x * x
+        >>> print(tape.gradient(y, x))
+        None
+        """
+        session = self._session
+        if session is None:
+            raise RuntimeError("Trying to stop recording a tape which is not recording.")
+        if session.inside is None:
+            raise ValueError("Tape is not recording.")
+        statement = session.watch
+        pause = self._pause = object()
+        paused = False
+        try:
+            record.leave(session)
+            paused = True
+            yield
+        finally:
+            if not paused:  # an interrupt cut it short
+                record.leave(session)
+            # Not where the tape's own block is over, as after an interrupt that left this one for later.
+            if self._pause is pause and (statement is None or is_open(statement)):
+                self._pause, self._watch = None, statement
+                self.__enter__()
+
+    def reset(self) -> None:
+        """Forget everything recorded and watched so far, and go on recording.
+
+        Raises
+        ------
+        ValueError
+            On a tape that is not recording.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        ...     tape.reset()
+        ...     z = 2.0 * x
+        >>> print(tape.gradient(y, x))
+        None
+        """
+        session = self._session
+        if session is None or session.inside is None:
+            raise ValueError("Tape is not recording.")
+        statement = session.watch
+        record.close(session)
+        self._session, self._watch = None, statement
+        self.__enter__()
+
+    # ------------------------------------------------------------------------------------------ gradients
+
+    def _begin(self) -> Session:
+        """Claim the record for one set of gradients; ends the recording of a non-persistent tape."""
+        session = self._session
+        if session is None:
+            raise RuntimeError(_USED)
+        if self._persistent:
+            if session.inside is not None:
+                _cost_warning()
+            return session
+        if session.inside is not None:
+            record.leave(session)
+        self._claim(session)
+        return session
+
+    def _claim(self, session: Session) -> None:
+        """Take the recording off this tape: of several threads that ask at once, one gets it."""
+        try:
+            session.unused.pop()
+        except IndexError:
+            raise RuntimeError(_USED) from None
+        self._watched = session.variables
+        if self._session is session:
+            self._session = None
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """The gradient of the sum of all elements of all targets.
+
+        Parameters
+        ----------
+        target : tensor, variable or nest
+            What to differentiate.
+        sources : tensor, variable or nest
+            With respect to what.
+        output_gradients : tensor or nest, optional
+            Cotangents, matched to the flattened targets by position; ones by default.
+        unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+            What stands for a source that the target does not depend on.
+
+        Returns
+        -------
+        tensor, IndexedSlices, None or nest
+            In the structure of `sources`; each has its source's shape and dtype.
+
+        Raises
+        ------
+        RuntimeError
+            On the second call for a tape that is not persistent.
+        ValueError
+            For an unknown value of `unconnected_gradients`.
+        TypeError
+            For a target or source that is no tensor.
+        VerificationError
+            If the tape verifies and the gradient is not the exact one.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable([1.0, 2.0])
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.gradient(y, x).numpy()
+        array([2., 4.], dtype=float32)
+        """
+        session = self._session
+        if session is None:
+            raise RuntimeError(_USED)
+        if (
+            session.plain
+            and not (session.shared or session.selects)
+            and output_gradients is None
+            and unconnected_gradients is _NONE
+            and target.__class__ is Tensor
+        ):
+            results = self._usual(session, target, sources)
+            if results is not _NOT_USUAL:
+                return results
+        zero = unconnected_gradients is not _NONE and wants_zeros(unconnected_gradients)
+        if target is None:
+            raise TypeError(
+                "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to "
+                "be differentiated, but received None."
+            )
+        flat_sources = leaves(sources, "source")
+        flat_targets = leaves(target, "target")
+        if output_gradients is None and len(flat_targets) == 1:
+            seeds = [one_of(flat_targets[0]._aval)]
+        else:
+            seeds = seeds_of(flat_targets, output_gradients, target)
+        session = self._begin()
+        try:
+            results = differentiate(
+                session, flat_targets, seeds, flat_sources, persistent=self._persistent, mode=self._mode
+            )
+        finally:
+            if not self._persistent:
+                record.close(session)
+        if zero:
+            results = [zeros_for(s) if r is None else r for r, s in zip(results, flat_sources, strict=True)]
+        if sources.__class__ is list:
+            if all([s.__class__ in SIMPLE for s in sources]):  # noqa: C419 - a list is quicker
+                return results
+        elif sources.__class__ in SIMPLE:
+            return results[0]
+        return nest.pack_sequence_as(sources, results)
+
+    def _usual(self, session: Session, target: Tensor, sources: Any) -> Any:
+        """What most training steps ask for: one real scalar by variables, no other tape; _NOT_USUAL for anything else.
+
+        The same as the general way, in fewer steps.
+        """
+        r, seed = target._record, target._aval.one
+        if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
+            return _NOT_USUAL
+        flat: list[Any] = sources if sources.__class__ is list else [sources]
+        records = []
+        for s in flat:
+            if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
+                return _NOT_USUAL
+            records.append(s._record or record_of(s))
+        if session.inside is not None:
+            record.leave(session)
+        stack = record.peek() or record.idle_stack()
+        if stack.sessions:
+            return _NOT_USUAL
+        try:
+            session.unused.pop()
+        except IndexError:
+            raise RuntimeError(_USED) from None
+        self._watched, self._session = session.variables, None
+        try:
+            made = stack.run(short_sweep, [(r, seed._value)], records)
+        finally:
+            # Before the session ends: it looks whether a record outlives it.
+            records.clear()
+            r = None
+            record.close(session)
+        results: list[Any] = []
+        for c, s in zip(made, flat, strict=True):
+            if c.__class__ is np.ndarray:
+                aval = s._aval if s.__class__ is Tensor else s._tensor_aval
+                if c.dtype is aval.dtype and c.shape == aval.shape:
+                    t = Tensor()
+                    t._value = c
+                    t._aval = aval
+                    t._record = None
+                    results.append(t)
+                    continue
+            results.append(result_of(c, s))
+        return results if flat is sources else results[0]
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The Jacobian of one target with respect to the sources, in one batched sweep.
+
+        Parameters
+        ----------
+        target : tensor or variable, any shape
+        sources : tensor, variable or nest
+        unconnected_gradients : UnconnectedGradients or {"none", "zero"}
+        parallel_iterations : int, optional
+            TensorFlow has it; it changes nothing.
+        experimental_use_pfor : bool
+            TensorFlow has it; False asks for a persistent tape and changes nothing else.
+
+        Returns
+        -------
+        tensor, None or nest
+            In the structure of `sources`, each of shape ``target.shape + source.shape``.
+
+        Raises
+        ------
+        RuntimeError
+            On the second use of a tape that is not persistent.
+        VerificationError
+            If the tape verifies and a number is not the exact one.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.Variable([1.0, 2.0])
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        if self._session is None:
+            raise RuntimeError(_USED)
+        zero = wants_zeros(unconnected_gradients)
+        self._check_pfor(experimental_use_pfor, "jacobian")
+        if not isinstance(target, (Tensor, Variable)):
+            raise AttributeError(f"jacobian() takes one tensor or variable as its target, not {type(target).__name__}")
+        flat_sources = [checked(s, "source") for s in nest.flatten(sources)]
+        session = self._begin()
+        try:
+            results = jacobians(session, target, flat_sources, self._mode())
+        finally:
+            if not self._persistent:
+                release(session, target._record)
+                record.close(session)
+        if zero:
+            shape = target._aval.shape
+            results = [
+                wrap(np.zeros(shape + s._aval.shape, s._aval.dtype)) if r is None else r
+                for r, s in zip(results, flat_sources, strict=True)
+            ]
+        return nest.pack_sequence_as(sources, results)
+
+    def _check_pfor(self, use_pfor: bool, method: str) -> None:
+        if not (use_pfor or self._persistent):
+            raise RuntimeError(
+                f"GradientTape must be created with persistent=True to compute the {method} with "
+                "experimental_use_pfor=False, as in TensorFlow; here the option changes nothing else: leave it out"
+            )
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Tensor:
+        """The Jacobian of each row of a target with respect to the same row of a source.
+
+        Parameters
+        ----------
+        target : tensor or variable, shape (b, ...)
+            Row i may only depend on row i of `source`; where it depends on others, the sum over rows is returned.
+        source : tensor or variable, shape (b, ...)
+        unconnected_gradients, parallel_iterations
+            TensorFlow has them; they change nothing: an unconnected source gives zeros.
+        experimental_use_pfor : bool
+            TensorFlow has it; False asks for a persistent tape and changes nothing else.
+
+        Returns
+        -------
+        tensor, shape ``(b, *target.shape[1:], *source.shape[1:])``
+
+        Raises
+        ------
+        RuntimeError
+            On the second use of a tape that is not persistent.
+        ValueError
+            For a target or source of rank below 2, or when their first dimensions differ.
+        VerificationError
+            If the tape verifies and a number is not the exact one.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.batch_jacobian(y, x).numpy()[1]
+        array([[6., 0.],
+               [0., 8.]], dtype=float32)
+        """
+        if self._session is None:
+            raise RuntimeError(_USED)
+        wants_zeros(unconnected_gradients)
+        self._check_pfor(experimental_use_pfor, "batch_jacobian")
+        for role, t in (("target", target), ("source", source)):
+            if not isinstance(t, (Tensor, Variable)):
+                raise AttributeError(
+                    f"batch_jacobian() takes one tensor or variable as its {role}, not {type(t).__name__}"
+                )
+            if len(t._aval.shape) < 2:
+                raise ValueError(f"Shape {t._aval.tensor_shape} must have rank at least 2")
+        if target._aval.shape[0] != source._aval.shape[0]:
+            raise ValueError(
+                f"Need first dimension of target shape ({target._aval.tensor_shape}) and "
+                f"source shape ({source._aval.tensor_shape}) to match."
+            )
+        session = self._begin()
+        try:
+            return batch_jacobian(session, target, source, self._mode())
+        finally:
+            if not self._persistent:
+                release(session, target._record)
+                record.close(session)
+
+    def explain(self, y: Any, x: Any) -> str:
+        """Why the gradient of `y` with respect to `x` is None, zero or NaN, in words.
+
+        Parameters
+        ----------
+        y, x : tensor or variable
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> x = tf.constant(1.0)
+        >>> with tf.GradientTape() as tape:
+        ...     y = x * x
+        >>> tape.explain(y, x).split(".")[0]
+        'None: the source is not watched'
+        """
+        from gtape.tapes.explain import explain
+
+        return explain(self, y, x)
+
+
+def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
+    """Let more sessions hold a record, and forget those that have ended."""
+    stack = record.get_stack()
+    have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
+    r[TAPES] = stack.recording if have == stack.recording.sessions else TapeSet(have)

@@ -1,0 +1,1 @@
+"""tensors: say here what the package is for."""

@@ -1,0 +1,276 @@
+"""What classes may be told: numbers, sizes, names. Errors say which argument of which class was wrong."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gtape import dtypes
+from gtape.base.shown import shown
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
+
+__all__ = [
+    "choice", "dtype", "each", "flag", "function", "name_of", "number", "numeric", "owner_of", "settings", "shape",
+    "shown", "sizes", "tensor", "text", "whole",
+]  # fmt: skip
+
+_LARGEST = 2**63 - 1
+_MOST_AXES = 32  # in every NumPy that gtape runs on
+
+
+def owner_of(owner: Any) -> str:
+    """The name that an error calls a class, an object or a function by."""
+    return owner if isinstance(owner, str) else (owner if isinstance(owner, type) else type(owner)).__name__
+
+
+def _wrong(owner: Any, name: str, wanted: str, value: Any) -> ValueError:
+    return ValueError(f"{owner_of(owner)}: `{name}` {wanted}. Received: {name}={shown(value)}")
+
+
+def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: float = _LARGEST) -> int:
+    """A whole number from `least` to `most` in size; floats are none, and neither are strings.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or abs(found) > most or (least is not None and found < least):
+        wanted = "an integer" if least is None else "a positive integer" if least == 1 else f"an integer >= {least}"
+        raise _wrong(owner, name, f"must be {wanted}", value)
+    return found
+
+
+def _real(value: Any) -> float | None:
+    """A real number as a float; None for what is none."""
+    if is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
+        kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else value.dtype.dtype.kind
+        if tuple(value.shape) or kind not in "biufV":
+            return None
+    elif isinstance(value, (str, bytes, bytearray)) or not hasattr(type(value), "__float__"):
+        try:
+            return float(operator.index(value))
+        except (TypeError, OverflowError):
+            return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def number(
+    owner: Any, name: str, value: Any, accepted: Callable[[float], bool] | None = None, wanted: str = "must be a number"
+) -> float:
+    """A real number for which `accepted` is true; `wanted` says what it must be. An int stays one.
+
+    Raises
+    ------
+    ValueError
+    """
+    found = _real(value)
+    if found is None or (accepted is not None and not accepted(found)):
+        raise _wrong(owner, name, wanted, value)
+    return value if value.__class__ is int and abs(value) < 2**53 else found
+
+
+def flag(owner: Any, name: str, value: Any) -> bool:
+    """Whether a setting is on: anything that Python takes for true or false.
+
+    Raises
+    ------
+    ValueError
+        For arrays and tensors of several values.
+    """
+    if value.__class__ is bool:
+        return bool(value)
+    if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(d or 0 for d in tuple(value.shape)) != 1:
+        raise _wrong(owner, name, "must be True or False", value)
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise _wrong(owner, name, "must be True or False", value) from None
+
+
+def text(owner: Any, name: str, value: Any) -> str:
+    """A string.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(value, str):
+        raise _wrong(owner, name, "must be a string", value)
+    return value
+
+
+def name_of(owner: Any, value: Any, default: str) -> str:
+    """The name that was given, or the default where there is none.
+
+    Raises
+    ------
+    ValueError
+    """
+    return default if value is None else (text(owner, "name", value) or default)
+
+
+def choice(owner: Any, name: str, value: Any, options: Iterable[str]) -> str:
+    """One of several strings, in any case.
+
+    Raises
+    ------
+    ValueError
+    """
+    known = tuple(options)
+    found = value.lower() if isinstance(value, str) else None
+    if found not in known:
+        listed = " and ".join((", ".join(map(repr, known[:-1])), repr(known[-1]))) if len(known) > 1 else repr(known[0])
+        raise ValueError(
+            f"{owner_of(owner)}: The `{name}` argument must be one of {listed}. Received: {name}={shown(value)}"
+        )
+    return found
+
+
+def function(owner: Any, name: str, value: Any) -> Any:
+    """Something that can be called.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not callable(value):
+        raise TypeError(f"{owner_of(owner)}: `{name}` must be callable. Received: {name}={shown(value)}")
+    return value
+
+
+def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]:
+    """The parts of a list, a tuple, an array or of what else can be gone through, but for strings and mappings.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(value, (str, bytes, bytearray, Mapping, type)):
+        try:
+            return list(value)
+        except (TypeError, ValueError):  # a number, a scalar array, a shape of unknown rank
+            pass
+    raise TypeError(f"{owner_of(owner)}: `{name}` must be {wanted}. Received: {name}={shown(value)}")
+
+
+def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
+    """A whole number for each of `rank` axes, from one number or several.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        given = list(value) if isinstance(value, (tuple, list, np.ndarray, Tensor)) else [value] * rank
+        found = tuple([operator.index(v) for v in given])
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != rank or any(not least <= v <= _LARGEST for v in found):
+        bound = "> 0" if least == 1 else f">= {least}"
+        raise ValueError(
+            f"{owner_of(owner)}: The `{name}` argument must be an integer {bound} or a tuple of {rank} of them. "
+            f"Received: {name}={shown(value)}"
+        )
+    return found
+
+
+def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int = 0) -> tuple[Any, ...]:
+    """A shape: a tuple of sizes, None where a size is open, unless `whole` asks for known sizes.
+
+    Raises
+    ------
+    ValueError
+    """
+    found = None
+    if value.__class__ is tuple and all(d.__class__ is int and least <= d <= _LARGEST for d in value):
+        return value
+    if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(value, "_is_gtape_tensor", False):
+        try:
+            found = tuple([None if d is None else operator.index(d) for d in value])
+        except (TypeError, ValueError):  # a size that is no integer; a shape of unknown rank
+            found = None
+    if (
+        found is None
+        or len(found) > _MOST_AXES
+        or any((whole if d is None else not least <= d <= _LARGEST) for d in found)
+    ):
+        wanted = "" if whole else ", or None where a size is open"
+        raise _wrong(owner, name, f"must be a sequence of integers{wanted}", value)
+    return found
+
+
+def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
+    """The NumPy dtype of a type of elements.
+
+    Raises
+    ------
+    TypeError
+    """
+    try:
+        return dtypes.np_dtype(value)
+    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
+        raise TypeError(
+            f"{owner_of(owner)}: `{name}` must be a type of elements, such as 'float32'. Received: "
+            f"{name}={shown(value)}"
+        ) from None
+
+
+def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Real or complex numbers as an array; Python's numbers keep all their digits.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        found = np.asarray(value._value if value.__class__ is Tensor else value)
+    except (TypeError, ValueError):  # lists of different lengths
+        found = np.empty((), object)
+    if found.dtype.kind not in "biufcV" or found.dtype.names:
+        raise _wrong(owner, name, "must be numbers", value)
+    return found
+
+
+def tensor(owner: Any, name: str, value: Any) -> Tensor:
+    """A tensor.
+
+    Raises
+    ------
+    ValueError
+        For what does not become one.
+    """
+    if value.__class__ is Tensor:
+        return value
+    try:
+        found: Tensor = convert_to_tensor(value)
+    except (TypeError, ValueError) as e:
+        raise ValueError(
+            f"{owner_of(owner)}: `{name}` must be a tensor or what becomes one. Received: {name}={shown(value)} "
+            f"({str(e)[:200]})"
+        ) from None
+    return found
+
+
+def settings(owner: Any, config: Any, name: str = "config") -> dict[str, Any]:
+    """Arguments by their names, such as `from_config` takes them.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(config, Mapping) or not all(isinstance(k, str) for k in config):
+        raise TypeError(
+            f"{owner_of(owner)}: `{name}` must be a dict of arguments by their names. Received: {name}={shown(config)}"
+        )
+    return dict(config)

@@ -1,0 +1,237 @@
+"""Shapes and axes: reading TensorFlow's static arguments, and the leading axes that batched cotangents have."""
+
+from __future__ import annotations
+
+import math
+import operator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from gtape.base.shown import shown
+from gtape.errors import InvalidArgumentError, OperandTypeError, ResourceExhaustedError
+
+__all__: list[str] = []
+
+
+def shape_of(v: Any) -> tuple[int, ...]:
+    """Shape of a value of any world as a tuple; Python floats are scalars."""
+    return tuple(getattr(v, "shape", ()))
+
+
+def lead_of(g: Any, ndim: int) -> tuple[int, ...]:
+    """The leading axes that a cotangent has beyond the `ndim` of the op's output: () or those of a batch."""
+    shape = shape_of(g)
+    return shape[: len(shape) - ndim]
+
+
+def from_end(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The same axes counted from the end, so that they also fit a batched cotangent."""
+    return tuple([a - ndim if a >= 0 else a for a in axis])
+
+
+def kept_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a reduction over `axis` leaves with keepdims."""
+    gone = {a % len(shape) for a in axis}
+    return tuple([1 if i in gone else d for i, d in enumerate(shape)])
+
+
+def left_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a reduction over `axis` leaves without keepdims."""
+    gone = {a % len(shape) for a in axis}
+    return tuple([d for i, d in enumerate(shape) if i not in gone])
+
+
+def spread(xp: Any, g: Any, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Give a reduction's cotangent (or output) its reduced axes back, with size 1, keeping what leads it."""
+    if keepdims or not axis:
+        return g
+    return xp.reshape(g, shape=lead_of(g, len(shape) - len(axis)) + kept_shape(shape, axis))
+
+
+def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
+    """How many elements each result of a reduction comes from."""
+    n = 1
+    for a in axis:
+        n *= shape[a]
+    return n
+
+
+def merged(t: Any, axis: tuple[int, ...]) -> Any:
+    """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
+    from gtape.declare.primitive import REGISTRY
+
+    shape = tuple(t._aval.shape)
+    kept = [i for i in range(len(shape)) if i - len(shape) not in axis]
+    if kept and axis and axis != tuple(range(-len(axis), 0)):
+        t = REGISTRY["transpose"](t, perm=(*kept, *[a + len(shape) for a in axis]))
+    rows = (*[shape[i] for i in kept], count_of(shape, axis))
+    return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
+
+
+_LARGEST = 2**63
+_MOST_BYTES = 1 << 41
+_MOST = 1 << 20  # whole numbers in one static argument
+
+
+def scalar_int(v: Any) -> int:
+    """A static integer argument: an int, or an integer tensor or array of one element."""
+    if v.__class__ is int:
+        if not -_LARGEST <= v < _LARGEST:
+            raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
+        return v
+    if getattr(v, "_is_gtape_tensor", False) and v.__class__ is not type:
+        v = v._as_tensor()
+    if isinstance(v, np.ndarray):
+        if v.size != 1:
+            raise ValueError(f"expected one integer, got an array of shape {v.shape}")
+        v = v.reshape(())[()]
+    try:
+        return scalar_int(operator.index(v))
+    except TypeError:
+        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
+
+
+def static_ints(v: Any) -> tuple[int, ...]:
+    """A static list of integers: a sequence, TensorShape, tensor or array; one integer counts as a list of one.
+
+    Raises
+    ------
+    TypeError
+        For floats and other things that are no integers.
+    """
+    if isinstance(v, type):
+        raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
+    if getattr(v, "_is_gtape_tensor", False):
+        v = v._as_tensor()
+    if hasattr(v, "_aval"):
+        v = np.asarray(v._value)
+    if isinstance(v, np.ndarray):
+        if v.size > _MOST:
+            raise _too_many(v.size)
+        v = v.ravel().tolist()
+    if v.__class__ is tuple or v.__class__ is list:
+        return tuple([scalar_int(e) for e in v])
+    if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
+        try:
+            items = iter(v)
+        except TypeError:  # a scalar: it has __iter__, but refuses
+            return (scalar_int(v),)
+        found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
+        if len(found) > _MOST:
+            raise _too_many(len(found))
+        return found
+    return (scalar_int(v),)
+
+
+def _too_many(n: int) -> ValueError:
+    return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
+
+
+def truth_of(v: Any, op: str, name: str) -> bool:
+    """A static argument that says yes or no.
+
+    Raises
+    ------
+    OperandTypeError
+        For what is neither, such as an array of several.
+    """
+    try:
+        return bool(v)
+    except (TypeError, ValueError):
+        raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
+
+
+def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
+    """Refuse the shape of a result that only a view could have, because no memory holds its elements.
+
+    Raises
+    ------
+    ResourceExhaustedError
+    """
+    if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
+        raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
+
+
+def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
+    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
+
+    Raises
+    ------
+    OperandTypeError
+        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
+    """
+    from gtape.tensors.tensor import as_operand
+
+    t = as_operand(v)
+    found = np.asarray(t._value)
+    if found.dtype.kind not in "biuf":
+        raise OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
+    if found.dtype.kind == "f" and not (np.abs(found.astype(np.float64)) < _LARGEST).all():
+        raise InvalidArgumentError(f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}")
+    return found.astype(np.int64)
+
+
+def only_int(v: Any, what: str) -> int:
+    """A static argument that is one integer, alone or in a list; `what` names it in the error.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is several integers, or none.
+    """
+    found = static_ints(v)
+    if len(found) != 1:
+        raise InvalidArgumentError(f"{what} must be one integer, got {shown(v)}")
+    return found[0]
+
+
+def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
+    """One axis, from 0 to `ndim` - 1.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is out of range; OperandTypeError, which is a TypeError also, when it is no integer.
+    """
+    try:
+        a = scalar_int(axis)
+    except TypeError:
+        raise OperandTypeError(f"an axis must be one integer, got {shown(axis)}") from None
+    if not -ndim <= a < ndim:
+        raise InvalidArgumentError(
+            f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
+        )
+    return a % ndim
+
+
+# Normalised axes by (axis, ndim), for the common arguments.
+_FOUND: dict[Any, tuple[int, ...]] = {}
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction, counted from the end and in ascending order; all of them for None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one is out of range or named twice; OperandTypeError, which is a TypeError also, when it is no integer.
+    """
+    if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is no axis
+        known = _FOUND.get((axis, ndim))
+        if known is not None:
+            return known
+    if axis is None:
+        found = tuple(range(-ndim, 0))
+        _FOUND[None, ndim] = found
+        return found
+    try:
+        axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
+    except TypeError:  # TensorFlow raises one class or the other, by op and by what the axis is
+        raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
+    if len(set(axes)) != len(axes):
+        raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")
+    if axis.__class__ is int and len(_FOUND) < 1000:
+        _FOUND[axis, ndim] = tuple(axes)
+    return tuple(axes)

@@ -1,0 +1,181 @@
+"""What an op accepts: operands become tensors of one dtype, or an error that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.python_values import exhausted
+from gtape.base.shown import shown
+from gtape.declare.domains import BOOLEAN
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.tensors.tensor import Tensor, as_operand
+
+__all__ = [
+    "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
+    "require_floats", "text_as_array",
+]  # fmt: skip
+
+# What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
+FAILURES = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
+    NotImplementedError, RecursionError, np.linalg.LinAlgError,
+)  # fmt: skip
+
+_ON_BOOLS = frozenset({"equal", "not_equal"})
+_ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
+
+
+# Errors are raised `from None`: that an operand was no tensor, which is how one gets here, is not what was wrong.
+
+
+def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
+    """Refuse operands whose dtypes the op does not take, or does not take together.
+
+    Raises
+    ------
+    gtape.errors.InvalidArgumentError
+    """
+    if len(tensors) == 2 and tensors[0]._aval.dtype is tensors[1]._aval.dtype and tensors[0]._aval.inexact:
+        return
+    checked = []
+    for i, t in enumerate(tensors):
+        aval = t._aval
+        if prim.kind == "elementwise":
+            if not aval.inexact and not prim.ints and not prim.promotes:
+                if aval.dtype.kind == "b" and prim.name == "where":
+                    continue
+                raise errors.OperandTypeError(
+                    f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
+                    "use gtape.cast(x, gtape.float32) first"
+                ) from None
+            if aval.dtype.kind == "O" and prim.name not in _ON_STRINGS:
+                raise errors.OperandTypeError(
+                    f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only "
+                    f"{', '.join(sorted(_ON_STRINGS))} take strings"
+                ) from None
+            if aval.dtype.kind == "b":
+                if prim.name == "where":
+                    continue
+                if prim.name not in _ON_BOOLS and BOOLEAN not in prim.domain.intervals:
+                    raise errors.OperandTypeError(
+                        f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
+                        "gtape.int32), or gtape.logical_and, logical_or, logical_not"
+                    ) from None
+        elif not aval.inexact and not prim.connected(i):
+            continue  # indices and the like
+        checked.append(t)
+    check_same(prim, checked)
+
+
+def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
+    """Refuse operands of different dtypes."""
+    for t in tensors[1:]:
+        if t._aval.dtype != tensors[0]._aval.dtype:
+            raise errors.InvalidArgumentError(
+                f"{prim.name} cannot combine tensors of {tensors[0].dtype.name} and {t.dtype.name} (shapes "
+                f"{', '.join(str(u._aval.tensor_shape) for u in tensors)}): cast one of them with gtape.cast"
+            ) from None
+
+
+def operands(*args: Any) -> list[Tensor]:
+    """Convert an op's operands; Python numbers and arrays adopt the dtype of the first tensor, variable or array."""
+    if len(args) == 2:
+        x, y = args
+        if x.__class__ is Tensor:
+            if getattr(y, "_is_gtape_tensor", False):
+                return [x, as_operand(y)]
+            return [x, as_operand(y, x)]
+        if getattr(x, "_is_gtape_tensor", False):
+            x = as_operand(x)
+            return [x, as_operand(y, x)]
+        if y.__class__ is Tensor:
+            return [as_operand(x, y), y]
+    like = None
+    for a in args:
+        if a.__class__ is Tensor or (getattr(a, "_is_gtape_tensor", False) and a.__class__ is not type):
+            like = a
+            if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
+                break
+    if like is None or (like._aval.dtype.kind == "b" and len(args) > 2):
+        arrays = [a for a in args if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind != "b"]
+        like = arrays[0] if arrays else None
+    if like is None and len(args) > 1:
+        numbers = [as_operand(a) for a in args]
+        first = next((t for t in numbers if t._aval.dtype.kind != "b"), numbers[0])
+        return [
+            t if t._aval.dtype == first._aval.dtype or t._aval.dtype.kind == "b" else as_operand(a, first)
+            for t, a in zip(numbers, args, strict=True)
+        ]
+    return [as_operand(a, None if isinstance(a, (bool, np.bool_)) and len(args) > 2 else like) for a in args]
+
+
+def require_floats(t: Tensor, op: str) -> Tensor:
+    """The tensor, which the op named `op` takes if it is of floats or complex numbers."""
+    if not t._aval.inexact:
+        raise errors.OperandTypeError(
+            f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
+        )
+    return t
+
+
+def float_operand(x: Any, op: str) -> Tensor:
+    """One operand as a tensor of floats or complex numbers."""
+    return require_floats(as_operand(x), op)
+
+
+def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
+    """One operand as a tensor of matrices of floats or complex numbers."""
+    t = float_operand(x, op)
+    shape = t._aval.shape
+    if len(shape) < 2 or (square and shape[-1] != shape[-2]):
+        kind = "square matrices are needed (shape [..., n, n])" if square else "matrices are needed (shape [..., m, n])"
+        raise errors.InvalidArgumentError(f"{op}: {kind}, not the shape {t._aval.tensor_shape}")
+    return t
+
+
+def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
+    """Integer operands of true division as floats; None where the op or its operands are not of that kind."""
+    if prim.promotes and all(t._aval.dtype.kind in "iu" for t in tensors):
+        check_same(prim, tensors)
+        small = tensors[0]._aval.dtype.itemsize <= 2
+        return [REGISTRY["cast"](t, dtype=np.dtype(np.float32 if small else np.float64)) for t in tensors]
+    return None
+
+
+def text_as_array(v: Any) -> Any:
+    """A string as an array without axes, for kernels that ask for a shape; anything else as it is."""
+    if v.__class__ is not bytes:
+        return v
+    made = np.empty((), object)
+    made[()] = v
+    return made
+
+
+def failure(
+    prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
+) -> Exception:
+    """The error of a kernel, with the op's name, the dtypes and shapes and the parameters that it was given."""
+    if isinstance(e, errors.OpError):
+        return e  # the kernel itself says what is wrong
+    given = [f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors]
+    given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
+    shapes = ", ".join(given)
+    reason = str(e)
+    if isinstance(e, MemoryError):
+        return exhausted(f"{prim.name}({shapes})", e)
+    if not isinstance(e, ValueError | IndexError | np.linalg.LinAlgError) or not reason.strip():
+        what = "of these dtypes, shapes and values" if not params else "of these tensors with these parameters"
+        return errors.OperandTypeError(f"{prim.name}({shapes}) is not defined: no result {what}. NumPy says: {reason}")
+    if prim.kind == "elementwise" and "broadcast" in reason:
+        reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
+    elif prim.name == "matmul" and len(tensors) == 2:
+        columns, rows = tensors[0]._aval.shape[-1], tensors[1]._aval.shape[-2]
+        if columns != rows:
+            reason = (
+                f"incompatible shapes: the {columns} columns of the first meet {rows} rows of the second; is "
+                "transpose_a=True or transpose_b=True missing?"
+            )
+    return errors.InvalidArgumentError(f"{prim.name}({shapes}): {reason.strip()}")

@@ -1,0 +1,147 @@
+"""Python's operators on tensors and variables: each is the op of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import REGISTRY
+from gtape.errors import InvalidArgumentError
+from gtape.tensors.absent import put_on
+from gtape.tensors.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
+
+__all__ = ["install"]
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floordiv", "mod": "floormod",
+    "pow": "pow",
+}  # fmt: skip
+_COMPARE = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reflected(x: Any, y: Any) -> Any:
+        return function(y, x)
+
+    return reflected
+
+
+def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
+    if b is None or (isinstance(b, str) and a._aval.dtype.kind != "O"):
+        return otherwise
+    try:
+        return REGISTRY[name](a, b)
+    except InvalidArgumentError:
+        try:
+            shapes = [x._aval.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
+        except (ValueError, TypeError):
+            shapes = []  # a list without a shape, which the op refused for it
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError:
+            return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
+        except TypeError:
+            pass  # a class has a property for its shape
+        raise
+
+
+def _equal(a: Any, b: Any) -> Any:
+    return _elementwise_equal(a, b, "equal", False)
+
+
+def _not_equal(a: Any, b: Any) -> Any:
+    return _elementwise_equal(a, b, "not_equal", True)
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    from gtape.ops.linalg.matmul import matmul
+
+    return matmul(a, b)
+
+
+def _rmatmul(a: Any, b: Any) -> Any:
+    from gtape.ops.linalg.matmul import matmul
+
+    return matmul(b, a)
+
+
+def _bitwise(name: str, kernel: Any) -> Callable[..., Any]:
+    """`logical_...` on booleans, bit by bit on integers."""
+    logical = REGISTRY[name].function
+
+    def operator(x: Any, *y: Any) -> Any:
+        if x._aval.dtype.kind not in "iu":
+            return logical(x, *y)
+        tensors = [as_operand(t, x) for t in (x, *y)]
+        for t in tensors:
+            if t._aval.dtype != x._aval.dtype:
+                raise InvalidArgumentError(
+                    f"{x.dtype.name} and {t.dtype.name} do not combine bit by bit: cast one of them"
+                )
+        return wrap(kernel(*[t._value for t in tensors]))
+
+    return operator
+
+
+def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    from gtape.interop.numpy_protocol import apply_ufunc
+
+    return apply_ufunc(ufunc, method, inputs, options)
+
+
+def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    from gtape.interop.numpy_protocol import apply_function
+
+    return apply_function(function, args, kwargs)
+
+
+def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type) -> Callable[..., Any]:
+    """An operator that generates its function at the first call, which keeps the import short, and makes way for it."""
+
+    def first(*args: Any) -> Any:
+        function = make()
+        setattr(cls, attribute, function)
+        return function(*args)
+
+    return first
+
+
+def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
+    """What makes the function of each operator."""
+    found: dict[str, Callable[[], Callable[..., Any]]] = {
+        "__neg__": lambda: REGISTRY["negative"].function,
+        "__abs__": lambda: REGISTRY["abs"].function,
+        "__invert__": lambda: _bitwise("logical_not", np.bitwise_not),
+    }
+    for short, long in _BINARY.items():
+        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
+        found[f"__r{short}__"] = lambda long=long: _reflected(REGISTRY[long].function)  # type: ignore[misc]
+    for short, long in _COMPARE.items():
+        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
+    for name in ("and", "or", "xor"):
+        kernel = getattr(np, f"bitwise_{name}")
+        made = lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel)
+        # Reflected it is the same: these commute, and the tensor must come first.
+        found[f"__{name}__"] = found[f"__r{name}__"] = made
+    return found
+
+
+_TABLE = _table()
+
+
+def install(cls: Any) -> None:
+    """Put the operators on a class: `Tensor` or `Variable`.
+
+    On tensors the operator *is* the generated function, so that ``x * y`` costs no extra call.
+    """
+    for attribute, make in _TABLE.items():
+        setattr(cls, attribute, _deferred(attribute, make, cls))
+    cls.__eq__, cls.__ne__, cls.__hash__ = _equal, _not_equal, None
+    cls.__matmul__, cls.__rmatmul__ = _matmul, _rmatmul
+    cls.__array_ufunc__, cls.__array_function__ = _array_ufunc, _array_function
+
+
+install(PublicTensor)
+put_on(Operators)

@@ -1,0 +1,532 @@
+"""Tensor: a value and the record that made it.
+
+A float64 scalar is held as a Python float, because arithmetic and `math` on it are several times cheaper than on
+NumPy scalars; every other value is a NumPy array or scalar.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.base.layout import FLOAT64_SCALAR, Aval, make_aval
+from gtape.base.new_constants import born
+from gtape.base.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
+from gtape.base.shown import shown
+from gtape.base.tensor_shape import TensorShape
+from gtape.recording import record
+
+__all__ = ["PublicTensor", "Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
+
+
+class Operators:
+    """Python's operators, for type checkers; `gtape.tensors.operators` puts the functions themselves on the classes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+
+
+class PublicTensor(Operators):
+    """An immutable array on the tape.
+
+    Tensors are made by `constant`, `convert_to_tensor` and by ops, never by calling the class.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.constant([1.0, 2.0])
+    >>> (x * x).numpy()
+    array([1., 4.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "_aval", "_record", "_value")
+
+    _value: Any
+    _aval: Aval
+    _record: Any
+
+    # NumPy arrays on the left (ndarray * tensor) leave the operation to the tensor.
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("a Tensor is made by gtape.constant, gtape.convert_to_tensor or an op, not by its class")
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, comparable with tuples and lists."""
+        return self._aval.tensor_shape
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The element type."""
+        return dtypes.as_dtype(self._aval.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._aval.shape)
+
+    @property
+    def device(self) -> str:
+        """Where the value lives: always the CPU."""
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self._aval.tensor_shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check the shape, which never changes; TensorFlow has it for graphs.
+
+        Raises
+        ------
+        ValueError
+            If `shape` is not compatible with it.
+        """
+        if not self._aval.tensor_shape.is_compatible_with(shape):
+            raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
+
+    def numpy(self) -> Any:
+        """The value as a NumPy scalar or a fresh array."""
+        v = self._value
+        if v.__class__ is float:
+            return np.float64(v)
+        try:
+            return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
+        except MemoryError as e:
+            raise exhausted(f"an array of shape {self.shape}", e) from None
+
+    def ref(self) -> Any:
+        """A hashable reference to this tensor, for use as a dictionary key."""
+        from gtape.base.reference import Reference
+
+        return Reference(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
+        if self._aval.complex and dtype is not None and np.dtype(dtype).kind not in "cO":
+            raise TypeError(
+                f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
+            )
+        return np.array(self._value, dtype=dtype)
+
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        if copy is False:
+            raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
+        return np.array(self._value).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def __repr__(self) -> str:
+        from gtape.base import printing
+
+        return printing.tensor_repr(self.numpy(), self.dtype.name)
+
+    def __str__(self) -> str:
+        from gtape.base import printing
+
+        return printing.tensor_str(self.numpy(), self.dtype.name)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec)
+
+    def _scalar(self, what: type, name: str) -> Any:
+        if self._aval.shape != ():
+            raise TypeError(
+                f"only a scalar tensor can be converted to {name}; this one has shape {self._aval.tensor_shape}"
+            )
+        value = self._value
+        if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
+            raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
+        try:
+            return what(value)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise type(e)(f"the {self.dtype.name} tensor {shown(value)} cannot be converted to {name}: {e}") from None
+
+    def __float__(self) -> float:
+        result: float = self._scalar(float, "a Python float")
+        return result
+
+    def __int__(self) -> int:
+        result: int = self._scalar(int, "a Python int")
+        return result
+
+    def __complex__(self) -> complex:
+        result: complex = self._scalar(complex, "a Python complex")
+        return result
+
+    def __index__(self) -> int:
+        if self._aval.dtype.kind not in "iu":
+            raise TypeError(f"only an integer scalar tensor can be used as an index; this one is {self.dtype.name}")
+        result: int = self._scalar(int, "an index")
+        return result
+
+    def __bool__(self) -> bool:
+        if self._aval.size != 1:
+            if not self._aval.size:
+                return False
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a reduction such as "
+                "reduce_any or reduce_all"
+            )
+        if self._record is not None and record.get_stack().trace:
+            from gtape.recording.branches import note
+
+            note(self)
+        return bool(self._value)
+
+    def __len__(self) -> int:
+        if not self._aval.shape:
+            raise TypeError("Scalar tensor has no `len()`")
+        return self._aval.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self._aval.shape:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        return (self[i] for i in range(self._aval.shape[0]))
+
+    def __getitem__(self, key: Any) -> Any:
+        from gtape.ops.picking.indexing import getitem
+
+        return getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            "'gtape.Tensor' object does not support item assignment; use a Variable, or tensor_scatter_nd_update"
+        )
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("'gtape.Tensor' object doesn't support item deletion; use boolean_mask or gather")
+
+    # A tensor never changes, so it is its own copy: what was recorded of it stays connected.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return (wrap, (self._value,))
+
+
+class Tensor(PublicTensor):
+    """What tensors are made of: the public class without its refusal to be called, which costs the ops no time."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+        __init__ = object.__init__
+    __doc__ = PublicTensor.__doc__
+
+
+PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know it by
+
+
+def wrap(value: Any) -> Tensor:
+    """A tensor without a record around a raw value, which must not be changed afterwards."""
+    t = Tensor()
+    if value.__class__ is float:
+        t._aval = FLOAT64_SCALAR
+    else:
+        if not isinstance(value, (np.ndarray, np.generic)):
+            value = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
+        t._aval = aval = make_aval(value.dtype, value.shape)
+        if aval is FLOAT64_SCALAR:
+            value = float(value)
+        elif not aval.shape and isinstance(value, np.ndarray):
+            value = value[()]
+    t._value = value
+    t._record = None
+    return t
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a Tensor, a Variable or an IndexedSlices.
+
+    Parameters
+    ----------
+    x : any object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
+    (True, False)
+    """
+    return isinstance(x, Tensor) or (getattr(x, "_is_gtape_tensor", False) and not isinstance(x, type))
+
+
+def _has_tensors(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, (list, tuple)):
+        if depth > _MOST_NESTED:
+            raise ValueError("a list that holds itself, or is nested more than 254 deep, is no tensor")
+        return any(_has_tensors(v, depth + 1) for v in value)
+    return is_tensor(value)
+
+
+_MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's have 64
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
+    """Convert a value to a tensor.
+
+    Parameters
+    ----------
+    value : tensor, variable, IndexedSlices, ndarray, number or nest of these
+    dtype : dtype, optional
+        The element type to have. A tensor of another dtype is refused.
+    dtype_hint : dtype, optional
+        Used when `dtype` is not given and the value can have it.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+        `value` itself if it is a tensor already.
+
+    Raises
+    ------
+    ValueError
+        For None, ragged lists, unsupported types, and tensors of another dtype.
+    TypeError
+        For Python numbers that the dtype can't hold.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.convert_to_tensor([1, 2])
+    <gtape.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>
+    """
+    wanted = None if dtype is None else dtypes.np_dtype(dtype)
+    if isinstance(value, Tensor):
+        if wanted is not None and value._aval.dtype != wanted:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtypes.as_dtype(wanted).name} for Tensor with dtype "
+                f"{value.dtype.name}: {shown(value)}; "
+                "use gtape.cast to change the dtype"
+            )
+        return value
+    if getattr(value, "_is_gtape_tensor", False):
+        if isinstance(value, type):
+            raise TypeError(f"a tensor or a variable is needed, not the class {value.__name__}")
+        # Of a variable an op of its own: as in TensorFlow each read is another source.
+        return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind in "OUS":
+            if not value.size and wanted is None:  # an empty list would say neither the shape nor that they are strings
+                return born(wrap(np.empty(value.shape, object)))
+            return convert_to_tensor(value.tolist(), dtype)
+        if wanted is None or wanted == value.dtype:
+            return born(wrap(copied(value, own_dtype(value.dtype))))
+        return born(wrap(copied(value, wanted)))
+    if value.__class__ is float and wanted is None and dtype_hint is None and -3e38 < value < 3e38:
+        return born(wrap(np.float32(value)))
+    if isinstance(value, (list, tuple)) and _has_tensors(value):
+        return _stacked(value, wanted)
+    if wanted is None and dtype_hint is not None:
+        try:
+            return born(wrap(array_from_python(value, dtypes.np_dtype(dtype_hint))))
+        except TypeError:
+            pass
+    return born(wrap(array_from_python(value, wanted)))
+
+
+def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
+    """A tensor from nested lists that hold tensors, which are cast where the dtype is given and nothing is cut off.
+
+    Numbers and arrays among them take the dtype that is given, or that of the first tensor.
+    """
+    from gtape.namespaces.catalogue import resolve
+
+    cast, stack = resolve("cast"), resolve("stack")
+    numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
+    made = []
+    for v in value:
+        if isinstance(v, (list, tuple)) and _has_tensors(v):
+            made.append(_stacked(v, dtype))
+        elif dtype is not None and is_tensor(v) and dtype != v._aval.dtype and _widens(v._aval.dtype.kind, dtype.kind):
+            made.append(cast(v, dtype))
+        else:
+            made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
+    whole: Tensor = stack(made)
+    return whole
+
+
+def _widens(old: str, new: str) -> bool:
+    """Whether numbers of a kind of dtype are numbers of the other, but for rounding."""
+    order = "uifc"
+    return old in order and new in order and order.index(old) <= order.index(new)
+
+
+def _first_tensor(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return value if is_tensor(value) else None
+    return next((found for found in map(_first_tensor, value) if found is not None), None)
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor with a constant value.
+
+    Parameters
+    ----------
+    value : tensor, array, number or nest
+        Python floats become float32, ints int32; arrays keep their dtype.
+    dtype : dtype, optional
+        The element type.
+    shape : int or sequence of int, optional
+        The shape to give it; one value is repeated to fill it.
+    name : str, optional
+        Ignored; TensorFlow has it.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `convert_to_tensor`, and for a shape that the value does not fill.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.constant(3.0)
+    <gtape.Tensor: shape=(), dtype=float32, numpy=3.0>
+    """
+    try:
+        t = convert_to_tensor(value, dtype)
+    except ValueError as e:
+        if isinstance(value, Tensor):
+            raise TypeError(str(e)) from None
+        raise
+    if shape is None:
+        return born(t)
+    from gtape.tensors.axes import static_ints
+
+    unknown = isinstance(shape, (list, tuple)) and any(d is None for d in shape)
+    sizes = () if unknown else static_ints(shape)
+    if unknown or any(d < 0 for d in sizes):
+        raise ValueError(f"the shape of a constant must be whole numbers that are not negative, got {shape}")
+    shape = tuple(int(d) for d in sizes)
+    array = np.asarray(t._value, dtype=t._aval.dtype)
+    if array.size == 1 and array.shape != shape:
+        try:
+            return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+        except (MemoryError, ValueError) as e:
+            raise exhausted(f"a constant of shape {shape}", e) from None
+    if array.size != int(np.prod(shape)):
+        raise TypeError(
+            f"Eager execution of gtape.constant with unsupported shape. Tensor {shown(value)} has {array.size} "
+            f"elements, but got `shape` {shape}"
+        )
+    return born(wrap(array.reshape(shape)))
+
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def as_operand(x: Any, like: Any = None) -> Tensor:
+    """Convert one operand of an op, adopting the dtype of the other where TensorFlow does.
+
+    Python numbers and NumPy arrays take the dtype of `like`; tensors keep their own.
+    """
+    if x.__class__ is Tensor:
+        return x
+    if getattr(x, "_is_gtape_tensor", False):
+        if x.__class__ is type:
+            raise errors.OperandTypeError(f"a tensor or a variable is needed, not the class {x.__name__}")
+        return x._as_tensor()  # type: ignore[no-any-return]
+    dtype = None
+    if like is not None:
+        if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
+            dtype = like._aval.dtype
+        elif isinstance(like, (np.ndarray, np.generic)):
+            dtype = like.dtype
+    if dtype is not None:
+        if isinstance(x, _NUMBERS):
+            return _number(x, dtype)
+        if isinstance(x, (np.ndarray, np.generic)):
+            if x.dtype != dtype:
+                return wrap(adapted(x, dtype))
+        elif isinstance(x, (list, tuple, range)):
+            try:
+                return _stacked(x, dtype) if _has_tensors(x) else wrap(array_from_python(x, dtype))
+            except TypeError as e:
+                raise errors.OperandTypeError(str(e)) from None
+            except ValueError:
+                if not _has_tensors(x):
+                    raise  # otherwise the op says which dtypes do not go together
+        elif hasattr(x, "__array__"):
+            return wrap(adapted(array_from_python(x, None), dtype))
+    return convert_to_tensor(x)
+
+
+def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
+    kind = dtype.kind
+    if kind in "fV" and not isinstance(x, complex):
+        t = Tensor()
+        t._record = None
+        if dtype == FLOAT64_SCALAR.dtype:
+            try:
+                t._value = float(x)
+            except OverflowError:
+                t._value = float(cast_number(x, dtype))
+            t._aval = FLOAT64_SCALAR
+        else:
+            # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
+            t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
+            t._aval = make_aval(dtype, ())
+        return t
+    if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
+        try:
+            return wrap(np.array(x, dtype)[()])
+        except OverflowError:
+            raise errors.OperandTypeError(
+                f"Cannot convert {shown(x)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}: it is out of range"
+            ) from None
+    if isinstance(x, np.generic):
+        return wrap(adapted(x, dtype))
+    hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""
+    wanted = dtypes.as_dtype(dtype).name
+    raise errors.OperandTypeError(f"Cannot convert {shown(x)} to EagerTensor of dtype {wanted}{hint}") from None
+
+
+import gtape.tensors.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

@@ -1,0 +1,528 @@
+"""Variable: a tensor whose value can be replaced, watched whenever it is read inside a tape."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from gtape import dtypes, errors
+from gtape.base import locks
+from gtape.base.escaping import plain
+from gtape.base.layout import FLOAT64_SCALAR, Aval
+from gtape.base.shown import shown
+from gtape.base.tensor_shape import TensorShape, as_shape
+from gtape.declare.primitive import REGISTRY
+from gtape.recording import record
+from gtape.recording.record import TAPES, Session, TapeSet, sharing
+from gtape.tensors import operators
+from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
+from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
+
+__all__ = ["Variable"]
+
+_uids = itertools.count()
+
+# What name_scope puts before the names of new variables.
+SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
+
+
+def _start(value: Any, dtype: Any) -> Tensor:
+    """What a variable starts from, as a tensor."""
+    if callable(value) and not isinstance(value, (Tensor, Variable)):
+        value = value()
+    if isinstance(value, (Tensor, Variable)) and dtype is not None and value.dtype != dtypes.as_dtype(dtype):
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype {value.dtype.name}"
+        )
+    return convert_to_tensor(value, dtype)
+
+
+class Variable(ChangesInPart, Operators):
+    """A value that ops read and that `assign` replaces.
+
+    Parameters
+    ----------
+    initial_value : tensor, array, number, nest or callable
+        Always copied.
+    trainable : bool
+        Whether tapes watch it by themselves.
+    dtype : dtype, optional
+    name : str, optional
+    shape : TensorShape, sequence of int or None, optional
+        What every value must be compatible with; by default the shape of the initial value. With unknown sizes
+        (None), `assign` may change the shape.
+    constraint : callable, optional
+        For optimizers: applied to the value after an update.
+    synchronization : VariableSynchronization, optional
+    aggregation : VariableAggregation, optional
+        How copies on several devices are kept alike; there is one device, so these are only remembered.
+    validate_shape, caching_device, variable_def, import_scope, experimental_enable_variable_lifting
+        TensorFlow has them; they change nothing.
+
+    Raises
+    ------
+    ValueError
+        Without an initial value, or for a `synchronization` or `aggregation` that there is not.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> w = tf.Variable([1.0, 2.0], name="w")
+    >>> w.assign_add([0.5, 0.5]).numpy()
+    array([1.5, 2.5], dtype=float32)
+    """
+
+    _is_gtape_tensor = True
+    __array_priority__ = 100
+    __hash__ = None  # type: ignore[assignment]
+
+    __slots__ = (
+        "__weakref__",
+        "_aval",
+        "_name",
+        "_policies",
+        "_record",
+        "_static",
+        "_tensor_aval",
+        "_trainable",
+        "_uid",
+        "_value",
+        "constraint",
+    )
+
+    _aval: Aval
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = True,
+        dtype: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        constraint: Any = None,
+        *,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        variable_def: Any = None,
+        import_scope: Any = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        experimental_enable_variable_lifting: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
+        before = record.peek()
+        try:
+            if before is not None:  # what a variable starts from is no part of what is recorded
+                record.set_stack((), {})
+            t = _start(initial_value, dtype)
+        finally:
+            record.go_back(before)
+            record.hand_on()
+        if not isinstance(name, str | None):
+            raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
+        static = None if shape is None else as_shape(shape)
+        if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
+            raise ValueError(
+                f"In this `gtape.Variable` creation, the initial value's shape ({t._aval.tensor_shape}) is not "
+                f"compatible with the explicitly supplied `shape` argument ({shape})."
+            )
+        self._static = None if static is None or static.is_fully_defined() else static
+        self._tensor_aval = t._aval
+        # A copy: ops take two equal Avals that are one object for those of tensors.
+        self._aval = Aval(t._aval.dtype, t._aval.shape)
+        self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
+        self._trainable = trainable is None or bool(trainable)
+        self._name = SCOPE.get() + (name or "Variable")
+        self._uid = next(_uids)
+        self._record = record.leaf()
+        self.constraint = constraint
+        self._policies = None
+        if synchronization is not None or aggregation is not None:
+            from gtape.base.distribution import policies
+
+            self._policies = policies(synchronization, aggregation, name)
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def _watch(self, sessions: tuple[Session, ...]) -> None:
+        with sharing:
+            self._watch_alone(sessions)
+
+    def _watch_alone(self, sessions: tuple[Session, ...]) -> None:
+        r = self._record
+        have = {s for s in r[TAPES].sessions if s.live}
+        if not have:  # snapshots that were read for tapes of the past stay constants
+            r = self._record = record.leaf()
+        have.update(sessions)
+        recording = record.get_stack().recording
+        r[TAPES] = recording if have == recording.sessions else TapeSet(have)
+
+    def _as_tensor(self) -> Tensor:
+        """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
+        t = Tensor()
+        t._value = self._value
+        t._aval = self._tensor_aval
+        stack = record.peek() or record.idle_stack()
+        r = self._record
+        if r[TAPES] is stack.tapes and stack.probe is None:  # not the first read under the one tape there is
+            t._record = r
+            return t
+        t._record = None
+        if stack.probe is not None and self._trainable:
+            stack.probe[self._uid] = self
+        if stack.sessions:
+            self._connect(t, stack)
+        return t
+
+    def _connect(self, t: Tensor, stack: record.Stack) -> None:
+        r = self._record
+        tapes = r[TAPES]
+        tracker = stack.tracker
+        if tracker is not None:  # one plain tape: the usual case
+            if tapes is not stack.recording:
+                if not (self._trainable and tracker.watch_accessed):
+                    if tracker not in tapes.sessions:
+                        return
+                else:
+                    tracker.variables[self._uid] = self
+                    if not self._aval.inexact:
+                        return
+                    with sharing:
+                        sessions = self._record[TAPES].sessions
+                        if sessions and any([s.live for s in sessions]):  # noqa: C419 - a list is quicker
+                            self._watch((tracker,))
+                        else:
+                            self._record = record.leaf(stack.recording)
+                        r = self._record
+            t._record = r
+            return
+        if tapes is not stack.recording:
+            if self._trainable:
+                asking = tuple([s for s in stack.sessions if s.watch_accessed and s not in tapes.sessions])
+                for s in asking:
+                    s.variables[self._uid] = self
+                if asking and self._aval.inexact:
+                    self._watch(asking)
+                    r = self._record
+            if not stack.meet(r[TAPES]).sessions:
+                return
+        t._record = r
+        for s in stack.sessions:
+            # Tracked, so that this snapshot is a constant once the tape has ended.
+            s.track(t)
+
+    def value(self) -> Tensor:
+        """The current value as a tensor."""
+        t = self._as_tensor()
+        # An op of its own where a tape records: each read is another source, as in TensorFlow.
+        return t if t._record is None else REGISTRY["identity"](t)
+
+    def read_value(self) -> Tensor:
+        """The current value as a tensor."""
+        return self.value()
+
+    def numpy(self) -> Any:
+        """The current value as a NumPy scalar or a fresh array."""
+        return self._as_tensor().numpy()
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape; unknown sizes where the variable was made with such."""
+        return self._aval.tensor_shape if self._static is None else self._static
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The element type."""
+        return dtypes.as_dtype(self._aval.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._aval.shape)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes watch it by themselves."""
+        return self._trainable
+
+    @property
+    def name(self) -> str:
+        """The name, with TensorFlow's output number."""
+        return f"{self._name}:0"
+
+    @property
+    def path(self) -> str:
+        """The name without TensorFlow's output number, such as "dense/kernel": what Keras calls the path."""
+        return self._name
+
+    @property
+    def synchronization(self) -> Any:
+        """When copies on several devices would be brought together; AUTO unless said otherwise."""
+        from gtape.base.distribution import VariableSynchronization
+
+        return self._policies[0] if self._policies else VariableSynchronization.AUTO
+
+    @property
+    def aggregation(self) -> Any:
+        """How copies on several devices would be brought together; NONE unless said otherwise."""
+        from gtape.base.distribution import VariableAggregation
+
+        return self._policies[1] if self._policies else VariableAggregation.NONE
+
+    @property
+    def device(self) -> str:
+        """Where the value lives: always the CPU."""
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        """The static shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check that the variable has a shape.
+
+        Raises
+        ------
+        ValueError
+            If it has another.
+        """
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """True: a variable always has a value."""
+        return convert_to_tensor(True)
+
+    def ref(self) -> Any:
+        """A hashable reference to this variable."""
+        from gtape.base.reference import Reference
+
+        return Reference(self)
+
+    def __repr__(self) -> str:
+        from gtape.base import printing
+
+        return printing.variable_repr(self.name, self.numpy(), shape=self.shape)
+
+    __str__ = __repr__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self._as_tensor().__array__(dtype, copy)
+
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        return self._as_tensor().__dlpack__(copy=copy, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._as_tensor().__dlpack_device__()
+
+    def __float__(self) -> float:
+        return float(self._as_tensor())
+
+    def __int__(self) -> int:
+        return int(self._as_tensor())
+
+    def __index__(self) -> int:
+        return self._as_tensor().__index__()
+
+    def __complex__(self) -> complex:
+        return complex(self._as_tensor())
+
+    def __bool__(self) -> bool:
+        return bool(self._as_tensor())
+
+    def __iter__(self) -> Any:
+        return iter(self._as_tensor())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if spec else str(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        t = self._as_tensor()[key]
+        made = VariableSlice()
+        made._value, made._aval, made._record, made._variable, made._key = t._value, t._aval, t._record, self, key
+        if t._record is not None:
+            for s in record.get_stack().sessions:
+                s.track(made)
+        return made
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("'gtape.Variable' object does not support item assignment; use assign, or scatter_update")
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("'gtape.Variable' object doesn't support item deletion; make a smaller variable")
+
+    def __iadd__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`variable += value` with `gtape.Variable`s is not supported. Use `variable.assign_add(value)` to modify "
+            "the variable, or `out = variable + value` if you need to get a new output Tensor."
+        )
+
+    def __isub__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`variable -= value` with `gtape.Variable`s is not supported. Use `variable.assign_sub(value)` to modify "
+            "the variable, or `out = variable - value` if you need to get a new output Tensor."
+        )
+
+    def __imul__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var *= value` with `gtape.Variable`s is not supported. Use `var.assign(var * value)` to modify the "
+            "variable, or `out = var * value` if you need to get a new output Tensor."
+        )
+
+    def __itruediv__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var /= value` with `gtape.Variable`s is not supported. Use `var.assign(var / value)` to modify the "
+            "variable, or `out = var / value` if you need to get a new output Tensor."
+        )
+
+    def __ipow__(self, other: Any) -> NoReturn:
+        raise RuntimeError(
+            "`var **= value` with `gtape.Variable`s is not supported. Use `var.assign(var ** value)` to modify the "
+            "variable, or `out = var ** value` if you need to get a new output Tensor."
+        )
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def _incoming(self, value: Any) -> Any:
+        if isinstance(value, (Tensor, Variable)) and value._aval.dtype != self._aval.dtype:
+            raise ValueError(
+                f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
+                "gtape.cast"
+            )
+        if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
+            raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {self.dtype.name}")
+        t = value if isinstance(value, Tensor) else as_operand(value, self)
+        if t._aval.dtype != self._aval.dtype:
+            raise ValueError(
+                f"cannot assign a value of dtype {t.dtype.name} to {plain(self.name)} of dtype {self.dtype.name}"
+            )
+        return t
+
+    def _touch(self) -> None:
+        if record.get_stack().sessions:
+            self._as_tensor()  # assigning counts as a read for automatic watching
+
+    def _kept(self, value: Any) -> Any:
+        """A value as this variable keeps it."""
+        if self._tensor_aval is FLOAT64_SCALAR:
+            return float(value)
+        return value[()] if isinstance(value, np.ndarray) and not self._aval.shape else value
+
+    def _put(self, value: Any) -> None:
+        with locks.of_variable(self._uid):
+            self._value = self._kept(value)
+
+    def _change(self, make: Callable[[Any], Any]) -> Self:
+        """Replace the value by what `make` makes of it; no change by another thread comes between."""
+        with locks.of_variable(self._uid):
+            while not self._changed(make):
+                pass
+        return self
+
+    def _changed(self, make: Callable[[Any], Any]) -> bool:
+        """Whether nothing else changed the value meanwhile: a signal handler or finalizer of this very thread may."""
+        old = self._value
+        new = self._kept(make(old))
+        if self._value is not old:
+            return False
+        self._value = new
+        return True
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Replace the value.
+
+        Parameters
+        ----------
+        value : tensor, array or number of this variable's shape and dtype
+        use_locking, name
+            TensorFlow has them; they change nothing.
+        read_value : bool
+            Whether the variable is returned.
+
+        Returns
+        -------
+        Variable or None
+            This variable.
+
+        Raises
+        ------
+        ValueError
+            For another shape or dtype.
+        """
+        t = self._incoming(value)
+        self._touch()
+        made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
+        with locks.of_variable(self._uid):
+            if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
+                raise ValueError(
+                    f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
+                    f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+                )
+            self._value = self._kept(made)
+        return self if read_value else None
+
+    def _reshaped(self, aval: Aval) -> bool:
+        """Whether a value of another shape may come; takes the shape on."""
+        if self._static is None or not self._static.is_compatible_with(aval.tensor_shape):
+            return False
+        self._tensor_aval = aval
+        self._aval = Aval(aval.dtype, aval.shape)
+        return True
+
+    def _update(self, delta: Any, sign: int) -> Variable:
+        from gtape.tensors.indexed_slices import IndexedSlices
+
+        if isinstance(delta, IndexedSlices):
+            return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
+        t = self._incoming(delta)
+        self._touch()
+        run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
+
+        def changed(old: Any) -> Any:
+            if t._aval.shape != self._aval.shape:
+                raise errors.InvalidArgumentError(
+                    f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
+                    f"{t._aval.tensor_shape}, shapes must be equal."
+                )
+            try:
+                return run(kernel, old, t._value)
+            except RuntimeError as e:
+                return record.settle(e).run(kernel, old, t._value)
+
+        return self._change(changed)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        self._update(delta, 1)
+        return self if read_value else None
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        self._update(delta, -1)
+        return self if read_value else None
+
+    def __copy__(self) -> Variable:
+        return self  # the state is shared, as by any shallow copy
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        made = Variable(self.numpy(), self._trainable, None, None, self._static, self.constraint)
+        made._name = self._name
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self) -> Any:
+        return (Variable, (self.numpy(), self._trainable, None, self._name, self._static, self.constraint))
+
+
+operators.install(Variable)

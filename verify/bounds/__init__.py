@@ -1,0 +1,1 @@
+"""bounds: say here what the package is for."""

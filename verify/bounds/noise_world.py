@@ -1,0 +1,134 @@
+"""A world of noise: every op's result moves at random within its local bound, scaled up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.engine.worlds import COMPLEX, NUMPY
+from gtape.verify.bounds.bounds import holds_complex, holds_floats, local_error
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["NoiseWorld", "spread_of"]
+
+# Louder than the rounding of the run itself by so much; the spread is scaled back.
+_LOUDER = 2.0**10
+
+
+class NoiseWorld:
+    """The NumPy world in float64, with every op's result moved at random within its local bound times 2**10.
+
+    The first run in a world moves nothing and notes the bounds; every run after `again` makes the same calls and moves.
+
+    Parameters
+    ----------
+    rng : numpy Generator
+    dtype : floating dtype
+        The dtype whose rounding is imitated.
+    """
+
+    def __init__(self, rng: Any, dtype: Any) -> None:
+        self._rng = rng
+        self._dtype = np.dtype(dtype)
+        self._bounds: list[Any] = []
+        self._next: Any = None
+        self._factor = 1.0
+
+    def again(self, factor: float = 1.0) -> None:
+        """Start a run that moves every result, by so much of the usual noise."""
+        self._next = iter(self._bounds)
+        self._factor = factor
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        prim = REGISTRY.get(name)
+        if prim is None:
+            raise AttributeError(name)
+
+        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        return partial(self._call, prim)
+
+    def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
+        return self._run(prim, args, params)
+
+    def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if prim.name == "cast":
+            x = np.asarray(args[0])
+            to = np.dtype(params["dtype"])
+            if to.kind not in "fc" or not holds_floats(x):
+                return NUMPY.cast(x, **params)
+            # Rounded to `to`, but held in 64 bits.
+            kept = x.astype(np.complex128) if to.kind == "c" else x.real
+            return self._moved(kept, lambda: spacing(kept, to) / 2)
+        y = getattr(COMPLEX, prim.name)(*args, **params)
+        if isinstance(y, tuple):
+            y = tuple([widest(v) for v in y])
+            if prim.kind == "linear" or not prim.differentiable:
+                return y
+            return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
+        if not prim.differentiable or not holds_floats(np.asarray(y)):
+            return y
+        if prim.name == "where" or (
+            prim.kind == "linear"
+            and np.size(y) >= max((np.size(a) for a in args), default=0)
+            and prim.name not in _SUMMING
+        ):
+            return y
+        y, values = widest(y), [np.asarray(a) for a in args]
+        return self._moved(
+            y, lambda: _sided(prim, values, y, params, local_error(prim, values, y, params, self._dtype))
+        )
+
+    def rounded(self, c: Any) -> Any:
+        """What a rule computes outside any op: a product with a cotangent, a sum of two. Rounded once."""
+        c = widest(c)
+        return self._moved(c, lambda: np.where(c == 0, 0.0, spacing(c, self._dtype) / 2))
+
+    def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
+        if self._next is None:
+            made = bound()
+            self._bounds.append([_LOUDER * b for b in made] if isinstance(made, tuple) else _LOUDER * np.asarray(made))
+            return y
+        if isinstance(y, tuple):
+            bounds = next(self._next)
+            f = self._factor
+            return tuple([v + self._rng.uniform(-f, f, v.shape) * b for v, b in zip(y, bounds, strict=True)])
+        noise = self._rng.uniform(-1.0, 1.0, size=np.shape(y))
+        if holds_complex(y):
+            noise = noise + 1j * self._rng.uniform(-1.0, 1.0, size=np.shape(y))
+        return y + noise * (self._factor * next(self._next))
+
+    def lift(self, x: Any) -> Any:
+        """Recorded values as float64, or complex128."""
+        return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
+
+
+def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:
+    """A bound that keeps exact zeros on their side of a kink: those that no underflow made."""
+    if prim.kind != "elementwise" or not (y == 0).any():
+        return bound
+    if prim.ulps <= 0.5 and (prim.kinks or prim.selects):
+        return np.where(y == 0, 0.0, bound)
+    underflown = np.ones(np.shape(y), np.bool_)
+    for x, p in zip(values, prim.partials or (), strict=False):
+        if holds_floats(x) and p is not None:  # at a root, a slope times its argument is not 0
+            slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
+            underflown = underflown & (x != 0) & (slope * x == 0)
+    return np.where((y == 0) & ~underflown, 0.0, bound)
+
+
+_SUMMING = frozenset({"cumsum", "center"})
+
+
+def spread_of(runs: list[Any], base: Any) -> Any:
+    """The largest distance of noisy runs from the plain one, scaled back; infinite where no run gives a number."""
+    worst = np.full(np.shape(base), np.nan)
+    with np.errstate(all="ignore"):
+        for r in runs:
+            worst = np.fmax(worst, np.abs(widest(r) - base))
+    return np.nan_to_num(worst, nan=np.inf, posinf=np.inf) / _LOUDER

@@ -1,0 +1,217 @@
+"""Running error analysis: rules on values that carry a bound on their error, to first order.
+
+See Higham, "Accuracy and Stability of Numerical Algorithms", section 3.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.engine.worlds import COMPLEX
+from gtape.verify.bounds.bounds import (
+    COMPLEX_ULPS,
+    MULTILINEAR,
+    at_least_tiniest,
+    both,
+    carried_errors,
+    holds_complex,
+    holds_floats,
+    local_error,
+)
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["Err", "ErrorWorld", "Independent"]
+
+
+class Err:
+    """A value with a bound on its error."""
+
+    __slots__ = ("dtype", "e", "v")
+    __array_ufunc__ = None
+    margin = 1.0
+
+    def __init__(self, v: Any, e: Any, dtype: Any) -> None:
+        self.v: np.ndarray[Any, Any] = widest(v)
+        self.e = e
+        self.dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.v.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.v.ndim
+
+    def _with(self, o: Any, f: Callable[..., Any], slopes: Callable[..., Any]) -> Err:
+        b, eb = (o.v, o.e) if isinstance(o, Err) else (widest(o), 0.0)
+        v = f(self.v, b)
+        sa, sb = slopes(self.v, b, v)
+        own = COMPLEX_ULPS if holds_complex(v) else 0.5
+        dtype = computed_in(self, o)
+        committed = spacing(v, dtype) * own
+        if f is np.multiply or f is np.divide:  # sums of numbers so small are exact, and so are products with 0
+            committed = np.where((self.v != 0) & (b != 0), at_least_tiniest(committed, own), 0.0)
+        return self.__class__(v, self.joined(np.abs(sa) * self.e, np.abs(sb) * eb, committed), dtype)
+
+    @staticmethod
+    def joined(*errors: Any) -> Any:
+        """How far errors may add up: all of them in one direction."""
+        return sum(errors[1:], errors[0])
+
+    @staticmethod
+    def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
+        """What a sum of products makes of magnitudes of which one is an error."""
+        return prim.kernel(*parts, **params)
+
+    def __add__(self, o: Any) -> Err:
+        return self._with(o, np.add, lambda a, b, v: (1.0, 1.0))
+
+    __radd__ = __add__
+
+    def __sub__(self, o: Any) -> Err:
+        return self._with(o, np.subtract, lambda a, b, v: (1.0, 1.0))
+
+    def __rsub__(self, o: Any) -> Err:
+        return (-self).__add__(o)
+
+    def __mul__(self, o: Any) -> Err:
+        return self._with(o, np.multiply, lambda a, b, v: (b, a))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, o: Any) -> Err:
+        return self._with(o, np.divide, lambda a, b, v: (1 / b, v / b))
+
+    def __rtruediv__(self, o: Any) -> Err:
+        return self.__class__(widest(o), 0.0, self.dtype) / self
+
+    def __neg__(self) -> Err:
+        return self.__class__(-self.v, self.e, self.dtype)
+
+    def __getitem__(self, key: Any) -> Err:
+        return self.__class__(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
+
+
+class Independent(Err):
+    """A value with a bound on its error, where errors come from many roundings that know nothing of each other.
+
+    Their squares add up: what n of them make is near to the root of n times one, not n times (Higham and Mary, "A new
+    approach to probabilistic rounding error analysis", 2019).
+    """
+
+    __slots__ = ()
+    margin = 1.2  # a few roundings may happen to agree; measured, see `bounds.LONG_RULES`
+
+    @staticmethod
+    def joined(*errors: Any) -> Any:
+        return np.sqrt(sum([e * e for e in errors[1:]], errors[0] * errors[0]))
+
+    @staticmethod
+    def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
+        largest = [np.max(v, initial=0.0) or 1.0 for v in parts]  # squares of small errors would underflow
+        squares = [np.square(v / m) for v, m in zip(parts, largest, strict=True)]
+        return np.sqrt(prim.kernel(*squares, **params)) * math.prod(largest)
+
+
+def computed_in(*args: Any) -> Any:
+    """The dtype in which values are combined: a rule may cast to a wider one and back."""
+    found = [a.dtype for a in args if isinstance(a, Err)]
+    return found[0] if all(d == found[0] for d in found) else np.result_type(*found)
+
+
+class ErrorWorld:
+    """Rules on values with error bounds, to first order.
+
+    Parameters
+    ----------
+    dtype : floating dtype
+        In which the program computes.
+    err : type
+        How errors add up: `Err`, or `Independent`.
+    """
+
+    def __init__(self, dtype: Any, err: type[Err] = Err) -> None:
+        self._dtype = np.dtype(dtype)
+        self._err = err
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            v = np.float64(CONSTANTS[name])
+            return self._err(v, spacing(v, self._dtype) / 2, self._dtype)
+        prim = REGISTRY.get(name)
+        if prim is None:
+            raise AttributeError(name)
+
+        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        return partial(self._call, prim)
+
+    def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
+        return self.apply(prim, args, params)
+
+    def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """One primitive: its value, what it commits, and what it hands on."""
+        if prim.name == "cast":
+            x = args[0]
+            to = np.dtype(params["dtype"])
+            if not isinstance(x, Err) or to.kind not in "fc":
+                return x
+            return self._err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
+        values = [a.v if isinstance(a, Err) else a for a in args]
+        if not any(isinstance(a, Err) for a in args):
+            return getattr(COMPLEX, prim.name)(*values, **params)
+        dtype = computed_in(*args)
+        y = getattr(COMPLEX, prim.name)(*values, **params)
+        if isinstance(y, tuple):
+            if prim.kind == "linear":
+                carried = prim.kernel(np.broadcast_to(args[0].e, args[0].v.shape), **params)
+            else:
+                moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
+                inputs = [np.asarray(v) for v in values]
+                carried = both(
+                    local_error(prim, inputs, y, params, dtype), carried_errors(prim, moves, inputs, y, params)
+                )
+            return tuple([self._err(v, e, dtype) for v, e in zip(y, carried, strict=True)])
+        if not holds_floats(np.asarray(y)) or not prim.differentiable:
+            return self._err(y, prim.ulps * spacing(y, dtype), dtype) if holds_floats(np.asarray(y)) else y
+        y = widest(y)
+        e = local_error(prim, [np.asarray(v) for v in values], y, params, dtype)
+        if prim.kind == "elementwise":
+            for i, a in enumerate(args):
+                p = prim.rules[i]
+                if isinstance(a, Err) and p is not None:
+                    slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
+                    e = e + np.nan_to_num(np.abs(widest(slope)) * a.e, nan=0.0, posinf=np.inf)
+        elif prim.name in _PARTS:
+            e = e + args[0].e
+        elif prim.kind == "linear":
+            carried = [
+                np.broadcast_to(a.e, a.v.shape)
+                if isinstance(a, Err)
+                else np.zeros_like(a)
+                if holds_floats(np.asarray(a))
+                else a
+                for a in args
+            ]
+            e = e + prim.kernel(*carried, **params)
+        elif prim.name in MULTILINEAR:
+            for i, a in enumerate(args):
+                if isinstance(a, Err):
+                    parts = [np.abs(v) for v in values]
+                    parts[i] = np.broadcast_to(a.e, a.v.shape)
+                    e = self._err.joined(e, self._err.through(prim, parts, params))
+        else:
+            moves = [np.broadcast_to(a.e, a.v.shape) if isinstance(a, Err) else None for a in args]
+            if not prim.variadic:
+                e = self._err.joined(e, carried_errors(prim, moves, [np.asarray(v) for v in values], y, params))
+        return self._err(y, e, dtype)
+
+
+# Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.
+_PARTS = frozenset({"real", "imag", "conj"})

@@ -1,0 +1,1 @@
+"""causes: say here what the package is for."""

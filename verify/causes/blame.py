@@ -1,0 +1,211 @@
+"""A certificate failed: which op is to blame, and which element shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.balls import digits, objects, to_double_double
+from gtape.symbolic.program import Node, Program, build
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.tensor import convert_to_tensor, wrap
+from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits
+from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
+from gtape.verify.oracles.enclosures import directions, inner, is_complex, magnitude, turned
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.ulp import ulps_between
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["blame", "culprits"]
+
+# So many sources are searched for an element that is off, the likeliest first.
+_SOURCES = 64
+
+
+def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[Any], order: int) -> list[Finding]:
+    """A certificate failed: find the op, and an element that shows it.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        After its replay.
+    failures : list of Failure
+    got : list of arrays or None
+        The numbers that are judged, for each source.
+    order : int
+
+    Returns
+    -------
+    list of Finding
+        One for each op that is to blame, or one that names none where none is found.
+    """
+    shown = _shown(oracle, got)
+    if "element" in shown and shown.get("got") is None:
+        nothing = f"; source {shown['element'][0]} got no gradient at all"
+    else:
+        nothing = ""
+    return [
+        Finding(
+            "rule",
+            order=order,
+            op=None if node is None else node.name,
+            line=None if node is None else node.line,
+            reason=reason + nothing,
+            **shown,
+        )
+        for node, reason in culprits(program, oracle, failures)
+    ]
+
+
+def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:
+    """The ops that are to blame for a certificate that failed, each with the reason; at least one, None if unknown.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        After its replay.
+    failures : list of Failure
+    """
+    try:
+        rules = faulty_rules(oracle)
+    except ArithmeticError:
+        rules = []
+    found: list[tuple[Node | None, str]] = _named(rules)
+    for f in faulty_customs(oracle):
+        assert f.node is not None
+        deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
+        if deeper:
+            found += deeper
+            continue
+        reason = f"the gradient that {f.node.name} returns is not the derivative of its body"
+        found.append((f.node, f"{reason} ({_by(f)})"))
+    mark = next((f.mark for f in failures if f.mark is not None), None)
+    if not found and mark is not None:
+        for f in faulty_customs(oracle, slopes=True):
+            assert f.node is not None
+            reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
+            found.append((f.node, f"{reason} its body ({_by(f)})"))
+        for node in _wrong_when_differentiated(program, mark):
+            found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
+    if not found:
+        # A custom gradient that nothing above could follow is the likeliest.
+        customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
+        likely = customs[0] if customs else None if mark is not None else failures[0].node
+        what = f"the {failures[0].what} disagrees with the mirrors ({_by(failures[0])})"
+        found.append((likely, what))
+    return found
+
+
+def _by(failure: Failure) -> str:
+    return f"relative error {failure.error:.3g} along a random direction"
+
+
+def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
+    """Ops whose rule is wrong, each with the reason."""
+    return [
+        (f.node, f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})")
+        for f in rules
+        if f.node is not None
+    ]
+
+
+def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
+    """The ops of an inner gradient whose rule, alone and at the recorded inputs, has a wrong derivative."""
+    found: dict[str, Any] = {}
+    for i in program.ancestors(mark.targets):
+        node = program.nodes[i]
+        if node.kind != "op" or not node.active or isinstance(node.output, tuple) or node.name in found:
+            continue
+        inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
+        sources = [inputs[a] for a in node.active]
+        with GradientTape(verify=True) as outer:
+            outer.watch(sources)
+            with GradientTape(verify=False) as inner_tape:
+                inner_tape.watch(sources)
+                y = node.prim(*inputs, **node.params)
+            # A lookup's gradient comes as slices.
+            first = [convert_to_tensor(g) for g in inner_tape.gradient(y, sources) if g is not None]
+        alone = build([(g._record, g._value) for g in first], sources)
+        if not any(n.mark is not None for n in alone.nodes):
+            continue
+        oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
+        try:
+            oracle.evaluate()
+            if certify(oracle, oracle.replay()):
+                found[node.name] = node
+        except (ArithmeticError, TooDeep):
+            continue
+    return list(found.values())
+
+
+# ------------------------------------------------------------------------------------------ an element that shows it
+
+
+def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
+    """An element that is off, with the number that came out, the exact one, and how far they are apart."""
+    try:
+        replayed = oracle.replay()
+    except ArithmeticError:
+        return {}
+    found: list[tuple[float, int]] = []
+    for s in _likely_first(oracle, got):
+        off = _off(oracle, replayed, s, np.arange(_count(oracle, s)))
+        if off > 0:
+            found.append((off, s))
+    if not found:
+        return {}
+    s = max(found)[1]
+    places = np.arange(_count(oracle, s))
+    while len(places) > 1:
+        halves = np.array_split(places, 2)
+        places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
+    return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
+
+
+def _likely_first(oracle: Oracle, got: list[Any]) -> list[int]:
+    sources = [s for s, nodes in enumerate(oracle.program.sources) if nodes and _count(oracle, s)]
+    return sorted(sources, key=lambda s: got[s] is not None)[:_SOURCES]
+
+
+def _shape(oracle: Oracle, s: int) -> tuple[int, ...]:
+    return oracle.program.nodes[oracle.program.sources[s][0]].shape
+
+
+def _count(oracle: Oracle, s: int) -> int:
+    return int(np.prod(_shape(oracle, s)))
+
+
+def _off(oracle: Oracle, replayed: list[Any], s: int, places: Any) -> float:
+    """How far the replayed gradient is from the exact one on some elements, along a random direction of them."""
+    node = oracle.program.nodes[oracle.program.sources[s][0]]
+    u = np.zeros(_count(oracle, s), dtype=object)
+    u[...] = 0
+    u[places] = directions((len(places),), oracle.rng, complex=is_complex(node.output))
+    u = u.reshape(node.shape)
+    try:
+        exact = oracle.slope(s, u)
+    except (ArithmeticError, TooDeep):
+        return 0.0
+    made = replayed[s]
+    difference = exact if made is None else inner(u, made) - exact
+    if not difference.is_finite() or difference.contains(0):
+        return 0.0
+    size = abs(exact) if made is None else magnitude(u, made) + abs(exact)
+    return float(abs(difference) / size)
+
+
+def _compared(oracle: Oracle, got: list[Any], s: int, index: tuple[int, ...]) -> dict[str, Any]:
+    try:
+        x = oracle.along(s, index)
+    except (ArithmeticError, TooDeep):
+        return {}
+    if got[s] is None:
+        return {"element": (s, index), "exact": digits(x)}
+    g = np.asarray(got[s])
+    x = turned(x).item() if g.dtype.kind == "c" else x
+    high, low = to_double_double(objects(x))
+    ulps = float(ulps_between(g[index], high, low, g.dtype))
+    return {"element": (s, index), "got": g[index].item(), "exact": digits(x), "ulps": ulps}

@@ -1,0 +1,114 @@
+"""Python branches on recorded values: at a tie the derivative is that of the branch taken, which is a convention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.recording import branches
+from gtape.symbolic.balls import objects, precision
+from gtape.symbolic.program import Node, Program, build
+from gtape.verify.causes.choices import COMPARISONS, varying
+from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["branches_met"]
+
+_BITS = (200, 800)
+# Numbers that were computed in two ways overlap at any precision.
+_AGREE = 2.0**-256
+
+
+def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Finding]:
+    """What there is to say of the branches that Python took while a tape recorded.
+
+    Parameters
+    ----------
+    session : Session
+    sources : list of tensors or variables
+    order : int
+        For the findings.
+
+    Returns
+    -------
+    list of Finding
+        `convention` where a branch hangs on a comparison of equal numbers, `conditioning` where rounding decided it
+        otherwise than the exact values do; one for each line of the user's.
+    """
+    taken = branches.taken(session)
+    if not taken:
+        return []
+    program = build([(r, v) for r, v, _ in taken], sources, session)
+    asked = {i: line for i, (_, _, line) in zip(reversed(program.outputs), reversed(taken), strict=True)}
+    moving = varying(program)
+    deciding = {i: [n for n in _deciding(program, i) if n.index in moving] for i in asked}
+    if not any(deciding.values()):
+        return []
+    with np.errstate(all="ignore"):
+        for bits in _BITS:
+            with precision(bits):
+                try:
+                    env = _values(program)
+                    found = [(asked[i], n, how) for i in asked for n in deciding[i] if (how := _decided(n, env, bits))]
+                except ArithmeticError:
+                    continue
+                break
+        else:
+            return []
+    told: dict[Any, Finding] = {}
+    for line, n, (verdict, reason) in found:
+        told.setdefault(
+            (line, verdict), Finding(verdict, order=order, op=n.name, line=line, inside=None, reason=reason)
+        )
+    return list(told.values())
+
+
+def _is_comparison(node: Node) -> bool:
+    return node.kind == "op" and node.name in COMPARISONS
+
+
+def _deciding(program: Program, i: int) -> list[Node]:
+    """The comparisons of floats that a truth value hangs on, through what is no float itself."""
+    found, pending, seen = [], [i], set()
+    while pending:
+        node = program.nodes[pending.pop()]
+        if node.index in seen or is_floating(node.output):
+            continue
+        seen.add(node.index)
+        if _is_comparison(node) and any(is_floating(program.nodes[j].output) for j in node.inputs):
+            found.append(node)
+        pending.extend(node.inputs)
+    return found
+
+
+def _values(program: Program) -> dict[int, Any]:
+    """Exact values; comparisons as recorded."""
+    oracle = Oracle(program, [None] * len(program.outputs))
+    for node in program.nodes:
+        recorded = _is_comparison(node)
+        oracle.env[node.index] = BALLS.lift(node.output) if recorded else oracle.value_of(node, oracle.env)
+    return oracle.env
+
+
+def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | None:
+    """Whether a comparison is a tie, or exact values decide it otherwise than rounding did; raises if that is open."""
+    a, b = [np.broadcast_to(objects(env[j]), node.shape).ravel().tolist() for j in node.inputs]
+    for x, y, was in zip(a, b, np.ravel(node.output).tolist(), strict=True):
+        gap = x - y
+        if gap == 0 or (bits >= _BITS[-1] and abs(gap) < _AGREE * (1 + abs(x))):
+            reason = f"this branch hangs on {node.name} of equal numbers: the derivative is that of the branch taken"
+            return "convention", reason
+        if not (gap > 0 or gap < 0):
+            raise ArithmeticError("a comparison stays open")
+        greater = bool(gap > 0)
+        exact = {"less": not greater, "less_equal": not greater, "equal": False, "not_equal": True}.get(
+            node.name, greater
+        )
+        if exact != was:
+            return (
+                "conditioning",
+                f"rounding decided {node.name}, on which this branch hangs, otherwise than exact values do",
+            )
+    return None

@@ -1,0 +1,337 @@
+"""Decisions at a tie inside a program (`where(x > 0, ...)` at 0, a floor, an argmax): what the other side gives.
+
+Whether there is one is not read from a table. The program is evaluated exactly a step to either side of the point: a
+comparison, a cast or a step function that decides otherwise there, though its inputs hardly moved, is at a tie. What
+the program would be with that decision says whether it matters, and what the derivatives on the two sides are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import Undecided, objects, precision, radius, to_float
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.certificates import directions_of
+from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.replay import decided_anew, is_step
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["COMPARISONS", "choices_met", "varying"]
+
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+# So many are also looked at each by itself, which takes one replay or two.
+_MANY = 4
+_BITS = 600
+_STEP = arb(2) ** -400
+_NEAR = arb(2) ** -200
+Derivative = Callable[[Oracle], list[Any]]
+
+
+def choices_met(program: Program, oracle: Oracle, order: int, derivative: Derivative) -> list[Finding]:
+    """A `convention` finding for each decision at a tie whose other outcome gives another value or derivative.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes, by the choices that were made.
+    order : int
+    derivative : callable
+        The exact derivative, as a list of object arrays or None, from an oracle that has the values of all nodes.
+
+    Returns
+    -------
+    list of Finding
+        Nothing where the other side is not finite: a guard, which keeps out of where a function is not defined.
+    """
+    targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
+    reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
+    suspects = [
+        n
+        for n in program.nodes
+        if n.index in reached and n.index in moving and n not in oracle.flips and _may_be_tied(program, n, oracle)
+    ]
+    if not suspects:
+        return []
+    tied = _tied(program, oracle, suspects)
+    if not tied:
+        return []
+    here = _Outcome(program, oracle, derivative(oracle))
+    said = _what_it_changes(program, oracle, derivative, tied, here)
+    if said is None:
+        return []  # all together, they change nothing
+    alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
+    blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
+    findings: dict[Any, Finding] = {}
+    for node, _ in blamed:
+        reason = f"{_words(node)}: {said}"
+        found = Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
+        findings.setdefault((node.name, node.line), found)
+    return list(findings.values())
+
+
+def varying(program: Program) -> set[int]:
+    """The nodes that depend on a source."""
+    found = {i for nodes in program.sources for i in nodes}
+    for node in program.nodes:
+        if not found.isdisjoint(node.inputs) or not found.isdisjoint(node.body):
+            found.add(node.index)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ is it tied
+
+
+def _decides(program: Program, node: Node) -> bool:
+    """Whether an op decides something by floats: a truth value, a place, a whole number."""
+    if node.kind != "op" or not any(is_floating(program.nodes[j].output) for j in node.inputs):
+        return False
+    if isinstance(node.output, tuple) or np.asarray(node.output).dtype.kind == "c":
+        return False
+    return is_step(node) or (not is_floating(node.output) and bool(node.prim.kinks or node.name in ("cast", "decided")))
+
+
+def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
+    """A quick look: does the next float decide otherwise, are there equal elements?"""
+    if not _decides(program, node):
+        return False
+    if node.name in COMPARISONS:
+        return _equal(node, oracle) is not None
+    values = [np.asarray(program.nodes[j].output) for j in node.inputs]
+    if not all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
+        return False
+    if node.prim.kind != "elementwise" and node.name != "cast":
+        return node.name == "decided" or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
+    for k, v in enumerate(values):
+        for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():
+            with np.errstate(all="ignore"):
+                moved = node.prim.kernel(
+                    *[np.nextafter(w, w.dtype.type(towards)) if i == k else w for i, w in enumerate(values)],
+                    **node.params,
+                )
+            if (np.asarray(moved) != np.asarray(node.output)).any():
+                return True
+    return False
+
+
+def _equal(node: Node, oracle: Oracle) -> Any:
+    """Where a comparison of floats is certainly one of equal numbers; None where it is not."""
+    x, y = [objects(oracle.env[j]) for j in node.inputs]
+    mask = np.broadcast_to(np.asarray(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y), dtype=bool), node.shape)
+    return mask if mask.any() else None
+
+
+def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[Node, list[Any]]]:
+    """The decisions that are at a tie, each with its outcome before and behind."""
+    with precision(_BITS):
+        sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
+    found = []
+    for node in suspects:
+        if any(s is None for s in sides):  # only what needs no look around
+            mask = _equal(node, oracle) if node.name in COMPARISONS else None
+            outcomes = [] if mask is None else [np.where(mask, ~np.asarray(node.output), node.output)] * 2
+        else:
+            outcomes = [np.asarray(s[node.index]) for s in sides if s is not None]
+            if not all(_close(program, node, oracle.env, s) for s in sides):
+                continue
+        if any(_other(o, node.output) for o in outcomes):
+            found.append((node, outcomes))
+    return found
+
+
+def _other(outcome: Any, recorded: Any) -> bool:
+    outcome = to_float(outcome) if np.asarray(outcome).dtype == object else np.asarray(outcome)
+    return outcome.shape != np.shape(recorded) or bool((outcome != np.asarray(recorded)).any())
+
+
+def _beside(program: Program, oracle: Oracle, sign: int) -> dict[int, Any] | None:
+    """The exact values of all nodes a step beside the point, everything decided anew; None where that stays open."""
+    rng = np.random.default_rng(29)
+    env: dict[int, Any] = {}
+    for nodes in program.sources:
+        steps: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
+        for i in nodes:
+            shape = program.nodes[i].shape
+            direction = steps.setdefault(shape, objects(np.asarray(rng.integers(1, 2**12, shape))))
+            x = objects(oracle.env[i])
+            size = np.frompyfunc(lambda e: abs(e) if e != 0 else 1, 1, 1)(x)
+            env[i] = objects(x + sign * _STEP * direction * size)
+    blocked = program.blocked(program.session)
+    again = Oracle(program, oracle.seeds)
+    again.env = env
+    for node in program.nodes:
+        if node.index in env:
+            continue
+        try:
+            env[node.index] = _value_beside(node, env, oracle.env, blocked.get(node.index, frozenset()), program)
+        except (Undecided, ArithmeticError, ValueError, TypeError, IndexError):
+            return None
+    return env
+
+
+def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program) -> Any:
+    if node.kind != "op" or node.name == "stop_gradient":
+        return here[node.index] if node.name == "stop_gradient" else program.step(BALLS, node, env)
+    # What no tape follows is a constant of the function in question; a decision looks at all of its inputs.
+    smooth = node.prim.differentiable and is_floating(node.output)
+    still = {
+        j
+        for a, j in enumerate(node.inputs)
+        if a in closed or (smooth and node.prim.connected(a) and a not in node.active)
+    }
+    arguments = [here[j] if j in still else env[j] for j in node.inputs]
+    if all(env[j] is here[j] for j in node.inputs):
+        return here[node.index]
+    return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
+
+
+def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bool:
+    """Whether all that an op reads is beside the point nearly what it is at the point."""
+    for j in node.inputs:
+        a, b = here[j], there[j]
+        if a is b:
+            continue
+        if np.shape(a) != np.shape(b):
+            return False
+        if not is_floating(program.nodes[j].output):
+            if (np.asarray(a) != np.asarray(b)).any():
+                return False
+            continue
+        for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+            if not abs(p - q) < _NEAR * (1 + abs(p)):
+                return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ does it matter
+
+
+class _Outcome:
+    """The values of a program's outputs, and its derivative, with certain decisions."""
+
+    def __init__(self, program: Program, oracle: Oracle, slopes: list[Any]) -> None:
+        self.values = [oracle.env[i] for i in program.outputs]
+        self.slopes = slopes
+        self.inner = _inner(program, oracle)
+
+
+def _inner(program: Program, oracle: Oracle) -> list[Any]:
+    """Of inner gradients: the value, first and second derivatives along random directions of what they are taken of.
+
+    The recorded backward ops hold the masks of the outcomes that were recorded.
+    """
+    marks = {n.mark.key: n.mark for n in program.nodes if n.mark is not None}
+    found: list[Any] = []
+    for mark in list(marks.values())[:_MANY]:
+        rng = np.random.default_rng(31)
+        tangents: dict[int, list[Any]] = {}
+        for k, nodes in enumerate((program.sources, mark.sources)):
+            for group in nodes:
+                for i in group:
+                    tangents.setdefault(i, [None, None])[k] = directions_of(program.nodes[i], rng)
+        with contextlib.suppress(TooDeep):
+            inside = program.ancestors(mark.targets)
+            env = oracle.jets(2, tangents, inside, None, (program.session, mark.session))
+            for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                weights = np.broadcast_to(objects(oracle.env[c]), program.nodes[t].shape)
+                found += [objects(inner(weights, jet_world(2).component(env[t], m))) for m in range(4)]
+    return found
+
+
+def _what_it_changes(
+    program: Program, oracle: Oracle, derivative: Derivative, group: list[tuple[Node, list[Any]]], here: _Outcome
+) -> str | None:
+    """In words, what another outcome makes of values and derivatives; None where it changes nothing."""
+    sides: list[_Outcome | None] = []
+    for side in (0, 1):
+        outcomes = {node.index: o[side] for node, o in group if _other(o[side], node.output)}
+        if not outcomes:
+            sides.append(here)
+            continue
+        try:
+            sides.append(_with(program, oracle, derivative, outcomes))
+        except (ArithmeticError, Undecided):
+            sides.append(None)
+        except (ValueError, IndexError, TypeError):
+            return "with the other outcome it has other shapes; the derivative is that of the outcome taken"
+    for what, of in (("derivative", "slopes"), ("value", "values"), ("inner gradient", "inner")):
+        at = _apart(getattr(here, of), [getattr(s, of) for s in sides if s is not None])
+        if at is not None:
+            if of == "inner":
+                return "the inner gradient, or how it changes, is another one before or behind"
+            k, index = at
+            where = f"{'source' if of == 'slopes' else 'output'} {k}, element {list(index)}"
+            shown = ["not defined" if s is None else _number(getattr(s, of)[k], index) for s in sides]
+            now = _number(getattr(here, of)[k], index)
+            return f"the {what} ({where}) is {shown[0]} with what it gives before, {shown[1]} behind, here {now}"
+    return None
+
+
+def _number(x: Any, index: tuple[int, ...]) -> str:
+    return "none" if x is None else f"{to_float(objects(x))[index]:.6g}"
+
+
+def _words(node: Node) -> str:
+    if node.name in COMPARISONS:
+        return f"{node.name} of equal numbers"
+    if node.prim.kinks:
+        return f"{node.name} at a jump or tie ({node.prim.kinks[0]})"
+    return f"{node.name} at a jump"
+
+
+def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: dict[int, Any]) -> _Outcome:
+    """The program at the point itself, with other outcomes of some decisions and of what hangs on these."""
+    recorded = {}
+    again = oracle.__class__(program, oracle.seeds)
+    again.env = {}
+    try:
+        for node in program.nodes:
+            i = node.index
+            if i in outcomes:
+                value = outcomes[i]
+            elif all(again.env[j] is oracle.env[j] for j in (*node.inputs, *node.body)):
+                again.env[i] = oracle.env[i]
+                continue
+            elif node.kind == "op" and not is_floating(node.output):
+                value = decided_anew(node, [again.env[j] for j in node.inputs])
+            else:
+                again.env[i] = program.step(BALLS, node, again.env)
+                continue
+            if is_floating(node.output):
+                again.flips.append(node)
+            recorded[i] = node.output
+            node.output = value if np.asarray(value).dtype != object else to_float(value)
+            again.env[i] = value
+        return _Outcome(program, again, derivative(again))
+    finally:
+        for i, output in recorded.items():
+            program.nodes[i].output = output
+
+
+def _apart(here: list[Any], others: list[list[Any]]) -> tuple[int, tuple[int, ...]] | None:
+    """An element that is certainly different, where all is finite: (which, its index)."""
+    found = None
+    for other in others:
+        for k, (p, q) in enumerate(zip(here, other, strict=True)):
+            if p is None or q is None:
+                continue
+            p, q = objects(p), objects(q)
+            if p.shape != q.shape:
+                raise ValueError(f"shapes {p.shape} and {q.shape}")
+            for index in np.ndindex(*p.shape):
+                gap = p[index] - q[index]
+                if isinstance(gap, int):  # of casts from integers
+                    gap = arb(gap)
+                if gap == 0:
+                    continue
+                if not gap.is_finite():
+                    return None
+                if found is None and not gap.contains(0) and radius(gap).item() < 1e300:
+                    found = k, index
+    return found

@@ -1,0 +1,241 @@
+"""Kinks and ties that a program meets: what the op returns there, and the one-sided derivatives around it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.worlds import NUMPY
+from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.ties import ties_met
+from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["exact_partials", "flipped_branch", "kinks_met"]
+
+_STEP = arb(2) ** -160
+_UNBOUNDED = 2.0**100
+_JUMP = 2.0**-80
+_SUSPECTS = 16  # points that are tried, of one op
+
+
+def exact_partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
+    """The partials of an elementwise op at balls, by the mirror's own derivative."""
+    world = jet_world(1)
+    found = []
+    for a in active:
+        arguments = [
+            world.jet(x, np.broadcast_to(np.asarray(1).astype(object), np.shape(x))) if i == a else x
+            for i, x in enumerate(xs)
+        ]
+        found.append(world.component(getattr(world, node.prim.name)(*arguments, **node.params), 1))
+    return found
+
+
+def _scales(at: list[Any]) -> list[Any]:
+    """The size of each argument at a point, by which a step is measured; of a 0 that of the smallest beside it."""
+    sizes = [abs(arb(objects(x).item())) for x in at]
+    least = arb(1)
+    for size in sizes:
+        if size != 0 and size < least:
+            least = size
+    return [size if size != 0 else least for size in sizes]
+
+
+def _around(node: Node, at: list[Any], a: int) -> list[float]:
+    """The partial by argument `a` in the smooth regions that meet at a point."""
+    found, scales = [], _scales(at)
+    for signs in itertools.product((-1, 0, 1), repeat=len(at)):
+        if not any(signs):
+            continue
+        moved = [x + sign * _STEP * s if sign else x for x, s, sign in zip(at, scales, signs, strict=True)]
+        try:
+            found.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
+        except ArithmeticError:
+            continue
+    return found
+
+
+def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
+    """A `convention` finding for every op that was evaluated exactly at a kink or a jump."""
+    findings = []
+    for node in program.nodes:
+        if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
+            continue
+        if is_complex(node.output):
+            continue  # branch cuts: what an op does there is its value's own convention
+        for at in _suspects(node, [objects(oracle.env[j]) for j in node.inputs]):
+            found = next((f for a in node.active if (f := _at_kink(node, at, a)) is not None), None)
+            if found is not None:
+                found.order, found.op, found.line = order, node.name, node.line
+                findings.append(found)
+                break
+    return findings + ties_met(program, oracle, order)
+
+
+def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
+    """What an op does at a point where it is kinked, or jumps, in one argument; None where it is smooth in that."""
+    try:
+        value = float(to_float(exact_partials(node, at, (a,))[0])[0])
+        far, _ = _beside(node, at, a, _STEP * arb(2) ** 80)
+        sides, heights = _beside(node, at, a, _STEP)
+    except ArithmeticError:
+        return None
+    here = arb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
+    apart = _STEP * _scales(at)[a]
+    if np.isnan(sides).any():  # the domain ends here; its last point may still lie beside the rest
+        inner = [k for k in (0, 1) if not np.isnan(sides[k])]
+        if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
+            beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
+            reason = f"a jump at the end of the domain: {beside}, here {float(here):.6g}"
+            return Finding("convention", got=value, inside=True, reason=reason)
+        return None
+    if _jumps(heights, sides, 2 * apart):
+        left, right = [float(arb(h)) for h in heights]
+        reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
+        return Finding("convention", got=value, inside=True, reason=reason)
+    if sides[0] == value == sides[1]:
+        return None  # infinite perhaps, but the same
+    low, high = min(sides), max(sides)
+    gap = max(high, value) - min(low, value)
+    # What shrinks with the step is no kink, but the slope of the derivative.
+    if gap == 0 or 2 * gap < max(*far, value) - min(*far, value):
+        return None
+    inside: bool | None = low <= value <= high
+    if not inside and len(at) > 1:  # where several arguments meet, all of them may move
+        around = _around(node, at, a)
+        inside = bool(around) and min(around) <= value <= max(around)
+    if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
+        inside = None  # a pole that the op fills in: no one-sided derivative is finite
+    reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
+    return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[Any]]:
+    """The partials by one argument, and the values, a step to the left and to the right of a point."""
+    slopes, heights, scale = [], [], _scales(at)[a]
+    for sign in (-1, 1):
+        moved = [x + sign * step * scale if i == a else x for i, x in enumerate(at)]
+        slopes.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
+        heights.append(objects(getattr(BALLS, node.name)(*moved, **node.params)).item())
+    return slopes, heights
+
+
+def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
+    """Whether values so close to a point are further apart than the slopes beside it explain."""
+    below, above = map(arb, heights)
+    gap = abs(above - below)
+    return bool(
+        np.isfinite(sides).all()
+        and (gap > _JUMP * abs(below) or gap > _JUMP * abs(above))
+        and gap > 4 * apart * max(map(abs, sides))
+    )
+
+
+def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:
+    """The points, each once, at which an op may be kinked by the words of its declaration: arguments of one element."""
+    numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
+    words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
+    numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
+    masks = [np.frompyfunc(lambda e: any(e == p for p in numbers), 1, 1)(x) for x in xs] if numbers else []
+    if re.search(r"[a-z] == [a-z]", words):
+        for x, y in itertools.combinations(xs, 2):
+            masks.append(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y))
+    if "whole" in words:
+        masks.append(
+            np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
+        )
+    found: dict[Any, list[Any]] = {}
+    for mask in masks:
+        mask = np.broadcast_to(np.asarray(mask, dtype=bool), node.shape)
+        for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
+            at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
+            found.setdefault(tuple([float(to_float(x)[0]) for x in at]), at)
+            if len(found) >= _SUSPECTS:
+                return list(found.values())
+    return list(found.values())
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, int) or (x.is_exact() and x.is_integer())
+
+
+def _divides(y: Any, x: Any) -> bool:
+    """Whether x / y is certainly a whole number."""
+    if y == 0:
+        return False
+    n = (arb(x) / y).unique_fmpz()
+    return n is not None and bool(n * arb(y) == x)
+
+
+def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
+    """A partial at the recorded inputs, exactly where these are finite."""
+    values = [np.asarray(node.output), *recorded]
+    if all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
+        with contextlib.suppress(ArithmeticError):
+            return to_float(objects(p(BALLS, *[BALLS.lift(v) for v in values], **node.params)))
+    with np.errstate(all="ignore"):
+        return np.asarray(p(NUMPY, *values, **node.params), dtype=np.float64)
+
+
+def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bool:
+    """Whether an op's values at its recorded and at its exact inputs lie on two sides of a jump."""
+    if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
+        return False
+    try:
+        here = node.apply(BALLS, [BALLS.lift(v) for v in recorded])
+    except ArithmeticError:
+        return False
+    smooth: Any = 0.0
+    for a, (v, x) in enumerate(zip(recorded, exact, strict=True)):
+        if v.dtype.kind == "f" and node.prim.rules[a] is not None:
+            p = node.prim.rules[a]
+            slopes = [abs(p) if isinstance(p, int) else np.abs(_partial_here(p, node, recorded))]
+            if callable(p):
+                slopes.append(np.abs(to_float(objects(p(BALLS, there, *exact, **node.params)))))
+            smooth = smooth + np.maximum.reduce(np.broadcast_arrays(*slopes)) * np.abs(to_float(BALLS.lift(v) - x))
+    gap = np.abs(to_float(objects(here - there)))
+    return bool((gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there)))).any())
+
+
+def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
+    """The first op whose recorded inputs lie on another branch than the exact ones."""
+    for node in program.nodes:
+        if node.kind != "op":
+            continue
+        if is_complex(node.output):
+            continue
+        if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
+            recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
+            exact = [oracle.env[j] for j in node.inputs]
+            if _jumped(node, recorded, exact, oracle.env[node.index]):
+                return node
+            for a in node.active:
+                p = node.prim.partials[a]
+                if not callable(p):
+                    continue
+                # In balls on both sides: a rule that is wrong in floats has taken no other branch.
+                here = _partial_here(p, node, recorded)
+                there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
+                if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
+                    return node
+        if f"{node.name}_share" in REGISTRY and np.size(node.output):
+            # Rounding may have made a tie, or have broken one: the shares of the elements say which are the greatest.
+            share = REGISTRY[f"{node.name}_share"]
+            params = {p: node.params[p] for p in share.params}
+            here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
+            try:
+                there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
+            except Undecided:
+                continue
+            if (np.abs(here - there) > 1e-3).any():  # shares are 1, 1/2, 1/3 ..., or 0
+                return node
+    return None if not oracle.flips else oracle.flips[0]

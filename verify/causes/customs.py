@@ -1,0 +1,270 @@
+"""Custom gradients against the bodies that they are to be the derivatives of, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.local import Local
+from gtape.verify.oracles.certificates import Failure, certify_rule, directions_of, faulty_rules
+from gtape.verify.oracles.enclosures import (
+    Parts,
+    directions,
+    disagreement,
+    inner,
+    is_complex,
+    is_floating,
+    jet_world,
+    magnitude,
+    turned,
+)
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.ulp import widest
+
+__all__ = [
+    "certify_custom",
+    "faulty_customs",
+    "faulty_forwards",
+    "faulty_inside",
+    "inner_culprits",
+    "least_stable",
+    "ones_like",
+    "only_rounded",
+]
+
+
+def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+    """Compare what a custom gradient makes of a cotangent with the derivative of its body, by jets.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs
+    made : list
+        What the user's function made of it, for each active input.
+
+    Returns
+    -------
+    Failure or None
+    """
+    world = jet_world(1)
+    directions = _directions(oracle, node)
+    given = {j: world.jet(oracle.env[j], u) for j, u in directions.items()}
+    body = oracle.jets(1, {}, oracle.program.ancestors(node.body), given)
+    got, expected, scale = arb(0), arb(0), arb(0)
+    for a, c in zip(node.active, made, strict=True):
+        u = directions[node.inputs[a]]
+        if c is not None:
+            got, scale = got + inner(u, c), scale + magnitude(u, c)
+    for k, c in _parts(g).items():
+        along = world.component(body[node.body[k]], 1)
+        c = np.broadcast_to(objects(c), np.shape(along))
+        expected, scale = expected + inner(c, along), scale + magnitude(c, along)
+    error = disagreement(got, expected, scale)
+    return Failure("custom gradient", node, error) if error else None
+
+
+def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
+    """The same one order higher: how what the user's function returns changes with the inputs."""
+    world, deeper = jet_world(1), jet_world(2)
+    once, twice = _directions(oracle, node), _directions(oracle, node)
+    inside = oracle.program.ancestors(node.body)
+    moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
+    sub, outputs, env = oracle.custom_back(node, g)
+    back = Oracle(sub, [])
+    back.env = env
+    found = {n.index: oracle.known(n) for n in sub.nodes}
+    given = {i: moving.get(k, oracle.env[k]) for i, k in found.items() if k is not None}
+    slopes = back.jets(1, {}, range(len(sub.nodes)), given)
+    deep = oracle.jets(2, {}, inside, {j: deeper.jet(oracle.env[j], u, twice[j]) for j, u in once.items()})
+    got, expected, scale = arb(0), arb(0), arb(0)
+    for a, o in zip(node.active, outputs, strict=True):
+        if o is not None:
+            u, c = once[node.inputs[a]], world.component(slopes[o], 1)
+            c = turned(c) if is_complex(sub.nodes[o].output) else c
+            got, scale = got + inner(u, c), scale + magnitude(u, c)
+    for k, c in _parts(g).items():
+        both = deeper.component(deep[node.body[k]], 3)
+        c = np.broadcast_to(objects(c), np.shape(both))
+        expected, scale = expected + inner(c, both), scale + magnitude(c, both)
+    error = disagreement(got, expected, scale)
+    return Failure("derivative of the custom gradient", node, error) if error else None
+
+
+def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
+    """The custom gradients, along a program and its inner gradients, that are not the derivatives of their bodies.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    slopes : bool
+        Whether to look for those that are right in value, but whose own derivative is wrong.
+    """
+    found: dict[str, Failure] = {}
+    for node, g, made in oracle.swept():
+        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+            continue
+        if any(oracle.program.nodes[i].kind == "custom" and _declared(oracle, i) for i in _inside(oracle, node)):
+            continue  # the derivative of nothing takes part
+        try:
+            failure = _certify_slope(oracle, node, g) if slopes else certify_custom(oracle, node, g, made)
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            found[node.name] = failure
+    return list(found.values())
+
+
+def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
+    """The custom gradients that are not the derivatives of their bodies, asked with cotangents of ones.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    transposed : bool
+        Whether they must also be there to transpose, as forward mode does.
+
+    Returns
+    -------
+    list of (Node, str)
+        With the reason in words.
+    """
+    found: dict[str, tuple[Node, str]] = {}
+    for node in oracle.program.nodes:
+        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+            continue
+        ones = ones_like(node)
+        try:
+            sub, outputs, env = oracle.custom_back(node, ones)
+            given = {i for i, v in env.items() if any(v is one for one in ones)}
+            if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
+                reason = "does not depend on its upstream gradient on the tape (through .numpy()?): forward mode, which"
+                found[node.name] = node, f"what {node.name} returns {reason} transposes it, gets nothing"
+                continue
+            made = [None if o is None else env[o] for o in outputs]
+            failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            error = f"(relative error {failure.error:.3g})"
+            found[node.name] = node, f"the gradient that {node.name} returns is not the derivative of its body {error}"
+    return list(found.values())
+
+
+def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
+    """Of a custom gradient that is wrong, those in its body that are wrong already: a recomputed function's, say."""
+    inside = set(_inside(oracle, node))
+    return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
+
+
+def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
+    """The ops in the body of a custom gradient whose rule is not the derivative of their mirror.
+
+    A function that is recomputed for its gradient is wrong where these are.
+    """
+    found: dict[str, Failure] = {}
+    for i in sorted(_inside(oracle, node)):
+        n = oracle.program.nodes[i]
+        if n.kind != "op" or not n.active or n.name in found or not is_floating(n.output):
+            continue
+        several = isinstance(n.output, tuple)
+        shapes = [np.shape(v) for v in (n.output if several else (n.output,))]
+        gs = [directions(s, oracle.rng, complex=is_complex(n.output)) for s in shapes]
+        g: Any = Parts(dict(enumerate(gs))) if several else gs[0]
+        try:
+            failure = certify_rule(oracle, n, g, oracle.pulled(n, g))
+        except ArithmeticError:
+            continue
+        if failure is not None:
+            found[n.name] = failure
+    return list(found.values())
+
+
+class _Watching(Local):
+    """A sweep in floats that keeps what custom gradients made of what."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, {})
+        self.seen: dict[int, tuple[Any, list[Any]]] = {}
+
+    def custom(self, node: Node, g: Any) -> list[Any]:
+        made = super().custom(node, g)
+        self.seen[node.index] = g, made
+        return made
+
+
+def least_stable(oracle: Oracle) -> Node | None:
+    """The custom gradient by which a relative error grows most, from what arrives to what it hands back."""
+    nodes = oracle.program.nodes
+    watching = _Watching(oracle.program)
+    watching.sweep(oracle.seeds)
+    growth: dict[int, float] = {}
+    for i, (g, made) in watching.seen.items():
+        if i not in oracle.made or nodes[i].prim.declared is not None:
+            continue
+        arrived, exact = oracle.made[i]
+        parts = _parts(arrived)
+        before = max([_apart(v, parts[k]) for k, v in (g if isinstance(g, dict) else {0: g}).items() if k in parts])
+        after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
+        growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
+    return nodes[max(growth, key=lambda i: growth[i])] if growth else None
+
+
+def _apart(got: Any, exact: Any) -> float:
+    """The largest relative distance of numbers from the exact ones."""
+    high = np.broadcast_to(to_float(objects(exact)), np.shape(got))
+    with np.errstate(all="ignore"):
+        ratio = np.abs(widest(got) - high) / np.abs(high)
+    return float(np.max(np.where(np.isfinite(ratio), ratio, np.where(widest(got) == high, 0.0, 1e300)), initial=0.0))
+
+
+def ones_like(node: Node) -> tuple[Any, ...]:
+    """Cotangents of ones in balls, one for each output of a node."""
+    return tuple(
+        np.frompyfunc(arb, 1, 1)(np.ones(np.shape(o), dtype=object)) if np.ndim(o) else objects(arb(1))
+        for o in (node.output if isinstance(node.output, tuple) else (node.output,))
+    )
+
+
+def only_rounded(oracle: Oracle, ulps: float) -> bool:
+    """Whether all that is wrong are custom gradients that hold rounded numbers from outside of the tape.
+
+    A factor that NumPy computed is off by its rounding, which is no fault of the algebra: what the gradient is then,
+    its own bounds decide.
+    """
+    wrong = faulty_customs(oracle)
+    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)
+
+
+def _eps(node: Any) -> float:
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
+
+
+def _inside(oracle: Oracle, node: Node) -> Iterable[int]:
+    """The nodes of a custom gradient's body: what its outputs depend on and its inputs do not."""
+    return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))
+
+
+def _declared(oracle: Oracle, i: int) -> bool:
+    return oracle.program.nodes[i].prim.declared is not None
+
+
+def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
+    """A direction for each node that is an active input; one that is several inputs moves once."""
+    nodes = oracle.program.nodes
+    return {j: directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
+
+
+def _parts(g: Any) -> dict[int, Any]:
+    return g.parts if isinstance(g, Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}

@@ -1,0 +1,145 @@
+"""Why digits are gone where no rounding took them: a value, or a slope, on the way that the dtype cannot hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.conventions import exact_partials
+from gtape.verify.causes.outside import called
+from gtape.verify.judging.comparison import Cause
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.ulp import widest
+
+__all__ = ["left_the_range", "without_slope"]
+
+_SUSPECTS = 16  # elements that are looked at, of one op
+_LOST = 2.0**-40
+
+
+def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
+    """The first op whose value, or whose slope, is finite and not 0, but beyond what its dtype holds.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    """
+    reached = set(program.ancestors(program.outputs))
+    for node in program.nodes:
+        if node.kind != "op" or node.index not in reached or isinstance(node.output, tuple):
+            continue
+        value = np.asarray(node.output)
+        if value.dtype.kind != "f" or not is_floating(node.output):
+            continue
+        inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+        found = _beyond(value, lambda place, n=node: objects(oracle.env[n.index])[place])
+        if found is not None:
+            place, how, exactly = found
+            what = f"{called(node, inputs, place)} is {value[place].item()!r}, exactly {exactly}"
+            return "range", f"{what}: a value along the way {how} {value.dtype.name}", node.name, node.line
+        for a in node.active if node.prim.kind == "elementwise" else ():
+            found = _slope_beyond(node, inputs, value, a)
+            if found is not None:
+                place, how, exactly = found
+                what = f"{called(node, inputs, place)}{f' by argument {a}' if len(inputs) > 1 else ''}"
+                reason = f"the derivative of {what} is exactly {exactly}, which {how} {value.dtype.name}"
+                return "range", reason, node.name, node.line
+    return _cotangent_beyond(program, oracle)
+
+
+def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
+    """A cotangent of the exact sweep that its dtype cannot hold: floats have infinity there, and soon NaN."""
+    for node, _, made in oracle.swept():
+        for a, c in zip(node.active, made, strict=True):
+            output = program.nodes[node.inputs[a]].output
+            if c is None or isinstance(output, tuple) or np.asarray(output).dtype.kind not in "fc":
+                continue
+            dtype = np.asarray(output).dtype
+            largest = float(np.finfo(dtype).max)
+            for ball in objects(c).ravel().tolist():
+                if abs(ball) > largest and getattr(ball, "is_finite", lambda: True)():
+                    what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
+                    return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
+    return None
+
+
+def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
+    """An element that overflowed, or underflowed and lost digits: (where, how, what it is exactly)."""
+    tiny, largest = float(np.finfo(value.dtype).tiny), float(np.finfo(value.dtype).max)
+    with np.errstate(all="ignore"):
+        suspects = np.argwhere((np.abs(widest(value)) < tiny) | np.isinf(value))
+    for row in suspects[:_SUSPECTS]:
+        place = tuple(row.tolist())
+        ball = objects(exact_at(place)).item()
+        came = float(value[place])
+        if ball == 0 or not getattr(ball, "is_finite", lambda: True)():
+            continue
+        if np.isinf(came):
+            if abs(ball) > largest:
+                return place, "overflows", digits(ball, 6)
+            continue  # a pole that only floats stand on
+        size = abs(ball)
+        if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
+            return place, "underflows", digits(ball, 6)
+    return None
+
+
+def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tuple[int, ...], str, str] | None:
+    p = node.prim.partials[a]
+    if not callable(p) or not all(np.isfinite(v).all() for v in inputs if v.dtype.kind == "f"):
+        return None
+    with np.errstate(all="ignore"):
+        slope = np.broadcast_to(np.asarray(p(COMPLEX, value, *inputs, **node.params)), node.shape)
+
+    def exact_at(place: tuple[int, ...]) -> Any:
+        at = [objects(BALLS.lift(np.broadcast_to(v, node.shape)[place])).reshape(1) for v in inputs]
+        return exact_partials(node, at, (a,))[0][0]
+
+    try:
+        return _beyond(slope, exact_at) if slope.dtype.kind == "f" else None
+    except ArithmeticError:
+        return None
+
+
+def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
+    """An elementwise op without a finite derivative, of the order asked for, at its exact inputs: words, node.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        At a precision that leaves no doubt, with the exact values of all nodes.
+    """
+    inner = program.ancestors([t for n in program.nodes if n.mark is not None for t in n.mark.targets])
+    for k, places in ((1, range(len(program.nodes))), (2, inner)):
+        for node in [program.nodes[i] for i in places]:
+            if node.kind != "op" or node.prim.kind != "elementwise" or not node.active or is_complex(node.output):
+                continue
+            xs = [np.broadcast_to(objects(oracle.env[j]), node.shape) for j in node.inputs]
+            inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+            by = [a for a in node.active if callable(node.prim.partials[a])]
+            for place in np.ndindex(*node.shape) if by else ():
+                at = [objects(x[place]).reshape(1) for x in xs]
+                if not _has_derivative(node, at, by, k):
+                    what = "derivatives" if k == 1 else "second derivatives"
+                    return f"{called(node, inputs, place)} has no finite {what}", node
+    return None
+
+
+def _has_derivative(node: Node, at: list[Any], by: list[int], k: int) -> bool:
+    """Whether the derivative of the mirror along a direction, or along two, is finite at a point."""
+    world = jet_world(k)
+    along = [objects(np.full(1, n)) for n in (3, 5)][:k]
+    arguments = [world.jet(x, *along) if i in by else x for i, x in enumerate(at)]
+    try:
+        made = world.component(node.apply(world, arguments), (1 << k) - 1)[0]
+    except ArithmeticError:
+        return True
+    return not hasattr(made, "is_finite") or bool(made.is_finite())

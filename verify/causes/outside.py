@@ -1,0 +1,263 @@
+"""Where there is no derivative to compare with: values or derivatives along the way that are not finite."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.balls import digits, objects, precision, ties_assumed
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.oracles.replay import Replay
+from gtape.verify.verdicts.ulp import widest
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
+
+_BITS = 800  # what overflows or cancels in floats is followed exactly with so many
+
+
+def not_differentiable(program: Program, order: int) -> Finding | None:
+    """Where a derivative along the way is not finite, so that no precision decides: the end of a domain, or a NaN."""
+    for node in program.nodes:
+        if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
+            v = np.asarray(node.output)
+            if v.dtype.kind in "fc" and not np.isfinite(v).all():
+                return Finding(
+                    "domain", order=order, reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}"
+                )
+        if node.kind != "op" or node.prim.kind != "elementwise" or not node.active:
+            continue
+        values = [np.asarray(program.nodes[j].output) for j in node.inputs]
+        for a in node.active:
+            p = node.prim.partials[a]
+            if not callable(p):
+                continue
+            slope = widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))
+            slope = np.broadcast_to(slope, node.shape)
+            if not np.isfinite(slope).all():
+                place = _first(~np.isfinite(slope))
+                by = f" by argument {a}" if len(values) > 1 else ""
+                return Finding(
+                    "domain",
+                    order=order,
+                    op=node.name,
+                    line=node.line,
+                    element=("value", place),
+                    reason=f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}: "
+                    f"{node.name} is not differentiable there",
+                )
+    return None
+
+
+def outside(program: Program, got: list[Any]) -> Finding | None:
+    """A value along the program that is not finite, so that there is no derivative to compare with."""
+    for node in program.nodes:
+        values = node.output if isinstance(node.output, tuple) else (node.output,)
+        for v in values:
+            v = np.asarray(v)
+            if v.dtype.kind not in "fc" or np.isfinite(v).all() or _asked_for(node):
+                continue
+            if node.kind in ("leaf", "const"):
+                if not _matters(program, node, got):
+                    continue
+                return Finding(
+                    "domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False
+                )
+            if _matters(program, node, got):
+                return _described(program, node, v)
+    return None
+
+
+def _described(program: Program, node: Node, v: Any) -> Finding:
+    """The finding for a value that is not finite: where, of what, and what it is exactly."""
+    inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
+    place = _first(~np.isfinite(v))
+    came = v[place].item()
+    what = f"{called(node, inputs, place)} is {came!r}"
+    ball = None if isinstance(node.output, tuple) else _exactly(program, node, place)
+    exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
+
+    def finding(verdict: str, reason: str) -> Finding:
+        return Finding(
+            verdict,
+            op=node.name,
+            line=node.line,
+            element=("value", place),
+            got=came,
+            exact=None if verdict == "domain" else exact,
+            reason=reason,
+            ok=False,
+        )
+
+    overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
+    if overflow and not _at_pole(node, inputs, place):
+        exactly = f", exactly {short}" if short else ""
+        return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
+    if exact is not None and _undefined_beside(program, node, place):
+        exact = None  # a number of no meaning: of what has been done so far when a factorisation fails
+    if ball is not None and exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
+        if abs(ball) > float(np.finfo(v.dtype).max):
+            return finding("range", f"{what}, exactly {short}: a value along the way overflows {v.dtype.name}")
+        if _moved(program, node):
+            lost = f"rounding before {node.name} lost the digits that its input exactly has"
+            return finding("unstable", f"{what}, exactly {short}: {lost}")
+        if node.prim.kind != "elementwise":
+            return finding("unstable", f"{what}, exactly {short}: it is lost inside {node.name}")
+        if _defined_at(node, inputs, place):
+            return finding("rule", f"{what}, exactly {short}: {node.name} is defined there, so its kernel is wrong")
+    return finding("domain", f"{what}: there {node.name} is not defined, or not differentiable")
+
+
+def shown_by(bad: Finding, findings: list[Finding]) -> Finding:
+    """The finding for a value along the way, with the element of the result that shows what comes of it.
+
+    Parameters
+    ----------
+    bad : Finding
+        From `outside`: a value that only floats cannot hold, "range" or "unstable".
+    findings : list of Finding
+        What came of comparing the result with the exact one.
+    """
+    for f in findings:
+        if f.verdict == "domain":
+            return f
+    shown = max(
+        (f for f in findings if f.got is not None and isinstance(f.element, tuple) and f.element[0] != "value"),
+        key=lambda f: (not np.isfinite(f.got), f.ulps or 0.0),
+        default=None,
+    )
+    if shown is not None:
+        bad.element, bad.got, bad.exact, bad.ulps = shown.element, shown.got, shown.exact, shown.ulps
+    return bad
+
+
+def _first(mask: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def called(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
+    """An op with its inputs at one element of its result, where single numbers make it."""
+    if node.prim is None or node.prim.kind != "elementwise":
+        return f"{node.name}, element {list(place)},"
+    words = [repr(np.broadcast_to(x, node.shape)[place].item()) for x in inputs]
+    words += [f"{k}={v!r}" for k, v in node.params.items()]
+    return f"{node.name}({', '.join(words)})"
+
+
+def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
+    """Whether an elementwise op has a finite exact value at its recorded inputs."""
+    if node.prim is None or node.prim.kind != "elementwise":
+        return False
+    here = [np.broadcast_to(x, node.shape)[place] for x in inputs]
+    if _at_pole(node, inputs, place):
+        return False
+    at = [BALLS.lift(x) for x in here]
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        return _finite(objects(node.apply(BALLS, at)).item())
+    return False
+
+
+def _moved(program: Program, node: Node) -> bool:
+    """Whether rounding has changed what goes into an op."""
+    replay = Replay(program, [])
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        for i in program.ancestors(node.inputs):
+            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        for j in node.inputs:
+            recorded = objects(BALLS.lift(np.asarray(program.nodes[j].output))).ravel().tolist()
+            for here, exactly in zip(recorded, objects(replay.env[j]).ravel().tolist(), strict=True):
+                gap = here - exactly
+                if gap != 0 and not (hasattr(gap, "contains") and gap.contains(0)):
+                    return True
+    return False
+
+
+def _finite(ball: Any) -> bool:
+    return not hasattr(ball, "is_finite") or bool(ball.is_finite())
+
+
+def _exact_output(program: Program, node: Node) -> Any:
+    """What an op gives exactly; None where that is not to be had."""
+    replay = Replay(program, [])
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        for i in program.ancestors([node.index]):
+            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        return objects(replay.env[node.index])
+    return None
+
+
+def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
+    """The exact value of an element that is not finite in floats; None where there is none."""
+    made = _exact_output(program, node)
+    return made[place] if made is not None and _finite(made[place]) else None
+
+
+def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> bool:
+    """Whether another element of the same matrix is not defined, as where a factorisation fails on its way."""
+    if node.prim is None or node.prim.kind == "elementwise":
+        return False
+    return not all(map(_finite, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
+
+
+def masked_by_infinities(program: Program, got: list[Any]) -> bool:
+    """Whether constants are infinite and all that came out is finite, as behind a softmax with a mask of -inf.
+
+    At an infinite point itself there is no derivative.
+    """
+    infinite = [
+        n.index
+        for n in program.nodes
+        if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f" and np.isinf(n.output).any()
+    ]
+    if not infinite or any(i in nodes for i in infinite for nodes in program.sources):
+        return False
+    known = [np.asarray(g) for g in got if g is not None]
+    return bool(known) and all(np.isfinite(g).all() for g in known)
+
+
+def _asked_for(node: Any) -> bool:
+    """Whether an infinity is a constant that an op was told to put there, as the logarithm of no terms is, or moved."""
+    if node.kind != "op":
+        return False
+    moves = node.prim.kind == "linear" and node.prim.ulps == 0
+    return moves or (node.prim.name == "pad" and not np.isfinite(node.params["value"]))
+
+
+def _at_pole(node: Any, inputs: list[Any], place: tuple[int, ...]) -> bool:
+    if node.prim is None or node.prim.kind != "elementwise":
+        return False
+    allowed = node.prim.domain.where
+    if allowed is not None and all(x.dtype.kind == "f" for x in inputs):
+        point = [float(np.broadcast_to(x, node.shape)[place]) for x in inputs]
+        if not allowed(*point):
+            return True
+    for x, interval in zip(inputs, node.prim.domain.intervals, strict=False):
+        if x.dtype.kind == "c" and np.isin(np.abs(x), (0.0, 1.0)).any():
+            return True  # where the poles of the elementary functions lie
+        if x.dtype.kind == "f" and any(float(v) not in interval or v in (interval.lo, interval.hi) for v in x.ravel()):
+            return True
+    return False
+
+
+def _matters(program: Program, node: Any, got: list[Any]) -> bool:
+    # What a selection switched off does not matter: then every number that came out is finite.
+    return (
+        not all(g is None or np.isfinite(np.asarray(g)).all() for g in got)
+        or not any(g is not None for g in got)
+        or not _switched_off(program, node)
+    )
+
+
+def _switched_off(program: Program, node: Any) -> bool:
+    """Whether every way from a node to the outputs passes a selection."""
+    open_nodes = {node.index}
+    for n in program.nodes[node.index + 1 :]:
+        if n.kind == "op" and n.prim.selects:
+            continue
+        if any(i in open_nodes for i in n.inputs):
+            open_nodes.add(n.index)
+    return not (open_nodes & set(program.outputs))

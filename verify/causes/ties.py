@@ -1,0 +1,111 @@
+"""Kinks of ops that are not elementwise: ties for an extreme or a place in an order, a norm at the zero vector.
+
+There is no table of them. The mirror itself is evaluated exactly on both sides of the point, along a random direction
+that breaks all ties: where its directional derivatives differ, the op is kinked there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["ties_met"]
+
+_STEP = arb(2) ** -160
+# More elements take longer than a check should: ties are then passed over.
+_MANY = 4000
+_CLOSE = 1e-9
+
+
+def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
+    """A `convention` finding for every op that is not elementwise and was evaluated exactly at a kink of its own.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    order : int
+
+    Returns
+    -------
+    list of Finding
+    """
+    findings = []
+    for node in program.nodes:
+        if node.kind != "op" or node.prim.kind == "elementwise" or not node.prim.kinks or is_complex(node.output):
+            continue
+        if not node.active or _size(program, node) > _MANY:
+            continue
+        try:
+            reason = _two_slopes(node, oracle)
+        except (ArithmeticError, Undecided):
+            continue
+        if reason:
+            findings.append(
+                Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
+            )
+    return findings
+
+
+def _size(program: Program, node: Node) -> int:
+    return sum(int(np.size(program.nodes[j].output)) for j in node.inputs)
+
+
+def _direction(rng: Any, x: Any) -> Any:
+    return BALLS.lift(rng.uniform(0.5, 1.5, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)))
+
+
+def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
+    """Each input's exact value with a direction; None for what does not vary."""
+    rng = np.random.default_rng(17)
+    found = []
+    for k, j in enumerate(node.inputs):
+        x = oracle.env[j]
+        varies = np.asarray(x).dtype == object and (k in node.active or not node.active)
+        found.append((objects(x), _direction(rng, x)) if varies else (x, None))
+    return found
+
+
+def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
+    return [x if d is None or not sign else objects(x + sign * _STEP * d * _scale(x)) for x, d in inputs]
+
+
+def _scale(x: Any) -> Any:
+    """The size of each element, by which its step is measured; of a 0 that of the smallest beside it."""
+    sizes = [abs(arb(e)) for e in objects(x).ravel().tolist()]
+    least = arb(1)
+    for size in sizes:
+        if size != 0 and size < least:
+            least = size
+    made = np.empty(len(sizes), dtype=object)
+    made[:] = [size if size != 0 else least for size in sizes]
+    return made.reshape(np.shape(x))
+
+
+def _slopes(node: Node, inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
+    world = jet_world(1)
+    at = [x if d is None else world.jet(x, d) for x, (_, d) in zip(_moved(inputs, sign), inputs, strict=True)]
+    y = getattr(world, node.prim.name)(*at, **node.params)
+    return [np.asarray(to_float(world.component(v, 1))).ravel() for v in (y if isinstance(y, (tuple, list)) else (y,))]
+
+
+def _two_slopes(node: Node, oracle: Oracle) -> str | None:
+    inputs = _inputs(node, oracle)
+    for left, right in zip(_slopes(node, inputs, -1), _slopes(node, inputs, 1), strict=True):
+        apart = np.abs(left - right) > _CLOSE * np.maximum(1.0, np.abs(left) + np.abs(right))
+        if apart.any():
+            k = int(np.argmax(apart))
+            return (
+                f"a tie or kink: {node.prim.kinks[0]}; along a direction the slope is {left[k]:.6g} before and "
+                f"{right[k]:.6g} behind"
+            )
+    return None

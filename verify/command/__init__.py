@@ -1,0 +1,1 @@
+"""command: say here what the package is for."""

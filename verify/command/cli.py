@@ -1,0 +1,522 @@
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``.
+
+Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
+lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 where nobody read the output to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gtape.base.escaping import plain, plain_lines
+from gtape.verify.command.output import (
+    Usage,
+    check_path,
+    progress_bar,
+    show_table,
+    ulp_text,
+    versions,
+    write_json,
+    write_text,
+)
+from gtape.verify.command.streams import OutputLost, ReaderGone, flush, open_descriptors, say, settle, tell
+from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
+
+if TYPE_CHECKING:
+    from gtape.verify.search.pools import Harvest
+
+__all__ = ["main"]
+
+_FINE, _FOUND, _USAGE, _NOT_COMPLETED, _INTERRUPTED, _READER_GONE = 0, 1, 2, 3, 130, 141
+
+_MOST_POINTS = 10_000_000  # of one primitive; the exact derivatives of so many take hours and some gigabytes
+_MOST_PROCESSES = 1_000
+_MOST_SEED = 2**64 - 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with arguments, whatever they hold; help goes the way of all output."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(plain_lines(message))
+
+    def print_help(self, file: Any = None) -> None:
+        # Not by argparse, which does not mention help that cannot be written.
+        if file is None:
+            say(self.format_help(), end="")
+        else:
+            super().print_help(file)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="gtape",
+        description="Checks gtape's derivatives against the exact ones.",
+        epilog="Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed: a worker process died and died again, "
+        "a job failed, or the output could not be written. 129, 130, 143: interrupted by SIGHUP, Ctrl-C, SIGTERM; what "
+        "was done until then is printed and said to be partial. 141: nobody read the output to its end.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace, Interrupts], int], summary: str
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary)
+        made.set_defaults(run=run)
+        made.add_argument(
+            "--json",
+            nargs="?",
+            const="-",
+            metavar="FILE",
+            help="write the result as JSON to FILE, or to standard output in place of the table",
+        )
+        made.add_argument(
+            "--processes",
+            "--jobs",
+            type=_whole(1, _MOST_PROCESSES),
+            default=min(os.cpu_count() or 1, 8),
+            metavar="N",
+            help="how many processes to use (default: %(default)s); 1 starts none",
+        )
+        made.add_argument(
+            "--no-progress",
+            action="store_true",
+            help="no progress bar (none is shown anyway where standard error is no terminal)",
+        )
+        return made
+
+    c = command(
+        "verify", _verify, "Prove all rules, search all primitives for bad derivatives, check the example programs."
+    )
+    c.add_argument(
+        "--points",
+        type=_whole(100, _MOST_POINTS),
+        default=None,
+        metavar="N",
+        help="points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)",
+    )
+    c.add_argument("--quick", action="store_true", help="500 points, float64 only")
+    c.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="ops, such as sin or tf.reduce_sum; all of them, and the programs, by default",
+    )
+
+    c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
+    c.add_argument("names", nargs="*", metavar="NAME", help="ops, such as sin or tf.reduce_sum; all of them by default")
+
+    c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
+    c.add_argument(
+        "names", nargs="*", metavar="NAME", help="elementwise ops, such as sin or tf.math.log1p; all of them by default"
+    )
+    c.add_argument(
+        "--points",
+        type=_whole(100, _MOST_POINTS),
+        default=10_000,
+        metavar="N",
+        help="points for each primitive and dtype (default: %(default)s)",
+    )
+    c.add_argument(
+        "--orders", type=int, nargs="+", choices=(1, 2), default=[1, 2], metavar="K", help="1, 2 or both (default)"
+    )
+    c.add_argument(
+        "--dtypes",
+        nargs="+",
+        choices=("float64", "float32", "complex128", "complex64"),
+        default=["float64"],
+        metavar="D",
+        help="float64 (default), float32, complex128, complex64",
+    )
+    c.add_argument(
+        "--seed",
+        type=_whole(0, _MOST_SEED),
+        default=0,
+        metavar="N",
+        help="another seed searches other points (default: 0)",
+    )
+
+    c = command("doctor", _doctor, "Measure the declared accuracy of kernels on this machine; show versions.")
+    c.add_argument("names", nargs="*", metavar="NAME", help="elementwise ops; all of them by default")
+    c.add_argument(
+        "--points",
+        type=_whole(100, _MOST_POINTS),
+        default=2_000,
+        metavar="N",
+        help="points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised",
+    )
+
+    c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
+    c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
+    return parser
+
+
+class _Version(argparse.Action):
+    """Shows what is installed, looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        say(", ".join(f"{k} {v}" for k, v in versions().items()))
+        parser.exit()
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    """Reads a whole number, and says what is accepted."""
+
+    def read(text: str) -> int:
+        try:
+            n = int(text)
+        except ValueError:
+            n = low - 1
+        if not low <= n <= high:
+            shown = text if len(text) <= 40 else f"{text[:40]}..."
+            raise argparse.ArgumentTypeError(
+                f"a whole number is wanted, at least {low} and at most {high}, not {shown!r}"
+            )
+        return n
+
+    return read
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed, 129, 130 or 143 interrupted, 141 where
+        nobody read the output to its end.
+    """
+    open_descriptors()
+    if argv is None:  # this is the program, not a function that another one calls
+        ignore_at_exit()
+    with Interrupts() as interrupts:
+        status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
+        interrupts.reporting()
+        settle()
+    return interrupts.status or status
+
+
+def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
+    command = "gtape"
+    try:
+        try:
+            options = _parser().parse_args(argv)
+        except SystemExit as e:  # argparse has printed what is wrong, or the help
+            flush()
+            return int(e.code or 0)
+        command = f"gtape {options.command}"
+        status = int(options.run(options, interrupts))
+        flush()
+        return status
+    except Usage as e:
+        tell(f"{command}: {plain_lines(str(e))}")
+        return _USAGE
+    except KeyboardInterrupt:
+        tell(f"{command}: interrupted; nothing was written")
+        return _INTERRUPTED
+    except ReaderGone:
+        return _READER_GONE
+    except OutputLost as e:
+        tell(f"{command}: {e}")
+        return _NOT_COMPLETED
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """The arguments, where ``--points -1e30`` is one: argparse takes -1e30 for an option of its own."""
+    found: list[str] = []
+    for text in argv:
+        if found and found[-1] in ("--points", "--processes", "--jobs", "--seed") and text[:1] == "-" != text[1:2]:
+            found[-1] += f"={text}"
+        else:
+            found.append(text)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- commands
+
+
+def _primitives(options: argparse.Namespace) -> list[str]:
+    """The primitives that are named; what a function stands for is said, where there is a table to say it above."""
+    from gtape.verify.verdicts.naming import primitives_named
+
+    try:
+        found = {name: primitives_named([name]) for name in options.names}
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    for name, known in found.items():
+        if options.json != "-" and name.rsplit(".", 1)[-1] not in known:
+            say(f"{plain(name)} is made of {', '.join(known)}")
+    flush()
+    return list(dict.fromkeys(p for known in found.values() for p in known))
+
+
+def _deliver(
+    options: argparse.Namespace, harvest: Harvest, data: dict[str, Any], show: Callable[[], None], fine: bool
+) -> int:
+    """Write the file, print the table or JSON, say what is not done; the exit status."""
+    data = {"versions": versions(), "ok": fine and not harvest.partial, **harvest.as_dict(), **data}
+    unwritten: Usage | None = None
+    if options.json and options.json != "-":
+        try:
+            write_json(options.json, data)
+        except Usage as e:  # the table is still worth printing
+            unwritten = e
+    remarks = harvest.remarks()
+    try:
+        if options.json == "-":
+            write_json("-", data)
+        else:
+            show()
+            if harvest.partial:
+                say(remarks[-1])
+        flush()
+    finally:
+        for remark in remarks:
+            tell(f"gtape {options.command}: {remark}")
+    if unwritten is not None:
+        raise unwritten
+    return _NOT_COMPLETED if harvest.incomplete else _FINE if fine else _FOUND
+
+
+def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import runs
+
+    check_path(options.json)
+    points = options.points or (500 if options.quick else 10_000)
+    dtypes = ("float64",) if options.quick else ("float64", "float32")
+    names = _primitives(options)
+    try:
+        lines, jobs = runs.jobs_of(names, points=points, dtypes=dtypes)
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    with progress_bar(options) as progress:
+        outcome = runs.run(lines, jobs, processes=options.processes, progress=progress, interrupts=interrupts)
+    data = {
+        "points": points,
+        "dtypes": list(dtypes),
+        "seconds": round(outcome.seconds, 1),
+        "lines": [x.as_dict() for x in outcome.lines],
+    }
+
+    def show() -> None:
+        rows = [
+            (
+                x.name,
+                x.kind,
+                x.proof,
+                ulp_text(x.worst.get(1)),
+                ulp_text(x.worst.get(2)),
+                str(x.at_roots or ""),
+                x.verdict,
+            )
+            for x in outcome.lines
+        ]
+        columns = (
+            ("op", "left"),
+            ("kind", "left"),
+            ("proof", "left"),
+            ("order 1, ULP", "right"),
+            ("order 2, ULP", "right"),
+            ("at roots", "right"),
+            ("verdict", "left"),
+        )
+        show_table("gtape verify", columns, rows, [None if x.ok else "bold red" for x in outcome.lines])
+        _closing(outcome, points, dtypes)
+
+    return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
+
+
+def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
+    lines = outcome.lines
+    bad = [x for x in lines if x.findings]
+    undone = sum(bool(x.undone) for x in lines)
+    primitives = [x for x in lines if x.kind != "program"]
+    proved = sum(x.proof == "proved" for x in primitives)
+    certified = sum(x.proof == "certified" for x in primitives)
+    for x in bad:
+        more = f" (and {len(x.findings) - 1} more)" if len(x.findings) > 1 else ""
+        say(f"{plain(x.name)}: {plain_lines(x.findings[0])}{more}")
+    say(
+        f"{proved} of {len(primitives)} primitives proved"
+        + (f", {certified} certified at exact points only" if certified else "")
+    )
+    say(
+        f"{sum(x.checked for x in lines):,} derivatives compared with the exact ones, {points:,} points a primitive"
+        f" in float64, {'a quarter in float32, ' if 'float32' in dtypes else ''}a fortieth where 1e-12 is promised; "
+        f"{len(lines) - len(primitives)} programs"
+    )
+    if undone:
+        say(f"{undone} of {len(lines)} rows are undecided, because not all of their jobs are done")
+    say(f"{'nothing found' if not bad else f'{len(bad)} with findings'} in {outcome.seconds:.0f} s")
+
+
+def _prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.declare.primitive import REGISTRY
+    from gtape.namespaces import catalogue
+    from gtape.verify.command import runs
+
+    check_path(options.json)
+    catalogue.load()
+    names = _primitives(options)
+    for name in names:
+        if not REGISTRY[name].differentiable:
+            raise Usage(f"{name!r} is not differentiable, so there is no rule to prove")
+    wanted = [p for p in REGISTRY.values() if p.differentiable and (not names or p.name in names)]
+    lines = [runs.Line(p.name, p.kind) for p in wanted]
+    jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
+    with progress_bar(options) as progress:
+        outcome = runs.run(lines, jobs, processes=options.processes, progress=progress, interrupts=interrupts)
+
+    def show() -> None:
+        rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
+        show_table(
+            "gtape prove",
+            (("op", "left"), ("kind", "left"), ("proof", "left"), ("seconds", "right")),
+            rows,
+            [None if x.ok else "bold red" for x in lines],
+        )
+        for x in lines:
+            for text in x.findings:
+                say(f"{plain(x.name)}: {plain_lines(text)}")
+        say(f"{sum(x.proof == 'proved' for x in lines)} of {len(lines)} proved")
+
+    data = {"proofs": [x.as_dict() for x in lines]}
+    return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
+
+
+def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command.runs import plain_value
+    from gtape.verify.search.census import rows_of, search
+
+    check_path(options.json)
+    names = _primitives(options)
+    try:
+        with progress_bar(options) as progress:
+            harvest = search(
+                names or None, tuple(dict.fromkeys(options.orders)), tuple(dict.fromkeys(options.dtypes)),
+                options.points, progress,
+                processes=options.processes, seed=options.seed, interrupts=interrupts,
+            )  # fmt: skip
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    rows = rows_of(harvest)
+
+    def show() -> None:
+        columns = (
+            ("op", "left"),
+            ("by", "left"),
+            ("order", "right"),
+            ("dtype", "left"),
+            ("points", "right"),
+            ("worst ULP", "right"),
+            ("where", "left"),
+            ("at roots", "right"),
+            ("at kinks", "right"),
+            ("verdict", "left"),
+        )
+        texts = [
+            (
+                r.op, r.argument, str(r.order), r.dtype, str(r.points), ulp_text(r.worst_ulp),
+                ", ".join(f"{v:.17g}" for v in r.where) if r.worst_ulp else "", str(r.at_roots or ""),
+                str(r.at_kinks or ""), r.verdict,
+            )
+            for r in rows
+        ]  # fmt: skip
+        show_table("gtape census", columns, texts, [None if r.ok else "bold red" for r in rows])
+        say("by: the argument, counted from 0, or the two of a second derivative")
+        if any(r.at_roots for r in rows):
+            say("at roots: points beside a root of the derivative, exact for an input moved by 2 ULP")
+        if any(r.at_kinks for r in rows):
+            say("at kinks: points at a kink, where the op's convention decides")
+        bad = sum(not r.ok for r in rows)
+        say(f"{bad} of {len(rows)} rows with findings" if bad else "nothing found")
+
+    data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
+    return _deliver(options, harvest, data, show, all(r.ok for r in rows))
+
+
+def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.search.doctor import measure_all
+
+    check_path(options.json)
+    names = _primitives(options)
+    try:
+        with progress_bar(options) as progress:
+            harvest = measure_all(
+                names or None,
+                points=options.points,
+                processes=options.processes,
+                progress=progress,
+                interrupts=interrupts,
+            )
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    found = [harvest.values[i] for i in sorted(harvest.values)]
+    bad = [k for k in found if not k.ok]
+
+    def show() -> None:
+        say(", ".join(f"{k} {v}" for k, v in versions().items()))
+        columns = (
+            ("kernel", "left"),
+            ("dtype", "left"),
+            ("declared ULP", "right"),
+            ("measured", "right"),
+            ("where", "left"),
+        )
+        rows = [
+            (
+                k.op,
+                k.dtype,
+                f"{k.declared:g}",
+                ulp_text(k.measured),
+                ", ".join(f"{v:.17g}" for v in k.where) if k.measured else "",
+            )
+            for k in found
+        ]
+        show_table("gtape doctor", columns, rows, [None if k.ok else "bold red" for k in found])
+        say(
+            f"{len(bad)} of {len(found)} kernels are less accurate here than declared"
+            if bad
+            else f"all {len(found)} kernels {'measured ' if harvest.partial else ''}are as accurate as declared"
+        )
+
+    return _deliver(options, harvest, {"kernels": [k.as_dict() for k in found]}, show, not bad)
+
+
+def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import reference
+
+    check_path(options.json)
+    check_path(options.page)
+    text = reference.page()
+    rows = [{"kind": "kink", **c._asdict(), "inside": c.inside} for c in reference.conventions()]
+    rows += [{"kind": "end", **e._asdict()} for e in reference.ends()]
+    interrupts.reporting()
+    if options.json:
+        write_json(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
+    if options.page:
+        write_text(options.page, text)
+        say(f"{plain(options.page)}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
+    elif options.json != "-":
+        say(text, end="")
+    return _FINE
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinities: they go as text."""
+    return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""What the command line shows and writes: a progress bar, tables, files whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, cast
+
+from gtape.base.escaping import json_data, plain, rich_text
+from gtape.verify.command.files import refusal, write_whole
+from gtape.verify.command.streams import say
+
+__all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
+
+_REDRAWN = 0.1  # seconds between two pictures of the progress bar
+_NARROWEST = 10  # columns; a terminal that says it has fewer is not believed
+
+
+class Usage(Exception):
+    """The command cannot be run as it was given."""
+
+
+class _Drawn:
+    """Standard error for a progress bar: where it cannot be written, because the terminal is gone, nothing is drawn."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    if options.no_progress or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total, what: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    console = Console(file=cast("IO[str]", _Drawn(sys.stderr)))
+    # Without a thread that draws: workers are forked, and a process of one thread only can be forked safely.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("", total=None)
+        drawn = 0.0
+
+        def progress(done: int, total: int, what: str) -> None:
+            nonlocal drawn
+            bar.update(task, completed=done, total=total, description=plain(what))
+            if time.monotonic() - drawn > _REDRAWN or done == total:
+                bar.refresh()
+                drawn = time.monotonic()
+
+        yield progress
+
+
+def write_json(path: str, data: Any) -> None:
+    """Write JSON whole or not at all; ``-`` is standard output."""
+    text = json.dumps(json_data(data), indent=1, allow_nan=False)
+    if path == "-":
+        say(text)
+    else:
+        write_text(path, text + "\n")
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file whole or not at all; what is no plain file (a pipe, /dev/null) is written to as it is.
+
+    Raises
+    ------
+    Usage
+        Where that cannot be done.
+    """
+    try:
+        write_whole(path, text)
+    except OSError as e:
+        raise Usage(f"{plain(path)} cannot be written: {e.strerror or e}") from None
+
+
+_ELSEWHERE = "name a file in a folder that exists and is yours to write"
+
+
+def check_path(path: str | None) -> None:
+    """Find out before the work, not after it, that a report has nowhere to go.
+
+    Raises
+    ------
+    Usage
+        Also where a primitive's name stands for the file: ``--json sin`` would write all of them to a file ``sin``.
+    """
+    if path is None or path == "-":
+        return
+    from gtape.declare.primitive import REGISTRY
+    from gtape.errors import InvalidArgumentError
+    from gtape.namespaces import catalogue
+    from gtape.storage.archives import path_text
+
+    try:
+        path_text(path)
+    except InvalidArgumentError as e:
+        raise Usage(f"{plain(path) or repr(path)} cannot be written: {e}; {_ELSEWHERE}") from None
+    catalogue.load()
+    if path in REGISTRY:
+        raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json behind the names")
+    why = refusal(path)
+    if why is not None:
+        shown = plain(path) or repr(path)
+        raise Usage(f"{shown} cannot be written: {why}; {_ELSEWHERE}")
+
+
+class _Page(io.StringIO):
+    """What a table is drawn on; it has the encoding of standard output, because ASCII has no lines to draw with."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def show_table(
+    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], styles: Sequence[str | None]
+) -> None:
+    """Print a table; on a terminal that is too narrow for it, each row as words."""
+    from rich.console import Console
+    from rich.table import Table
+
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, (name, _) in enumerate(columns)]
+    needed = sum(widths) + 3 * len(widths) + 1
+    # Piped output gets the width that it needs, not that of a terminal that is not there.
+    width = max(shutil.get_terminal_size().columns, _NARROWEST) if terminal else max(needed, 160)
+    # Drawn in memory, because rich ends the process where it cannot write.
+    page = _Page()
+    console = Console(
+        file=page, width=width, force_terminal=terminal or None, legacy_windows=False, markup=False, emoji=False
+    )
+    if needed > width:
+        console.print(rich_text(title))
+        for row, style in zip(rows, styles, strict=True):
+            words = [f"{name} {text}" for (name, _), text in list(zip(columns, row, strict=True))[1:] if text]
+            console.print(rich_text(f"{row[0]}: {', '.join(words)}"), style=style, highlight=False)
+    else:
+        made = Table(title=rich_text(title), title_justify="left")
+        for name, justify in columns:
+            made.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
+        for row, style in zip(rows, styles, strict=True):
+            made.add_row(*[rich_text(text) for text in row], style=style)
+        console.print(made)
+    say(page.getvalue(), end="")
+
+
+def ulp_text(x: float | None) -> str:
+    """A distance in ULP for a table."""
+    if x is None:
+        return ""
+    return f"{x:.2f}" if x < 1000 else f"{x:.1e}"
+
+
+def versions() -> dict[str, str]:
+    """What the figures were measured with."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in ("gtape", "numpy", "scipy", "sympy", "python-flint", "hypothesis"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed" if name != "gtape" else "checkout"
+    return found

@@ -1,0 +1,391 @@
+"""The conventions of all ops at kinks and at the ends of their domains, found from the declarations: a table, a page.
+
+The declarations say where an op is kinked (`kinks`) and defined (`domain`). What it returns there is asked of the tape,
+and what its derivative is on either side of the exact derivative a step away: nothing here is written down twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.namespaces import catalogue
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.tensor import wrap
+from gtape.verify.judging.api import exact
+from gtape.verify.search.special_values import CHOOSING, KEPT
+
+__all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivative"]
+
+_STEP = 2.0**-40
+_UNBOUNDED = 2.0**19
+_FAR = 100.0  # an end as far out as this is one of what is promised, not one of where the op is defined
+
+# A point for each phrase that declarations use for a kink; vectors where it takes several elements to make one.
+_MET: dict[str, tuple[Any, ...]] = {
+    "x == y": (2.0, 2.0),
+    "x == y == 0": (0.0, 0.0),
+    "y == 0": (1.0, 0.0),
+    "y == 0 and x < 0": (0.0, -1.0),
+    "x == low": (1.0, 1.0, 3.0),
+    "x == high": (3.0, 1.0, 3.0),
+    "x == 0 and y <= 1": (0.0, 1.0),
+    "x < 0": (-2.0, 3.0),
+    "x == 0 and y <= 0": (0.0, 0.0),
+    "x == 0 and y <= -1": (0.0, -1.0),
+    "x / y whole": (4.0, 2.0),
+    "x whole": (2.0,),
+    "x halfway between whole numbers": (2.5,),
+    "all elements are 0": ([0.0, 0.0],),
+    "two elements are equal": ([2.0, 2.0],),
+    "two elements are equal and extreme": ([2.0, 2.0],),
+    "two elements of a segment are equal and extreme": ([2.0, 2.0],),
+    "two elements of a window are equal": ([2.0, 2.0],),
+}
+
+
+def _public(name: str, *space: str) -> Callable[..., Any]:
+    def f(*args: Any, **params: Any) -> Any:
+        return catalogue.resolve(name, *space)(*args, **params)
+
+    return f
+
+
+# The public functions of primitives that have other names, or take more than tensors.
+_FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "max": ("reduce_max", lambda x: _public("reduce_max")(x)),
+    "min": ("reduce_min", lambda x: _public("reduce_min")(x)),
+    "norm": ("norm", lambda x: _public("norm")(x)),
+    "order": ("sort (its first element)", lambda x: _public("sort")(x)[0]),
+    "segment_max": ("segment_max", lambda x: _public("segment_max", "math")(x, [0, 0])),
+    "segment_min": ("segment_min", lambda x: _public("segment_min", "math")(x, [0, 0])),
+    "window_argmax": (
+        "max_pool1d",
+        lambda x: _public("max_pool1d", "nn")(_public("reshape")(x, [1, 2, 1]), 2, 2, "VALID"),
+    ),
+}
+
+
+class Convention(NamedTuple):
+    """What an op returns at a kink, for one of its arguments.
+
+    Attributes
+    ----------
+    op : str
+        The public name.
+    where : str
+        The kink, as the declaration has it.
+    at : tuple
+        A point of it; lists are vectors, whose first element is moved.
+    argument : int
+        By which argument the derivatives are.
+    value, derivative : float
+        What gtape returns there.
+    left, right : float or None
+        The exact derivative a step to either side; infinite where it grows without bound, None where there is none.
+    """
+
+    op: str
+    where: str
+    at: tuple[Any, ...]
+    argument: int
+    value: float
+    derivative: float
+    left: float | None
+    right: float | None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the derivative lies between the one-sided ones; None where these do not decide it."""
+        if self.left is None or self.right is None or not (math.isfinite(self.left) and math.isfinite(self.right)):
+            return None
+        low, high = min(self.left, self.right), max(self.left, self.right)
+        margin = 1e-9 * max(1.0, abs(low), abs(high))
+        return low - margin <= self.derivative <= high + margin
+
+
+class End(NamedTuple):
+    """What an op returns where its domain ends, or at a hole in it.
+
+    Attributes
+    ----------
+    op : str
+    at : tuple of float
+    argument : int
+        The argument whose interval ends here.
+    value, derivative : float
+        What gtape returns there.
+    beyond : tuple of float or None
+        A point outside, beyond this end; None at a hole.
+    """
+
+    op: str
+    at: tuple[float, ...]
+    argument: int
+    value: float
+    derivative: float
+    beyond: tuple[float, ...] | None
+
+
+def function(op: str) -> Callable[..., Any]:
+    """The function behind a row of the table, with its static parameters where it has some."""
+    for name, (shown, f) in _FUNCTIONS.items():
+        if shown == op and name in REGISTRY:
+            return f
+    prim = REGISTRY[op]
+    params = _params(prim)
+    return lambda *args: prim(*args, **params)
+
+
+def _params(prim: Primitive) -> dict[str, Any]:
+    from gtape.verify.search.subjects import subjects
+
+    if not prim.params:
+        return {}
+    return next((s.params for s in subjects() if s.prim is prim), {})
+
+
+def at_point(f: Callable[..., Any], at: tuple[Any, ...], argument: int, dtype: Any = np.float64) -> tuple[Any, Any]:
+    """Value and derivative by one argument (its first element), as the tape gives them; None without a derivative."""
+    xs = [wrap(np.asarray(a, dtype)) for a in at]
+    with GradientTape() as tape:
+        tape.watch(xs)
+        y = f(*xs)
+    g = tape.gradient(y, xs[argument])
+    value = float(np.ravel(y.numpy())[0])
+    return value, None if g is None else float(np.ravel(np.asarray(g))[0])
+
+
+def _moved(at: tuple[Any, ...], argument: int, step: float) -> tuple[Any, ...]:
+    made = [np.array(a, dtype=np.float64) for a in at]
+    made[argument].reshape(-1)[0] += step
+    return tuple(made)
+
+
+def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int) -> float | None:
+    """The exact derivative a step away, infinite if it grows without bound on the way back."""
+    found = []
+    for step in (_STEP, _STEP / 1024):
+        try:
+            made = exact(f, *_moved(at, argument, sign * step), digits=20)
+        except (ArithmeticError, ValueError, TypeError):
+            return None
+        part = made[argument] if isinstance(made, tuple) else made
+        found.append(float(np.ravel(np.asarray(part, dtype=object))[0]))
+    near, nearer = found
+    if abs(nearer) > _UNBOUNDED and abs(nearer) > 2 * abs(near):
+        return math.copysign(math.inf, nearer)
+    return nearer
+
+
+@cache
+def conventions() -> tuple[Convention, ...]:
+    """What every public op with a kink returns there.
+
+    Returns
+    -------
+    tuple of Convention
+
+    Raises
+    ------
+    KeyError
+        If a declaration names its kink by a phrase that this module has no point for.
+
+    Examples
+    --------
+    >>> row = next(c for c in conventions() if c.op == "relu")
+    >>> row.at, row.derivative, row.left, row.right, row.inside
+    ((0.0,), 0.0, 0.0, 1.0, True)
+    """
+    return tuple(sorted(_conventions(), key=lambda c: c.op))
+
+
+def _conventions() -> Iterator[Convention]:
+    for prim in REGISTRY.values():
+        named = _FUNCTIONS.get(prim.name)
+        if not prim.kinks or (named is None and (not prim.differentiable or not prim.public)):
+            continue
+        op, f = named or (prim.name, function(prim.name))
+        for kink in prim.kinks:
+            at, where = _point(prim, kink)
+            for a in range(len(at)):
+                if named is None and not prim.connected(a):
+                    continue
+                value, derivative = at_point(f, at, a)
+                if derivative is None:
+                    continue
+                left, right = (_beside(f, at, a, sign) for sign in (-1, 1))
+                yield Convention(op, where, at, a, value, derivative, left, right)
+
+
+def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
+    if isinstance(kink, (int, float)):
+        return (float(kink),), f"x = {kink:g}"
+    if kink not in _MET:
+        raise KeyError(
+            f"{prim.name} declares a kink {kink!r}, which gtape.verify.command.reference has no point for: add one to _MET"
+        )
+    return _MET[kink], kink
+
+
+@cache
+def ends() -> tuple[End, ...]:
+    """What every public elementwise op returns where its domain ends.
+
+    Returns
+    -------
+    tuple of End
+
+    Examples
+    --------
+    >>> row = next(e for e in ends() if e.op == "sqrt")
+    >>> row.at, row.value, row.derivative, row.beyond
+    ((0.0,), 0.0, inf, (-1.0,))
+    """
+    found = []
+    for prim in sorted(REGISTRY.values(), key=lambda p: p.name):
+        if prim.kind != "elementwise" or not prim.public or not prim.differentiable:
+            continue
+        generic = [_inside(i) for i in prim.domain.intervals]
+        for a, interval in enumerate(prim.domain.intervals):
+            points = [(interval.lo, interval.lo - 1.0), (interval.hi, interval.hi + 1.0)]
+            if not prim.connected(a):
+                continue
+            for end, beyond in [*points, *[(h, None) for h in interval.holes]]:
+                if abs(end) >= _FAR:
+                    continue
+                at = tuple(end if i == a else g for i, g in enumerate(generic))
+                value, derivative = at_point(function(prim.name), at, a)
+                if derivative is None:
+                    continue
+                outside = None if beyond is None else tuple(beyond if i == a else g for i, g in enumerate(generic))
+                found.append(End(prim.name, at, a, value, derivative, outside))
+    return tuple(found)
+
+
+def _inside(interval: Any) -> float:
+    """Some number well inside an interval."""
+    for x in (0.5, 1.5, -0.5, interval.lo + 0.5, interval.hi - 0.5):
+        if x in interval:
+            return float(x)
+    return float((interval.lo + interval.hi) / 2.0)
+
+
+def without_derivative() -> list[str]:
+    """The public ops that have no derivative anywhere: their gradient is None."""
+    return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable)
+
+
+# ---------------------------------------------------------------------------------------------- the page
+
+
+def _number(x: float | None) -> str:
+    return "-" if x is None else f"{x + 0.0:.6g}"
+
+
+def _arguments(at: tuple[Any, ...]) -> str:
+    def one(a: Any) -> str:
+        return f"[{', '.join(map(one, a))}]" if isinstance(a, list) else _number(a)
+
+    return ", ".join(map(one, at))
+
+
+_HEAD = """# Conventions at kinks and ends
+
+Generated by `gtape conventions docs/conventions.md` from the declarations of the ops; a test compares the two. The
+same rows for programs:
+
+```python
+from gtape.verify.command.reference import conventions
+
+row = next(c for c in conventions() if c.op == "relu")
+print(row.at, row.left, row.derivative, row.right, row.inside)
+```
+
+```text
+(0.0,) 0.0 0.0 1.0 True
+```
+
+## At kinks
+
+At a kink an op has no derivative, only one on either side. gtape returns TensorFlow's value where that lies between
+the two, otherwise the element of least norm. *By* is the argument that is varied (for a vector its first element),
+*left* and *right* are the exact derivatives a step of 2⁻⁵⁰ below and above; "-" where the op is not defined there.
+
+| op | kink | at | by | value | derivative | left | right |
+|---|---|---|---|---|---|---|---|
+"""
+
+_ENDS = """
+## Where a domain ends
+
+Value and derivative by the argument whose domain ends, at the end or the hole itself; the other arguments are generic.
+Outside both are NaN.
+
+| op | at | by | value | derivative |
+|---|---|---|---|---|
+"""
+
+_SPECIAL = """
+## NaN, infinities and signed zeros
+
+A NaN makes NaN of every value and every derivative that depends on it, without a warning: no op swallows it. A
+derivative that does not depend on the argument stays (that of x + y is 1 at NaN, too). The derivatives of relu, relu6,
+leaky_relu, elu, selu and hard_sigmoid at NaN are NaN, because none exists there; TensorFlow's are 0, 1 or the slope of
+one side.
+
+An infinity gives the limit of the mirror, and so do the derivatives there; NaN where there is no limit, or where it
+depends on the way in which several arguments tend to theirs. Where the value is NaN for that reason, so may be the
+derivatives. A signed zero is approached from its side, at an end of the domain from inside; the result keeps the sign:
+1/(-0) is -inf, atan(-0) is -0.
+
+The exceptions; internal ops, which appear in derivatives only, are in *italics*:
+
+| op | at | gives | because |
+|---|---|---|---|
+"""
+
+_CHOOSING = """
+Functions composed of these, or with outputs that are integers:
+
+| function | convention |
+|---|---|
+"""
+
+_NONE = """
+## Without a derivative
+
+The gradient of these is None, everywhere: {}.
+"""
+
+
+def page() -> str:
+    """The reference page, in Markdown.
+
+    Examples
+    --------
+    >>> page().splitlines()[0]
+    '# Conventions at kinks and ends'
+    """
+    text = _HEAD
+    for c in conventions():
+        text += (
+            f"| {c.op} | {c.where} | {_arguments(c.at)} | {c.argument + 1} | {_number(c.value)} | "
+            f"{_number(c.derivative)} | {_number(c.left)} | {_number(c.right)} |\n"
+        )
+    text += _ENDS
+    for e in ends():
+        text += f"| {e.op} | {_arguments(e.at)} | {e.argument + 1} | {_number(e.value)} | {_number(e.derivative)} |\n"
+    text += _SPECIAL
+    for row in KEPT:
+        ops = ", ".join(op if REGISTRY[op].public else f"*{op}*" for op in row.ops)
+        text += f"| {ops} | {row.where} | {row.gives} | {row.reason} |\n"
+    text += _CHOOSING
+    for op, convention in CHOOSING.items():
+        text += f"| {op} | {convention} |\n"
+    return text + _NONE.format(", ".join(without_derivative()))

@@ -1,0 +1,131 @@
+"""Standard output and standard error, which may be closed, full, abandoned by their reader, or ASCII only."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import IO, Any
+
+__all__ = ["OutputLost", "ReaderGone", "flush", "forsake", "open_descriptors", "say", "settle", "tell"]
+
+
+class OutputLost(Exception):
+    """What should have been printed is printed nowhere."""
+
+
+class ReaderGone(Exception):
+    """Nobody reads standard output any more, as after ``| head -1``."""
+
+
+def open_descriptors() -> None:
+    """Open those of the descriptors 0 to 2 that are closed on the null device.
+
+    Otherwise a pipe to a worker would get such a number, and what C code prints would go into that pipe.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+                os.set_inheritable(number, True)
+
+
+def say(text: str = "", end: str = "\n") -> None:
+    """Print on standard output; characters that its encoding lacks are escaped.
+
+    Parameters
+    ----------
+    text, end : str
+
+    Raises
+    ------
+    OutputLost, ReaderGone
+
+    Examples
+    --------
+    >>> from gtape.verify.command.streams import say
+    >>> say("4 ULP")
+    4 ULP
+    """
+    stream: IO[str] | None = sys.stdout
+    if stream is None:
+        raise OutputLost("standard output is closed")
+    try:
+        stream.write(_fit(text + end, stream))
+    except BrokenPipeError:
+        forsake(stream)
+        raise ReaderGone from None
+    except (OSError, ValueError) as e:  # ValueError: a stream that this program has closed
+        forsake(stream)
+        raise OutputLost(f"standard output cannot be written: {getattr(e, 'strerror', None) or e}") from None
+
+
+def flush() -> None:
+    """See that what was said is written.
+
+    Raises
+    ------
+    OutputLost, ReaderGone
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forsake(sys.stdout)
+        raise ReaderGone from None
+    except (OSError, ValueError) as e:
+        forsake(sys.stdout)
+        raise OutputLost(f"standard output cannot be written: {getattr(e, 'strerror', None) or e}") from None
+
+
+def tell(text: str) -> None:
+    """Print on standard error, where that is possible; nothing can be said of it where it is not.
+
+    Parameters
+    ----------
+    text : str
+    """
+    stream: IO[str] | None = sys.stderr
+    if stream is None:
+        return
+    try:
+        stream.write(_fit(text + "\n", stream))
+        stream.flush()
+    except (OSError, ValueError):
+        forsake(stream)
+
+
+def settle() -> None:
+    """Leave nothing for the interpreter to write at its end, which would fail there, with an exit status of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            forsake(stream)
+
+
+def forsake(stream: Any) -> None:
+    """Let what a stream still holds, and all that it gets, go nowhere.
+
+    Parameters
+    ----------
+    stream : file
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)
+
+
+def _fit(text: str, stream: Any) -> str:
+    if isinstance(stream, io.StringIO):
+        return text
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,1 @@
+"""judging: say here what the package is for."""

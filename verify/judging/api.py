@@ -1,0 +1,187 @@
+"""check and exact: the questions that a researcher asks about one function at one point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.base.diagnosis import diagnosed
+from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
+from gtape.symbolic.program import Program
+from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.outside import not_differentiable
+from gtape.verify.judging.cost import bits_within_reach, checked_digits
+from gtape.verify.judging.examine import PRECISIONS, examine
+from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.oracles.certificates import certify
+from gtape.verify.oracles.enclosures import turned
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.verdict import Report
+
+__all__ = ["ExactNumber", "check", "exact"]
+
+
+class ExactNumber(str):
+    """A decimal number, with the radius of the ball that encloses the true one.
+
+    Attributes
+    ----------
+    radius : float
+        How far the true value may be from this one at most.
+    """
+
+    radius: float
+
+    def __new__(cls, ball: Any, n: int) -> ExactNumber:
+        made = super().__new__(cls, digits(ball, n))
+        rounding = float(abs(ball)) * 10.0 ** (1 - n)
+        made.radius = radius(ball).item() + rounding
+        return made
+
+
+@diagnosed
+def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
+    """Check gtape's own derivatives of a function at a point against the exact ones.
+
+    Parameters
+    ----------
+    f : callable
+        Takes tensors, returns a tensor or a structure of tensors; the derivative is that of the sum of all outputs.
+    *args : tensors, arrays or numbers
+        Where; Python numbers are float64.
+    order : {1, 2, 3}
+        1 checks the gradient, 2 the Hessian, 3 all third derivatives.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    TypeError
+        For arguments or results that are no floating-point tensors.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> gtape.verify.check(lambda x: gtape.tanh(x) * x, 20.0, order=2).verdict
+    'correct'
+    """
+    recording = Recording(f, args, checked_order(order))
+    report = Report()
+    for place, program, seeds, got in recording.programs():
+        one = examine(program, seeds, got, locally=not report.checked)
+        recording.place(one, place)
+        report.extend(one)
+    if (
+        order > 1 and not report.checked and not report.findings
+    ):  # nothing varies in the slope: it may jump all the same
+        report.findings += [f for f in check(f, *args).findings if f.verdict == "convention"]
+    report.findings += branches_met(recording.tape._session, recording.inputs, order)
+    return report
+
+
+@diagnosed
+def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -> Any:
+    """The exact derivative of a function at a point, as decimal numbers with radii.
+
+    Parameters
+    ----------
+    f, *args, order
+        As for `check`.
+    digits : int
+        How many significant decimal digits: up to 100,000, and up to 2,000 where the function holds an op beyond the
+        elementary ones, such as digamma.
+
+    Returns
+    -------
+    array of ExactNumber, or tuple of these
+        Order 1: one array for one argument, a tuple for several; order 2: the Hessian, shape of the first followed by
+        the shape of the second argument, in a tuple of tuples for several arguments. At a kink it is the convention
+        of the op.
+
+    Raises
+    ------
+    ValueError
+        For an order, or a number of digits, that is not among those above.
+    ArithmeticError
+        Where the derivative does not exist, or is not decided at the highest precision.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> str(gtape.verify.exact(gtape.tanh, 20.0, digits=25)[()])
+    '1.699341702116635583692883e-17'
+    """
+    digits = checked_digits(digits)
+    recording = Recording(f, args, checked_order(order))
+    refuse_complex_jacobian(recording, order)
+    rows: dict[Any, list[Any]] = {}
+    zero = ExactNumber(arb(0), digits)
+    for place, program, seeds, _ in recording.programs():
+        with np.errstate(all="ignore"):
+            balls = _exact_row(program, seeds, digits)
+        row: list[Any] = []
+        for b, t in zip(balls, recording.inputs, strict=True):
+            if b is None:
+                row.append(None)
+                continue
+            made = np.empty(t._aval.shape, dtype=object)
+            b = turned(b) if t._aval.complex else objects(b)
+            for index in np.ndindex(*t._aval.shape):
+                made[index] = ExactNumber(b[index], digits)
+            row.append(made if t._aval.shape else made[()])
+        rows[place] = row
+    result = recording.assemble(rows, zero)
+    return result
+
+
+def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
+    reason: Any = "the precision did not suffice"
+    first, most = max(200, int(wanted * 3.4) + 80), bits_within_reach(program, wanted)
+    higher = [p for p in (*PRECISIONS, 51200) if first < p <= most]
+    if first > PRECISIONS[-1]:  # what cancels takes more digits than are asked for
+        higher.append(first + first // 4)
+    for bits in (first, *higher):
+        with precision(bits):
+            oracle = Oracle(program, seeds)
+            try:
+                oracle.evaluate()
+                made = oracle.replay()
+                if certify(oracle, made):
+                    made = [None if g is None else _by_jets(oracle, s, np.shape(g)) for s, g in enumerate(made)]
+            except TooDeep as e:
+                raise ArithmeticError(str(e)) from None
+            except (Undecided, ArithmeticError) as e:
+                nowhere = not_differentiable(program, 1)
+                if nowhere is not None:
+                    raise ArithmeticError(f"there is no derivative here: {nowhere.reason}") from None
+                reason = e
+                continue
+            if all(_tight(g, wanted) for g in made):
+                return made
+    raise ArithmeticError(f"the exact derivative is not decided at {bits} bits: {reason}")
+
+
+def _by_jets(oracle: Oracle, source: int, shape: tuple[int, ...]) -> Any:
+    made = np.empty(shape, dtype=object)
+    for index in np.ndindex(*shape):
+        made[index] = oracle.along(source, index)
+    return made
+
+
+def _tight(g: Any, wanted: int) -> bool:
+    if g is None:
+        return True
+    for ball in objects(g).ravel().tolist():
+        b = ball if isinstance(ball, (arb, acb)) else arb(ball)
+        if not b.is_finite():
+            return False
+        loose = not b.is_exact() and b.rel_accuracy_bits() < wanted * 3.33
+        # A ball around 0 that stays: far below what any float can hold it is 0.
+        if loose and not (b.contains(0) and radius(b).item() < 1e-320):
+            return False
+    return True

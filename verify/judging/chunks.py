@@ -1,0 +1,289 @@
+"""A program of large arrays as many programs of few elements, where no element knows of the others.
+
+Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
+of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. What
+sums the elements up is looked at in one piece beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitive import REGISTRY
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.program import GradMark, Node, Program
+from gtape.verify.judging.connected import followed
+from gtape.verify.oracles.replay import longest_sum
+
+__all__ = ["Chunk", "Chunks", "chunks_of"]
+
+# A check takes some milliseconds beside those for each number, and all that a chunk makes lives at once.
+_NUMBERS = 2048
+_LARGE = 8 * _NUMBERS
+
+_ALONG = frozenset({"cast", "identity", "real", "imag", "conj"})  # linear ops that treat each element by itself
+_SPREADING = frozenset({"spread_out", "broadcast_to"})
+_ADDING = frozenset({"add", "subtract", "negative", "identity", "cast", "reshape"})
+
+_ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
+
+
+class Chunk:
+    """Some elements of a program: a program, with cotangents and results of its own."""
+
+    __slots__ = ("got", "place", "program", "seeds")
+
+    def __init__(self, program: Program, seeds: list[Any], got: list[Any], place: slice) -> None:
+        self.program, self.seeds, self.got, self.place = program, seeds, got, place
+
+
+class Chunks:
+    """How a program falls into chunks.
+
+    Attributes
+    ----------
+    axis : int
+        Along which the arrays are cut.
+    length : int
+        How many rows there are along it.
+    """
+
+    def __init__(self, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> None:
+        self.program, self.kinds, self.shape, self.axis = program, kinds, shape, axis
+        self.length = shape[axis]
+        self._step = max(1, _NUMBERS * self.length // int(np.prod(shape)))
+
+    def __len__(self) -> int:
+        return -(-self.length // self._step)
+
+    def cut(self, seeds: list[Any], got: list[Any]) -> Iterator[Chunk]:
+        """The chunks, one after the other.
+
+        Parameters
+        ----------
+        seeds : list of arrays or None
+            Cotangent of each output.
+        got : list of arrays or None
+            What is claimed for each source.
+        """
+        for start in range(0, self.length, self._step):
+            place = slice(start, min(start + self._step, self.length))
+            program = _Copy(self, place).program
+            parts = [
+                c if c is None or self.kinds[i] != _ROWS else self.part(np.broadcast_to(c, self.shape), place)
+                for i, c in zip(self.program.outputs, seeds, strict=True)
+            ]
+            yield Chunk(program, parts, [None if g is None else self.part(g, place) for g in got], place)
+
+    def part(self, x: Any, place: slice) -> Any:
+        """Some rows of an array."""
+        return np.asarray(x)[(slice(None),) * self.axis + (place,)]
+
+    def outside(self, finding: Any, place: slice) -> None:
+        """Let a finding of a chunk tell the place in the whole array."""
+        if isinstance(finding.element, tuple) and len(finding.element[1]) == len(self.shape):
+            of, index = finding.element
+            moved = index[self.axis] + place.start
+            finding.element = (of, (*index[: self.axis], moved, *index[self.axis + 1 :]))
+
+    def used(self, parts: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """(op, argument) of the rules that took part, with the longest sum of each, from those of the chunks."""
+        found: dict[tuple[str, int], int] = {}
+        for node in self.program.nodes:
+            for a in node.active if node.kind == "op" else ():
+                key = (node.name, a)
+                if (("divide", 0) if node.name == "reduce_mean" else key) in parts:
+                    n = longest_sum(node, self.program.nodes[node.inputs[a]].shape)
+                    found[key] = max(found.get(key, 1), n)
+        return found
+
+    def rest(self) -> Program:
+        """What sums the elements up, and what follows: a program that reads the arrays as they were recorded."""
+        return _Rest(self).program
+
+
+class _Copy:
+    """The program of one chunk; each node keeps what it is, and gets the values of the chunk."""
+
+    def __init__(self, chunks: Chunks, place: slice) -> None:
+        self.chunks, self.place = chunks, place
+        self.program = Program()
+        self.moved: dict[int, int] = {}
+        old = chunks.program
+        for node in old.nodes:
+            self.node(node)
+        self.program.outputs = [self.moved[i] for i in old.outputs]
+        self.program.sources = [[self.moved[i] for i in nodes] for nodes in old.sources]
+        self.program.session, self.program.stops = old.session, old.stops
+
+    def node(self, node: Node) -> None:
+        chunks = self.chunks
+        kind = chunks.kinds[node.index]
+        if kind == _ROWS:
+            made = self.put(node, chunks.part(node.output, self.place))
+            if node.name in _SPREADING:
+                made.params = {**node.params, "shape": np.shape(made.output)}
+                made.pull = _Part(node.prim, node.active, made.params)
+        elif kind == _WHOLE:
+            self.put(node, node.output)
+        elif node.name == "reduce_mean":
+            self.mean(node)
+        else:
+            inputs = [self.program.nodes[self.moved[j]].output for j in node.inputs]
+            self.put(node, _computed(node.name, inputs, node.params, node.output))
+
+    def put(self, node: Node, output: Any) -> Node:
+        made = _copied(node, len(self.program.nodes), output)
+        made.inputs = tuple([self.moved[j] for j in node.inputs])
+        if node.mark is not None:
+            m = node.mark
+            made.mark = GradMark(
+                m.key,
+                [self.moved[i] for i in m.targets],
+                [self.moved[i] for i in m.cotangents],
+                [[self.moved[i] for i in nodes] for nodes in m.sources],
+                m.which,
+                m.session,
+            )
+        self.program.nodes.append(made)
+        self.program.by_seq.setdefault(node.seq, []).append(made.index)
+        self.moved[node.index] = made.index
+        return made
+
+    def mean(self, node: Node) -> None:
+        """The mean over all rows as a sum over these, divided by the number of all."""
+        nodes = self.program.nodes
+        (whole,) = [self.chunks.program.nodes[j].output for j in node.inputs]
+        (x,) = [self.moved[j] for j in node.inputs]
+        total = _copied(node, len(nodes), _computed("sum", [nodes[x].output], node.params, node.output))
+        total.prim, total.inputs = REGISTRY["sum"], (x,)
+        total.pull = _Part(total.prim, node.active, node.params)
+        n = Node(len(nodes) + 1, "const", np.asarray(np.size(whole) // np.size(node.output), total.output.dtype))
+        quotient = _copied(node, len(nodes) + 2, _computed("divide", [total.output, n.output], {}, node.output))
+        quotient.prim, quotient.inputs, quotient.params = REGISTRY["divide"], (total.index, n.index), {}
+        quotient.pull = _Part(quotient.prim, node.active, {})
+        quotient.flows = (*node.flows, None) if node.flows else ()
+        nodes += [total, n, quotient]
+        self.program.by_seq.setdefault(node.seq, []).append(quotient.index)
+        self.moved[node.index] = quotient.index
+
+
+class _Rest:
+    """The totals of a program and what follows them; the arrays that they sum are leaves."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        old, kinds = chunks.program, chunks.kinds
+        self.program = Program()
+        moved: dict[int, int] = {}
+        wanted = {j for n in old.nodes if kinds[n.index] == _TOTAL for j in (n.index, *n.inputs)} | set(old.outputs)
+        for node in old.nodes:
+            if node.index not in wanted:
+                continue
+            index = moved[node.index] = len(self.program.nodes)
+            if kinds[node.index] == _TOTAL:
+                made = _copied(node, index, node.output)
+                made.inputs = tuple([moved[j] for j in node.inputs])
+            else:
+                made = Node(index, "leaf", node.output, node.seq)
+            self.program.nodes.append(made)
+        self.program.outputs = [moved[i] for i in old.outputs]
+        self.program.sources = []
+        self.program.session, self.program.stops = old.session, old.stops
+
+
+class _Part:
+    """Stands for the backward step of an op that a chunk has other parameters for."""
+
+    __slots__ = ("active", "params", "prim")
+
+    def __init__(self, prim: Any, active: tuple[int, ...], params: dict[str, Any]) -> None:
+        self.prim, self.active, self.params = prim, active, params
+
+
+def _copied(node: Node, index: int, output: Any) -> Node:
+    made = Node(index, node.kind, output, node.seq)
+    made.prim, made.pull, made.active, made.flows = node.prim, node.pull, node.active, node.flows
+    made.params, made.line = node.params, node.line
+    return made
+
+
+def _computed(name: str, inputs: list[Any], params: dict[str, Any], like: Any) -> Any:
+    """What an op gives for other values, in the dtype that was recorded."""
+    with np.errstate(all="ignore"):
+        return np.asarray(getattr(COMPLEX, name)(*map(np.asarray, inputs), **params), dtype=np.asarray(like).dtype)
+
+
+def chunks_of(program: Program) -> Chunks | None:
+    """How a program of large arrays falls into chunks; None for a small one, and where elements know of each other."""
+    sizes = {n.shape for nodes in program.sources for n in [program.nodes[i] for i in nodes]}
+    shape = max(sizes, key=lambda s: int(np.prod(s)), default=())
+    if len(sizes) != 1 or int(np.prod(shape)) < _LARGE:
+        return None
+    axis = int(np.argmax(shape))
+    kinds: list[str] = []
+    for node in program.nodes:
+        kind = _kind_of(node, program, kinds, shape, axis)
+        if kind is None:
+            return None
+        kinds.append(kind)
+    if any(kinds[i] != _ROWS for nodes in program.sources for i in nodes):
+        return None
+    reached = followed(program)
+    if any(kinds[i] == _WHOLE and i in reached for i in range(len(kinds))):
+        return None
+    found = Chunks(program, kinds, shape, axis)
+    return found if len(found) > 1 else None
+
+
+def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> str | None:
+    """Whether a node has a value for each row, one for all, or a sum over all; None for anything else."""
+    if node.kind in ("leaf", "const"):
+        return _of_a_value(np.shape(node.output), shape, axis)
+    if node.kind != "op" or isinstance(node.output, tuple):
+        return None
+    given = {kinds[j] for j in node.inputs}
+    if node.prim.kind == "elementwise" or node.name in _ALONG:
+        if _TOTAL in given:
+            return _TOTAL if _is_linear(node, [kinds[j] for j in node.inputs]) else None
+        if _ROWS in given:
+            return _ROWS if node.shape == shape else None
+        return _WHOLE if _of_a_value(node.shape, shape, axis) == _WHOLE else None
+    if node.name in ("sum", "reduce_mean"):
+        if given == {_TOTAL}:
+            return _TOTAL if node.name == "sum" else None
+        summed = {a % len(shape) for a in np.atleast_1d(node.params["axis"]).tolist()}
+        if given != {_ROWS} or axis not in summed:
+            return None
+        return _TOTAL if node.name == "sum" or _divides(program, node) else None
+    if node.name in _SPREADING and given == {_WHOLE}:
+        return _ROWS if node.shape == shape else _of_a_value(node.shape, shape, axis)
+    if given == {_TOTAL} and node.name in _ADDING:
+        return _TOTAL
+    return None
+
+
+def _divides(program: Program, node: Node) -> bool:
+    """Whether the number of elements that a mean is over is a number of its dtype; no inner gradient is taken of it."""
+    n = program.nodes[node.inputs[0]]
+    count = int(np.prod(n.shape)) // max(1, int(np.prod(node.shape)))
+    dtype = np.asarray(node.output).dtype
+    return dtype.kind == "f" and count < 2 ** (np.finfo(dtype).nmant + 1) and node.mark is None
+
+
+def _is_linear(node: Node, kinds: list[str]) -> bool:
+    """Whether an op is linear in sums over all rows, so that a sum over some has the same derivative."""
+    if node.name in _ADDING:
+        return _ROWS not in kinds
+    if node.name == "multiply":
+        return sorted(kinds) == [_TOTAL, _WHOLE]
+    return node.name == "divide" and kinds == [_TOTAL, _WHOLE]
+
+
+def _of_a_value(own: tuple[int, ...], shape: tuple[int, ...], axis: int) -> str | None:
+    if own == shape:
+        return _ROWS
+    aligned = axis - (len(shape) - len(own))
+    return _WHOLE if len(own) <= len(shape) and (aligned < 0 or own[aligned] == 1) else None

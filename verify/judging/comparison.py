@@ -1,0 +1,163 @@
+"""Numbers against the exact ones, within the two bounds: which are inside, which lie beyond, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
+from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
+from gtape.verify.oracles.enclosures import turned
+from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["ROUNDINGS", "Cause", "Comparison"]
+
+ROUNDINGS = 4.5  # ULP: what an elementwise derivative may be off, and the rounding of the product with its cotangent
+LOST = 16.0
+# Why numbers lie beyond their bounds: verdict, reason, op, the user's line.
+Cause = tuple[str, str, str | None, Any]
+
+
+class Comparison:
+    """What comes of comparing the arrays of one derivative with the exact ones.
+
+    Parameters
+    ----------
+    order : int
+    bounds : callable
+        The global bound on each array, from so many noisy runs; asked for when the tight bound does not do.
+    cause : callable
+        Why numbers lie beyond their bounds; asked for when some do.
+    beyond_range : callable
+        A value on the way that the dtype cannot hold, if there is one; asked for when numbers are lost altogether.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    checked : int
+        How many numbers were compared.
+    undecided : int
+        How many are not enclosed tightly enough at the precision in force.
+    worst : float
+        The largest distance in ULP of a number that is inside its bounds.
+    """
+
+    def __init__(
+        self,
+        order: int,
+        bounds: Callable[[int], list[Any]],
+        cause: Callable[[], Cause],
+        beyond_range: Callable[[], Cause | None] = lambda: None,
+    ) -> None:
+        self.order = order
+        self.findings: list[Finding] = []
+        self.checked = 0
+        self.undecided = 0
+        self.worst = 0.0
+        self._ask = bounds
+        self._cause = cause
+        self._beyond_range = beyond_range
+        self._runs = 0
+        self._bounds: list[Any] = []
+
+    def numbers(self, exact: list[Any], got: list[Any]) -> None:
+        """Compare array by array.
+
+        Parameters
+        ----------
+        exact : list of object arrays of balls, or None for zeros
+        got : list of arrays, or None where nothing was returned
+        """
+        for s, (e, g) in enumerate(zip(exact, got, strict=True)):
+            if g is None:
+                if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
+                    reason = "the tape found no path to this source, but the exact derivative is not zero"
+                    self.findings.append(Finding("unconnected", order=self.order, element=(s, ()), reason=reason))
+                continue
+            g = np.asarray(g)
+            e = objects(np.broadcast_to(np.zeros((), dtype=object) if e is None else objects(e), g.shape))
+            self._array(s, turned(e) if g.dtype.kind == "c" else e, g)
+
+    def _bound(self, s: int, runs: int, shape: tuple[int, ...]) -> Any:
+        """The global bound on one array, from at least so many runs."""
+        if runs > self._runs:
+            self._bounds, self._runs = self._ask(runs), runs
+        found = self._bounds[s] if self._runs else None
+        return np.zeros(shape) if found is None else np.broadcast_to(found, shape)
+
+    def _array(self, s: int, e: Any, g: Any) -> None:
+        dtype = g.dtype
+        # The digits beyond float64 say nothing about a float32.
+        high, low = to_double_double(e) if np.finfo(dtype).bits == 64 else (to_float(e), 0.0)
+        rad = radius(e)
+        off = np.abs((widest(g) - high) - low)
+        ulps = ulps_between(g, high, low, dtype)
+        tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
+        over = np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
+        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
+        asked = (0,) if (off + rad <= tight).all() else (RUNS, MANY_RUNS)
+        for runs in asked:
+            loose = self._bound(s, runs, g.shape)
+            allowed = tight + np.nan_to_num(loose, nan=0.0)
+            inside = off + rad <= allowed
+            beyond = ((off - rad > allowed) | ~np.isfinite(g)) & ~rounded
+            if not beyond.any():
+                break
+        # Floats that reach NaN on the way to an infinity left the range, too.
+        left = beyond & over & np.isnan(g)
+        beyond = beyond & ~left
+        # Where rounding may move a number by its own size, it may as well be lost altogether.
+        lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
+        if lost.any():  # and what a product with it has reached
+            lost = beyond & ~np.isfinite(g)
+        beyond = beyond & ~lost
+        self.undecided += int((~(inside | beyond | rounded | lost | left)).sum())
+        self.checked += g.size
+        if inside.any():
+            self.worst = max(self.worst, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
+
+        def note(mask: Any, verdict: str, reason: str, **more: Any) -> None:
+            if mask.any():
+                shown = _worst_of(s, mask, ulps, g, e, loose)
+                self.findings.append(Finding(verdict, order=self.order, reason=reason, **shown, **more))
+
+        note(
+            inside & (off > tight),
+            "conditioning",
+            "the problem itself loses these digits: the error is within the global bound",
+        )
+        if lost.any():
+            reason = "the problem itself loses all digits: numbers that differ exactly are equal in floats"
+            verdict, reason, op, line = self._beyond_range() or ("conditioning", reason, None, None)
+            note(lost, verdict, reason, op=op, line=line, ok=False)
+        note(rounded, "range", f"the exact derivative overflows {dtype.name}")
+        note(
+            left,
+            "range",
+            f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN",
+            ok=False,
+        )
+        if beyond.any():
+            verdict, reason, op, line = self._cause()
+            ok = False if verdict == "range" else None
+            note(beyond, verdict, reason, op=op, line=line, ok=ok)
+
+
+def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
+    """The element of a mask that is furthest off, for a finding."""
+    index: tuple[int, ...] = ()
+    if g.ndim:
+        far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)
+        index = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), g.shape))
+    size = float(abs(objects(e)[index]))
+    unit = float(spacing(size, g.dtype))
+    return {
+        "element": (s, index),
+        "got": g[index].item(),
+        "exact": digits(objects(e)[index]),
+        "ulps": float(ulps[index]),
+        "condition": float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / unit if size else None,
+    }

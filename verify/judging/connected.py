@@ -1,0 +1,87 @@
+"""Which targets have a gradient at all: those that a tape follows back to a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.program import Program, build
+
+__all__ = ["followed", "without_idle_targets"]
+
+
+def followed(program: Program) -> set[int]:
+    """The nodes from which the asked tape finds a way back to a source.
+
+    Parameters
+    ----------
+    program : Program
+
+    Returns
+    -------
+    set of int
+        Node indices, the sources among them.
+    """
+    blocked = program.blocked(program.session)
+    found = {i for nodes in program.sources for i in nodes}
+    for node in program.nodes:
+        if node.index in found:
+            continue
+        closed = blocked.get(node.index, ())
+        by_inputs = any(node.inputs[a] in found for a in node.active if a not in closed)
+        if by_inputs or not found.isdisjoint(node.body):
+            found.add(node.index)
+    return found
+
+
+def without_idle_targets(
+    pairs: list[tuple[Any, Any]], sources: list[Any], session: Any, stops: frozenset[int] = frozenset()
+) -> tuple[Program, list[Any]]:
+    """The program of some targets, without those that have no gradient and no value that a check can follow.
+
+    The gradient of a target that no tape follows back to a source is None, whatever its value is: an infinity or a NaN
+    there is nobody's fault, because nothing is differentiated.
+
+    Parameters
+    ----------
+    pairs : list of (tensor or variable, cotangent)
+    sources : list of tensors or variables
+    session : Session
+        Of the tape that is asked.
+    stops : frozenset of int
+        As `Program.stops`.
+
+    Returns
+    -------
+    program : Program
+    cotangents : list
+        Those of its outputs.
+    """
+
+    def made(some: list[tuple[Any, Any]]) -> Program:
+        program = build([(t._record, t._value) for t, _ in some], sources, session)
+        program.stops = stops
+        return program
+
+    program = made(pairs)
+    reached = followed(program)
+    kept = [
+        pair for pair, i in zip(pairs, program.outputs, strict=True) if i in reached or not _beyond_checks(program, i)
+    ]
+    if len(kept) < len(pairs):
+        program = made(kept)
+    return program, [c for _, c in kept]
+
+
+def _beyond_checks(program: Program, output: int) -> bool:
+    """Whether a value on the way to an output is not finite, or of a kind that is not checked."""
+    from gtape.verify.judging.examine import undecidable
+
+    inside = [program.nodes[i] for i in program.ancestors([output])]
+    for node in inside:
+        for v in node.output if isinstance(node.output, tuple) else (node.output,):
+            v = np.asarray(v)
+            if v.dtype.kind in "fc" and not np.isfinite(v).all():
+                return True
+    return bool(undecidable(program, 1, inside))

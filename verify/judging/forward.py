@@ -1,0 +1,180 @@
+"""A program pushed forwards: tangents as the forward mode computes them, exactly, with noise, and op by op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.balls import objects
+from gtape.symbolic.program import Node, Program
+from gtape.tapes.forward import jvp_of
+from gtape.tensors.tensor import wrap
+from gtape.verify.bounds.local import Local, excess, finite, shown
+from gtape.verify.bounds.running_error import Err, ErrorWorld
+from gtape.verify.causes.customs import ones_like
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.ulp import spacing, widest
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["ForwardOracle", "check_tangents_locally", "noisy_tangent"]
+
+
+class ForwardOracle(Oracle):
+    """The oracle of forward mode: through a declared custom gradient goes the transpose of what that returns."""
+
+    def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
+        if k > 1:
+            return super()._declared(k, node, env)
+        if is_complex(node.output) or any(is_complex(self.program.nodes[j].output) for j in node.inputs):
+            raise TooDeep(f"the declared custom gradient {node.name!r} of complex numbers is not followed forwards")
+        world, ones = jet_world(1), ones_like(node)
+        sub, outputs, values = self.custom_back(node, ones)
+        back = Oracle(sub, [])
+        back.env = values
+        start: dict[int, Any] = {}
+        for a, o in zip(node.active, outputs, strict=True):
+            if o is not None:
+                t = world.component(env[node.inputs[a]], 1)
+                start[o] = plus(start[o], t) if o in start else t
+        arrived = back.sweep(start)
+        outs = self.env[node.index] if isinstance(node.output, tuple) else (self.env[node.index],)
+        made = []
+        for one, v in zip(ones, outs, strict=True):
+            here = [i for i, known in values.items() if known is one and i in arrived]
+            made.append(world.jet(v, arrived[here[0]] if here else zeros(np.shape(v))))
+        return tuple(made) if isinstance(node.output, tuple) else made[0]
+
+
+def _arriving(program: Program, node: Node, moving: dict[int, Any]) -> list[Any]:
+    """The tangent of each input of a node, None where the accumulator follows none."""
+    closed = program.blocked(program.session).get(node.index, ())
+    return [moving.get(j) if a in node.active and a not in closed else None for a, j in enumerate(node.inputs)]
+
+
+def _pushed(world: Any, node: Node, ts: list[Any], y: Any, xs: tuple[Any, ...]) -> Any:
+    """The tangent of one op by its own rule, in a world."""
+    shape = () if isinstance(y, tuple) else tuple(np.shape(y))
+    return jvp_of(world, node.prim, ts, y, xs, node.params, shape)
+
+
+def _through_custom(node: Node, ts: list[Any]) -> Any:
+    """What forward mode makes of the tangents of a custom gradient's inputs, in floats."""
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    dtype = np.asarray(outs[0]).dtype
+    tensors = [None if t is None else wrap(np.asarray(t).astype(dtype)) for t in ts]
+    out: Any = tuple([wrap(o) for o in outs]) if isinstance(node.output, tuple) else wrap(outs[0])
+    made = node.pull.jvp_custom(tensors, (), out)
+    if made is None:
+        return None
+    return tuple([m if m is None else np.asarray(m._value) for m in made]) if isinstance(out, tuple) else made._value
+
+
+def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
+    """The tangent of the output in a noisy world; of a custom gradient, that of its body.
+
+    Parameters
+    ----------
+    program : Program
+    tangents : list of arrays
+        One for each source.
+    world : NoiseWorld
+    """
+    env: dict[int, Any] = {}
+    moving: dict[int, Any] = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
+    for node in program.nodes:
+        i = node.index
+        several = isinstance(node.output, tuple)
+        fixed = node.kind == "op" and not several and np.asarray(node.output).dtype.kind not in "fc"
+        env[i] = np.asarray(node.output) if fixed else program.step(world, node, env)
+        if node.kind == "custom" and node.prim.declared is not None:
+            moving[i] = _through_custom(node, _arriving(program, node, moving))
+        elif node.kind == "custom":
+            moved = [moving.get(j) for j in node.body]
+            moving[i] = tuple(moved) if several else moved[0]
+        elif node.kind == "item":
+            whole = moving.get(node.inputs[0])
+            moving[i] = None if whole is None else whole[node.params["index"]]
+        elif node.kind == "op" and node.active:
+            ts = _arriving(program, node, moving)
+            if any(t is not None for t in ts):
+                t = _pushed(world, node, ts, env[i], tuple([env[j] for j in node.inputs]))
+                if node.prim.kind != "linear" and t is not None:
+                    t = tuple([world.rounded(v) for v in t]) if isinstance(t, tuple) else world.rounded(t)
+                moving[i] = t if moving.get(i) is None or t is None else moving[i] + t
+    found = moving.get(program.outputs[0])
+    return np.zeros(np.shape(env[program.outputs[0]])) if found is None else widest(found)
+
+
+def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[int, Any]) -> list[Finding]:
+    """Look at every op, and at every tangent that its rule makes, at the recorded numbers.
+
+    Parameters
+    ----------
+    program : Program
+    tangents : list of arrays
+        One for each source.
+    exact : dict
+        Exact values of the program's nodes, at the precision in force.
+
+    Returns
+    -------
+    list of Finding
+        Empty where all is within bounds.
+    """
+    local = Local(program, exact)
+    local.values()
+    moving = {i: np.asarray(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
+    pushed: dict[int, Any] = dict(moving)
+    for node in program.nodes:
+        if node.kind == "custom":
+            t = _through_custom(node, _arriving(program, node, pushed))
+        elif node.kind == "item":
+            whole = pushed.get(node.inputs[0])
+            t = None if whole is None else whole[node.params["index"]]
+        elif node.kind == "op" and node.active:
+            ts = _arriving(program, node, pushed)
+            t = None if all(t is None for t in ts) else _one_op(local, node, ts)
+        else:
+            continue
+        if t is not None:
+            before = moving.get(node.index)
+            pushed[node.index] = t if before is None else before + t
+    return local.findings
+
+
+def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
+    """One op's tangent as forward mode computes it, and a finding where that is not the exact one."""
+    values = local.inputs(node)
+    several = isinstance(node.output, tuple)
+    outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
+    ts = [None if t is None else np.asarray(t) for t in ts]
+    made = _pushed(COMPLEX, node, ts, outputs if several else outputs[0], tuple(values))
+    parts = made if isinstance(made, tuple) else (made,)
+    if made is None or not is_floating(node.output) or not finite(*values, *outputs, *[t for t in ts if t is not None]):
+        return made
+    world = jet_world(1)
+    arguments = [
+        world.jet(local.balls(j), BALLS.lift(ts[a])) if ts[a] is not None and node.prim.connected(a) else local.balls(j)
+        for a, j in enumerate(node.inputs)
+    ]
+    y = node.apply(world, arguments)
+    dtype = next(v.dtype for v in outputs if v.dtype.kind in "fc")
+    own = local.own_error(node)
+    rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own if several else (own,), strict=True)])
+    wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
+    errors = [None if t is None else Err(t, 0.0, dtype) for t in ts]
+    bounds = _pushed(ErrorWorld(dtype), node, errors, rounded if several else rounded[0], wrapped)
+    for v, t, b in zip(y if several else (y,), parts, bounds if several else (bounds,), strict=True):
+        t = np.asarray(t)
+        exact = objects(np.broadcast_to(objects(world.component(v, 1)), t.shape))
+        bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, dtype)
+        worst = excess(t, exact, bound)
+        if worst is not None:
+            reason = (
+                f"the tangent that {node.name} makes, at its recorded inputs, is {worst[0]:.3g} times its bound off"
+            )
+            local.wrong(node, reason, element=("tangent", worst[1]), **shown(t, exact, worst[1]))
+    return made

@@ -1,0 +1,223 @@
+"""A function of tensors run once and differentiated by gtape: what is checked, and at which rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.shown import shown
+from gtape.errors import UnimplementedError
+from gtape.recording import record
+from gtape.recording.record import Session
+from gtape.symbolic.program import Program, as_input, build
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
+from gtape.verify.verdicts.verdict import Report
+
+__all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
+
+
+class _TracingTape(GradientTape):
+    """Keeps what a check needs, and checks nothing itself."""
+
+    def _new_session(self) -> Session:
+        session = Session(trace=True, exact=True)
+        session.watch_accessed = self._watch_accessed
+        return session
+
+    def _mode(self) -> Any:
+        return False
+
+
+def checked_order(order: int) -> int:
+    """The order of a derivative, if there are checks of it."""
+    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
+        raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
+    return int(order)
+
+
+def _input(i: int, a: Any) -> Tensor:
+    """Argument number `i` as a fresh tensor."""
+    if not isinstance(a, (bool, int, float, complex, np.ndarray, np.generic, list, tuple)) and not is_tensor(a):
+        raise TypeError(f"argument {i} is {shown(a)}, of type {type(a).__name__}; give a number, an array or a tensor")
+    try:
+        return as_input(a)
+    except ValueError as e:
+        raise ValueError(f"argument {i} is no array of numbers: {e}") from None
+
+
+class Recording:
+    """A function run once, differentiated `order` times by gtape, with every row of the last derivative."""
+
+    def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], order: int) -> None:
+        if not callable(f):
+            raise TypeError(f"the first argument is a function of tensors, not {type(f).__name__}")
+        if not args:
+            raise TypeError("give the function's arguments too: check(f, x, ...)")
+        self.inputs = [_input(i, a) for i, a in enumerate(args)]
+        for i, t in enumerate(self.inputs):
+            if not t._aval.inexact:
+                raise TypeError(
+                    f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
+                    "close over the others"
+                )
+        before = record.peek()
+        try:
+            record.set_stack(())
+            self._run(f, order)
+        finally:
+            record.go_back(before)
+            record.hand_on()
+
+    def _run(self, f: Callable[..., Any], order: int) -> None:
+        tapes = [_TracingTape(persistent=True) for _ in range(order)]
+        entered = []
+        try:
+            for tape in tapes:
+                tape.__enter__()
+                tape.watch(self.inputs)
+                entered.append(tape)
+            level: list[Any] = _floating(nest.flatten(f(*self.inputs)))
+            self.rows: list[tuple[tuple[Any, ...], Any]] = []
+            for depth in range(order - 1, 0, -1):
+                entered.pop().__exit__(None, None, None)
+                level = self._derive(tapes[depth], level, depth == order - 1)
+        finally:
+            for tape in reversed(entered):
+                tape.__exit__(None, None, None)
+        self.tape = tapes[0]
+        self.level = level
+        self.order = order
+
+    def _derive(self, tape: GradientTape, level: list[Any], first: bool) -> list[Any]:
+        """The next derivative: one tensor for each element of the last one and each input."""
+        if first:
+            # The gradient of a lookup comes as rows; the next derivative is of all of it.
+            made = [
+                convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in tape.gradient(level, self.inputs)
+            ]
+        else:
+            made = []
+            for t in level:
+                if t is None:
+                    made += [None] * len(self.inputs)
+                    continue
+                made += tape.jacobian(t, self.inputs)
+        return list(made)
+
+    def programs(self) -> Any:
+        """For each tensor of the last level and each of its elements: (place, program, seeds, gtape's own row)."""
+        if self.order == 1:
+            got = self.tape.gradient(self.level, self.inputs)
+            program = build([(t._record, t._value) for t in self.level], self.inputs)
+            yield (), program, [np.ones(t._aval.shape, t._aval.dtype) for t in self.level], [_raw(g) for g in got]
+            return
+        for i, t in enumerate(self.level):
+            if t is None or t._record is None:
+                continue
+            program = build([(t._record, t._value)], self.inputs)
+            if t._aval.complex or any(x._aval.complex for x in self.inputs):
+                yield from self._complex_rows(i, t, program)
+                continue
+            rows = self.tape.jacobian(t, self.inputs)
+            for index in np.ndindex(*t._aval.shape):
+                seed = np.zeros(t._aval.shape, t._aval.dtype)
+                seed[index] = 1
+                yield (i, index), program, [seed], [None if r is None else np.asarray(_raw(r))[index] for r in rows]
+
+    def _complex_rows(self, i: int, t: Tensor, program: Program) -> Any:
+        """The gradients of the real and of the imaginary part of each element: there is no complex Jacobian."""
+        for index in np.ndindex(*t._aval.shape):
+            for weight in (1, 1j) if t._aval.complex else (1,):
+                seed = np.zeros(t._aval.shape, t._aval.dtype)
+                seed[index] = weight
+                got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
+                yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
+
+    def place(self, report: Report, place: tuple[Any, ...]) -> None:
+        """Note in the findings which row of a higher derivative they are about: `place` as `programs` gives it."""
+        row = ""
+        if place:
+            level, index = place
+            arguments = [
+                str(level // len(self.inputs) ** k % len(self.inputs)) for k in reversed(range(self.order - 1))
+            ]
+            row = f"; in the row of argument {' and '.join(arguments)}, element {list(index)}"
+        for finding in report.findings:
+            finding.order = self.order
+            if finding.element is not None and isinstance(finding.element[0], int):
+                finding.reason += row
+
+    def assemble(self, rows: dict[Any, list[Any]], zero: Any) -> Any:
+        """Put rows into the structure of the derivative: an array, or nested tuples of arrays for several arguments."""
+        shapes = [t._aval.shape for t in self.inputs]
+        n = len(shapes)
+        if self.order == 1:
+            flat = [_filled(r, s, zero) for r, s in zip(rows[()], shapes, strict=True)]
+            return flat[0] if n == 1 else tuple(flat)
+        blocks = []
+        for i, t in enumerate(self.level):
+            outer = self.shape_of_level(i)
+            for k, s in enumerate(shapes):
+                block = np.empty(outer + s, dtype=object)
+                for index in np.ndindex(*outer):
+                    row = rows.get((i, index)) if t is not None else None
+                    block[index] = _filled(None if row is None else row[k], s, zero)[() if not s else ...]
+                blocks.append(block)
+        return _nested(blocks, n, self.order)
+
+    def shape_of_level(self, i: int) -> tuple[int, ...]:
+        shapes = [t._aval.shape for t in self.inputs]
+        n = len(shapes)
+        outer: tuple[int, ...] = ()
+        for _ in range(self.order - 1):
+            outer = shapes[i % n] + outer
+            i //= n
+        return outer
+
+
+def _floating(outputs: list[Any]) -> list[Any]:
+    if any(not isinstance(t, Tensor) for t in outputs):
+        bad = next(t for t in outputs if not isinstance(t, Tensor))
+        raise TypeError(f"the function returned {type(bad).__name__}; it must return tensors, or a structure of them")
+    kept = [t for t in outputs if t._aval.inexact]
+    if not kept:
+        raise TypeError("the function returned no floating-point tensor: there is nothing to differentiate")
+    return kept
+
+
+def _filled(row: Any, shape: tuple[int, ...], zero: Any) -> Any:
+    """A row as an object array, which keeps what a number of ours knows of itself; zeros where there is none."""
+    if isinstance(row, np.ndarray):
+        return row
+    made = np.empty(shape, dtype=object)
+    made[...] = zero if row is None else row
+    return made
+
+
+def _nested(blocks: list[Any], n: int, order: int) -> Any:
+    if n == 1:
+        return blocks[0]
+    if order == 1:
+        return tuple(blocks)
+    size = len(blocks) // n
+    return tuple(_nested(blocks[i * size : (i + 1) * size], n, order - 1) for i in range(n))
+
+
+def _raw(g: Any) -> Any:
+    if g is None:
+        return None
+    return np.asarray(g._as_tensor()._value if not isinstance(g, Tensor) else g._value)
+
+
+def refuse_complex_jacobian(recording: Recording, order: int) -> None:
+    """Refuse to give, or take, second derivatives by complex numbers one by one."""
+    if order > 1 and any(t._aval.complex for t in recording.inputs):
+        raise UnimplementedError(
+            "a function of complex numbers has no complex Hessian: `check` takes order=2; for the numbers themselves, "
+            "differentiate by real and imaginary parts joined by gtape.complex"
+        )

@@ -1,0 +1,1 @@
+"""oracles: say here what the package is for."""

@@ -1,0 +1,246 @@
+"""The exact derivative of a recorded program.
+
+Two independent ways that must agree. The *replay* runs the tape's own rules in balls and yields every element. The
+*jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a random direction: if the sum
+of direction times replayed gradient is the directional derivative, the replay is exact in every element (a wrong
+element would have to be orthogonal to random integers). A gradient taken under an outer tape is certified against the
+jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.program import GradMark, Node
+from gtape.symbolic.worlds import JetWorld
+from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
+from gtape.verify.oracles.replay import Replay
+
+__all__ = ["Oracle", "TooDeep"]
+
+
+class TooDeep(Exception):
+    """Gradients are nested deeper than the oracle follows."""
+
+
+class Oracle(Replay):
+    """The exact value and derivatives of one program, by jets of the mirrors, beside the replay."""
+
+    def jets(
+        self,
+        k: int,
+        tangents: dict[int, list[Any]],
+        only: Iterable[int],
+        given: dict[int, Any] | None = None,
+        sessions: tuple[Any, ...] = (),
+    ) -> dict[int, Any]:
+        """Run the mirrors on jets in `k` directions.
+
+        Parameters
+        ----------
+        tangents : dict
+            Node -> its tangents along each direction (None for none), added to what the node's inputs bring.
+        only : node indices in order
+        given : dict, optional
+            Jets of some nodes, taken as they are.
+        sessions : tuple of Session or None, optional
+            For each direction the tape whose derivative it is: nothing varies along it that this tape does not follow.
+
+        Returns
+        -------
+        dict
+            Node -> object array of jets (or plain balls where nothing varies).
+        """
+        world = jet_world(k)
+        env: dict[int, Any] = dict(given or {})
+        blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := self.program.blocked(s))]
+        for i in only:
+            if i in env:
+                continue
+            node = self.program.nodes[i]
+            if node.kind in ("leaf", "const"):
+                value = self.env[i]
+            elif node.kind == "op" and not is_floating(node.output):
+                env[i] = BALLS.lift(node.output)
+                continue
+            elif node.kind == "op" and not any(_varies(env[j]) for j in node.inputs):
+                value = self.env[i]
+            elif node.kind == "op" and any(node is f for f in self.flips):
+                value = self.env[i]  # a step that rounding took: constant on either side of the jump
+            elif node.kind == "op":
+                arguments = [
+                    env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
+                ]
+                for bit, by_node in blocked:
+                    for a in by_node.get(i, ()):
+                        arguments[a] = _still(arguments[a], bit)
+                value = node.apply(world, arguments)
+            elif node.kind == "custom" and node.prim.declared is not None:
+                value = self._declared(k, node, env)
+            else:
+                value = self.program.step(world, node, env)
+            extra = tangents.get(i)
+            if extra is not None:
+                if _varies(value):
+                    value = objects(
+                        value + world.jet(zeros(np.shape(value)), *extra)
+                    )  # NumPy hands 0-d results out bare
+                else:
+                    value = world.jet(value, *extra)
+            env[i] = value
+        return env
+
+    def followed(self, node: Node) -> GradMark | None:
+        """Of what a node is the gradient, as jets of that can tell.
+
+        They cannot where a declared custom gradient takes part, which is the derivative of nothing, or where the inner
+        tape followed what the outer one did not: there the recorded backward ops are the definition, and are followed
+        like any others.
+        """
+        mark = node.mark
+        if mark is None:
+            return None
+        if mark.key not in self._unfollowed:
+            inside = [self.program.nodes[i] for i in self.program.ancestors(mark.targets)]
+            self._unfollowed[mark.key] = any(
+                n.kind == "custom" and n.prim.declared is not None for n in inside
+            ) or self._paused_outside(mark, inside)
+        return None if self._unfollowed[mark.key] else mark
+
+    def _paused_outside(self, mark: GradMark, inside: list[Node]) -> bool:
+        """Whether an inner gradient went back through ops that the outer tape did not record, though they vary."""
+        program = self.program
+        outer = program.blocked(program.session)
+        if not outer:
+            return False
+        inner_blocked = program.blocked(mark.session)
+        varying = {i for nodes in program.sources for i in nodes}
+        for n in inside:
+            moved = [a for a, j in enumerate(n.inputs) if j in varying and (n.kind != "op" or n.prim.connected(a))]
+            if not moved:
+                continue
+            varying.add(n.index)
+            closed = outer.get(n.index, frozenset())
+            inner_follows = len(inner_blocked.get(n.index, ())) < len(n.active)
+            if inner_follows and any(a in closed or a not in n.active for a in moved):
+                return True
+        return False
+
+    def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
+        """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
+        if k > 1 and any(_varies(env[j]) for j in node.inputs):
+            raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
+        return self.env[node.index]
+
+    def through_declared(self, env: dict[int, Any], only: Iterable[int]) -> tuple[arb, arb]:
+        """What flows through declared custom gradients (they need not be linear), and its magnitude."""
+        world = jet_world(1)
+        total, scale = arb(0), arb(0)
+        for i in only:
+            node = self.program.nodes[i]
+            if node.kind == "custom" and node.prim.declared is not None and i in self.made:
+                closed = self.program.blocked(self.program.session).get(i, ())
+                for a, c in zip(node.active, self.made[i][1], strict=True):
+                    if c is not None and a not in closed:
+                        t = world.component(env[node.inputs[a]], 1)
+                        total, scale = total + inner(c, t), scale + magnitude(c, t)
+        return total, scale
+
+    def along(self, source: int, element: tuple[int, ...]) -> Any:
+        """One element of the gradient, by jets alone (also where rules of inner gradients are wrong)."""
+        if is_complex(self.program.nodes[self.program.sources[source][0]].output):
+            return acb(self._along(source, element, 1), -self._along(source, element, acb(0, 1)))
+        return self._along(source, element, 1)
+
+    def slope(self, source: int, direction: Any) -> arb:
+        """The derivative along a direction of one source, by jets alone."""
+        program = self.program
+        tangents = {i: [direction] for i in program.sources[source]}
+        only = program.ancestors(program.outputs)
+        given = self._exact_marks(tangents, only)
+        env = self.jets(1, tangents, only, given, (program.session,))
+        world = jet_world(1)
+        total, _ = self.through_declared(env, only)
+        for i, c in zip(program.outputs, self.seeds, strict=True):
+            if c is not None:
+                c = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
+                total = total + inner(c, world.component(env[i], 1))
+        return total
+
+    def _along(self, source: int, element: tuple[int, ...], step: Any) -> arb:
+        u = np.zeros(self.program.nodes[self.program.sources[source][0]].shape, dtype=object)
+        u[...] = 0
+        u[element] = step
+        return self.slope(source, u)
+
+    def _exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
+        """Jets of the gradient nodes from their primals, element by element."""
+        given: dict[int, Any] = {}
+        world, deeper = jet_world(1), jet_world(2)
+        for i in only:
+            node = self.program.nodes[i]
+            mark = self.followed(node)
+            if mark is None:
+                continue
+            if int(np.prod(node.shape)) > limit:
+                raise TooDeep(
+                    f"an inner gradient of {int(np.prod(node.shape))} elements is not evaluated element by element"
+                )
+            if is_complex(node.output):
+                raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
+            inside = self.program.ancestors([*mark.targets, *mark.cotangents])
+            values = np.empty(node.shape, dtype=object)
+            slopes = np.empty(node.shape, dtype=object)
+            for index in np.ndindex(*node.shape):
+                u = np.zeros(node.shape, dtype=object)
+                u[...] = 0
+                u[index] = 1
+                extended = {j: [t[0], None] for j, t in tangents.items()}
+                for s in mark.sources[mark.which]:
+                    extended[s] = [extended.get(s, [None, None])[0], u]
+                deep = self.jets(2, extended, inside, None, (self.program.session, mark.session))
+                v, d = arb(0), arb(0)
+                for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                    target = deep[t]
+                    weight = np.broadcast_to(deeper.component(deep[c], 0), np.shape(target))
+                    v = v + inner(weight, deeper.component(target, 2))
+                    moving = np.broadcast_to(deeper.component(deep[c], 1), np.shape(target))
+                    d = d + inner(weight, deeper.component(target, 3)) + inner(moving, deeper.component(target, 2))
+                values[index], slopes[index] = v, d
+            own = tangents.get(i, [None])[0]  # of a gradient that is a source itself
+            given[i] = world.jet(values, slopes if own is None else objects(slopes + own))
+        return given
+
+
+def _varies(x: Any) -> bool:
+    from gtape.symbolic.jets import Jet
+
+    if isinstance(x, tuple):
+        return any(_varies(v) for v in x)
+    return isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(e, Jet) for e in x.ravel().tolist())
+
+
+def _still(x: Any, bit: int) -> Any:
+    """A value that does not vary along one of its directions."""
+    from gtape.symbolic.jets import ZERO, Jet
+
+    if isinstance(x, tuple):
+        return tuple([_still(v, bit) for v in x])
+    if not _varies(x):
+        return x
+
+    def one(e: Any) -> Any:
+        if not isinstance(e, Jet):
+            return e
+        return e.__class__(*[ZERO if m >> bit & 1 else c for m, c in enumerate(e.components)])
+
+    return objects(np.frompyfunc(one, 1, 1)(x))
+
+
+def _constant(world: JetWorld, x: Any) -> Any:
+    return world.component(x, 0) if _varies(x) else x

@@ -1,0 +1,383 @@
+"""The replay: a recorded program in balls, and its gradient by the tape's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.engine.rules import cotangents
+from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.program import GradMark, Node, Program
+from gtape.verify.oracles.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step", "longest_sum"]
+
+
+class Misshapen(Exception):
+    """A custom gradient returned something that has not the shape of its input."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+class Shape:
+    """Stands in for an input that a rule does not read."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any = object) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class Replay:
+    """The exact values of one program and its gradient by its own rules, at the precision in force.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays
+        The cotangent of each output of the program, as recorded floats.
+    by_bodies : bool
+        Whether the replay passes custom gradients through their bodies, instead of running the users' functions.
+    """
+
+    def __init__(self, program: Program, seeds: list[Any], *, by_bodies: bool = False) -> None:
+        self.program = program
+        self.seeds = seeds
+        self.by_bodies = by_bodies
+        self.env: dict[int, Any] = {}
+        self.made: dict[int, tuple[Any, list[Any]]] = {}
+        self.flips: list[Node] = []
+        self._unfollowed: dict[int, bool] = {}
+        self.rng = np.random.default_rng(20260111)
+
+    def evaluate(self) -> None:
+        """Every node's exact value in balls; conditions and indices as recorded."""
+        self.flips = []
+        for node in self.program.nodes:
+            self.env[node.index] = self.value_of(node, self.env)
+
+    def value_of(self, node: Node, env: dict[int, Any]) -> Any:
+        if node.kind == "op" and not is_floating(node.output):
+            if node.prim.kind == "elementwise" and np.asarray(node.output).dtype.kind == "b":
+                try:
+                    exact = getattr(BALLS, node.prim.name)(*[env[i] for i in node.inputs], **node.params)
+                except Undecided as e:
+                    if not e.hopeless:
+                        raise
+                    return BALLS.lift(node.output)  # a NaN: what was recorded stands
+                if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
+                    self.flips.append(node)
+            elif (node.prim.kinks or node.name in ("cast", "decided")) and self._other_choice(node, env):
+                self.flips.append(node)
+            return BALLS.lift(node.output)
+        value = self.program.step(BALLS, node, env)
+        if is_step(node) and self._other_step(node, value):  # as a comparison: what was recorded decides
+            self.flips.append(node)
+            return BALLS.lift(node.output)
+        return value
+
+    @staticmethod
+    def _other_choice(node: Node, env: dict[int, Any]) -> bool:
+        """Whether an op that picks places (an order, the greatest of a window) certainly picks others exactly."""
+        try:
+            exact = decided_anew(node, [env[i] for i in node.inputs])
+        except Undecided:  # so close that either choice will do
+            return False
+        return bool((np.asarray(exact) != np.asarray(node.output)).any())
+
+    @staticmethod
+    def _other_step(node: Node, exact: Any) -> bool:
+        """Whether a step function (floor, rint) is exactly on another step than rounding left it on."""
+        recorded = np.asarray(node.output)
+        gap = np.abs(to_float(exact) - widest(recorded))
+        return bool((gap > np.maximum(node.prim.ulps, 0.5) * spacing(recorded, recorded.dtype)).any())
+
+    def replay(self) -> list[Any]:
+        """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
+        if not self.env:
+            self.evaluate()
+        merged: dict[int, Any] = {}
+        for i, c in zip(self.program.outputs, self.seeds, strict=True):
+            if c is not None:
+                ball = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), self.program.nodes[i].shape)
+                merged[i] = plus(merged[i], ball) if i in merged else ball
+        cots = self.sweep(merged, self.made, session=self.program.session)
+        return [self._gather(cots, nodes) for nodes in self.program.sources]
+
+    def used(self) -> dict[tuple[str, int], int]:
+        """(op, argument) of every rule that took part, with the length of its longest sum."""
+        found: dict[tuple[str, int], int] = {}
+
+        def add(node: Node, a: int) -> None:
+            key = (node.name, a)
+            found[key] = max(found.get(key, 1), longest_sum(node, self.program.nodes[node.inputs[a]].shape))
+
+        nodes = self.program.nodes
+        for i, (_, made) in self.made.items():
+            if nodes[i].kind == "op":
+                for a, c in zip(nodes[i].active, made, strict=True):
+                    if c is not None and any(e != 0 for e in objects(c).ravel().tolist()):
+                        add(nodes[i], a)
+        marked = {t for n in nodes if n.mark is not None for t in n.mark.targets}
+        for i in self.program.ancestors(marked):
+            if nodes[i].kind == "op":
+                for a in nodes[i].active:
+                    add(nodes[i], a)
+        return found
+
+    @staticmethod
+    def _gather(cots: dict[int, Any], nodes: list[int]) -> Any:
+        total = None
+        for i in nodes:
+            c = cots.get(i)
+            if c is not None:
+                total = c if total is None else plus(total, c)
+        return total
+
+    def sweep(self, start: dict[int, Any], keep: dict[int, Any] | None = None, session: Any = None) -> dict[int, Any]:
+        """Reverse sweep over what `start` depends on, as a tape's session sees it; returns every node's cotangent."""
+        program = self.program
+        blocked = program.blocked(session)
+        cots = dict(start)
+        for i in reversed(program.ancestors(start)):
+            g = cots.get(i)
+            node = program.nodes[i]
+            if g is None or node.kind in ("leaf", "const") or not node.active:
+                continue
+            closed = blocked.get(i, ())
+            if len(closed) == len(node.active):
+                continue
+            if node.kind == "custom" and self.by_bodies and node.prim.declared is None:
+                pairs = [(node.body[k], c) for k, c in (g.parts if isinstance(g, Parts) else {0: g}).items()]
+            else:
+                made = self.pulled(node, g)
+                if keep is not None:
+                    keep[i] = (g, made)
+                pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
+            for j, c in pairs:
+                if c is None:
+                    continue
+                c = c if isinstance(c, Parts) else objects(c)
+                cots[j] = plus(cots[j], c) if j in cots else c
+        return cots
+
+    def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
+        """The cotangents of an inner gradient, in balls: node -> (what arrived, what its rule made of it)."""
+        start: dict[int, Any] = {}
+        for t, c in zip(mark.targets, mark.cotangents, strict=True):
+            start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
+        kept: dict[int, Any] = {}
+        self.sweep(start, kept, mark.session)
+        return kept
+
+    def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
+        """Each node that a sweep passed, with what arrived there and what its rule made of it; inner gradients' too."""
+        nodes = self.program.nodes
+        for i, (g, made) in self.made.items():
+            yield nodes[i], g, made
+        marks = {node.mark.key: node.mark for node in nodes if node.mark is not None}
+        for mark in marks.values():
+            for i, (g, made) in self.inner_sweep(mark).items():
+                yield nodes[i], g, made
+
+    def pulled(self, node: Node, g: Any) -> list[Any]:
+        """What a node's own rule makes of a cotangent, in balls: one for each active input."""
+        if node.kind == "item":
+            parts: dict[int, Any] = {node.params["index"]: g}
+            return [Parts(parts)]
+        if node.kind == "custom":
+            return self._custom(node, g)
+        xs = tuple([self.env[i] for i in node.inputs])
+        y = self.env[node.index]
+        if isinstance(g, Parts):
+            g = tuple(g.parts.get(i, zeros(np.shape(v))) for i, v in enumerate(y))
+        shapes = tuple(
+            [Shape(np.shape(x), _dtype_of(self.program.nodes[j])) for x, j in zip(xs, node.inputs, strict=True)]
+        )
+        if node.prim.kind == "linear" and not node.prim.variadic:
+            xs = shapes  # as on the tape: the rule reads shape and dtype
+        made = cotangents(
+            BALLS, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
+        )
+        if node.prim.kind == "elementwise":
+            made = [
+                _dead_stays_dead(c, g, s.shape) for c, s in zip(made, [shapes[a] for a in node.active], strict=True)
+            ]
+        return made
+
+    def _custom(self, node: Node, g: Any) -> list[Any]:
+        """The user's gradient function, traced on tensors and run again in balls."""
+        sub, outputs, env = self.custom_back(node, g)
+        for a, o in zip(node.active, outputs, strict=True):
+            wanted = self.program.nodes[node.inputs[a]].shape
+            if o is not None and sub.nodes[o].shape != wanted:
+                raise Misshapen(
+                    node,
+                    f"the gradient that {node.name} returns for input {a} has shape {sub.nodes[o].shape}, and the "
+                    f"input has shape {wanted}",
+                )
+        # The user's function speaks TensorFlow's convention.
+        return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
+
+    def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
+        """What the user's function does with a cotangent: its program, the gradient of each input, the values."""
+        outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        if isinstance(g, Parts):
+            g = tuple([g.parts.get(k, zeros(np.shape(o))) for k, o in enumerate(outs)])
+        given = g if isinstance(g, tuple) else (g,)
+        parts = [turned(p) if is_complex(o) else objects(p) for p, o in zip(given, outs, strict=True)]
+        sub, outputs, seeds = trace_back(node, parts)
+        env: dict[int, Any] = {}
+        for n in sub.nodes:
+            if n.index in env:
+                continue
+            if n.seq in seeds:
+                env[n.index] = parts[seeds[n.seq]]
+                continue
+            known = self.known(n)
+            env[n.index] = self._value_in(sub, n, env) if known is None else self.env[known]
+        return sub, outputs, env
+
+    def known(self, n: Node) -> int | None:
+        """The node of the program that a node of a user's backward pass is, if it is one."""
+        found = self.program.by_seq.get(n.seq) if n.kind != "const" else None
+        if not found:
+            return None
+        same = [k for k in found if self.program.nodes[k].output is n.output] if n.kind == "leaf" else []
+        return same[0] if same else found[-1]
+
+    @staticmethod
+    def _value_in(sub: Program, n: Node, env: dict[int, Any]) -> Any:
+        if n.kind == "op" and not is_floating(n.output):
+            return BALLS.lift(n.output)
+        return sub.step(BALLS, n, env)
+
+
+def is_step(node: Node) -> bool:
+    """Whether an op is a step function of floats: no derivative anywhere, floats that jump."""
+    prim = node.prim
+    return (
+        node.kind == "op"
+        and prim.kind == "elementwise"
+        and prim.public
+        and not prim.differentiable
+        and bool(prim.kinks)
+        and is_floating(node.output)
+    )
+
+
+def decided_anew(node: Node, arguments: list[Any]) -> Any:
+    """What an op that gives no floats decides at other inputs, exactly, in the dtype that was recorded."""
+    if all(np.asarray(v).dtype != object for v in arguments):
+        return node.prim.kernel(*map(np.asarray, arguments), **node.params)
+    exact = np.asarray(getattr(BALLS, node.prim.name)(*arguments, **node.params))
+    return exact.astype(np.asarray(node.output).dtype)
+
+
+def _dtype_of(node: Node) -> Any:
+    return np.dtype(object) if isinstance(node.output, tuple) else np.asarray(node.output).dtype
+
+
+def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
+    """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
+    if node.prim.kind == "elementwise":
+        return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
+    shapes = [shape, *([np.shape(v) for v in node.output] if isinstance(node.output, tuple) else [node.shape])]
+    return max(max(s, default=1) for s in shapes)
+
+
+def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
+    """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
+    c = objects(c)
+    if c is g:
+        return c
+    flat = c.ravel().tolist()
+    try:
+        if all([e.is_finite() for e in flat]):  # noqa: C419 - a list is quicker
+            return c
+    except AttributeError:  # some are whole numbers of Python's
+        if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in flat):
+            return c
+    g = objects(g)
+    if np.shape(g) != np.shape(c):
+        return c
+    c = c.copy()
+    for index in np.ndindex(*np.shape(c)):
+        if g[index] == 0 and isinstance(c[index], (arb, acb)) and not c[index].is_finite():
+            c[index] = arb(0)
+    return c
+
+
+def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:
+    """Record what a custom gradient's function does to its upstream gradients.
+
+    Parameters
+    ----------
+    node : Node
+    cotangents : list of object arrays
+        What arrives: a function may decide by it.
+
+    Returns
+    -------
+    program : Program
+    outputs : list
+        For each active input, the node of its gradient, or None.
+    seeds : dict
+        Record number of each upstream tensor -> its position.
+    """
+    from gtape.recording.record import SEQ
+    from gtape.symbolic.program import build
+    from gtape.tapes.tape import GradientTape
+    from gtape.tensors.tensor import wrap
+
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
+    with GradientTape(persistent=True, verify=True) as tape:
+        tape.watch([g for g in gs if g._aval.inexact])
+        for captured in _captured(node.pull.grad_fn):
+            if captured._aval.inexact:
+                tape.watch(captured)
+        back = node.pull.run(gs)
+    picked = [back[a] for a in node.active]
+    valued = [p for p in picked if p is not None]
+    program = build([(p._record, p._value) for p in valued], [])
+    places = iter(program.outputs)
+    outputs = [None if p is None else next(places) for p in picked]
+    seeds = {g._record[SEQ]: i for i, g in enumerate(gs) if g._record is not None}
+    return program, outputs, seeds
+
+
+def _as_recorded(c: Any, like: Any) -> Any:
+    """A cotangent in the shape and dtype of an output; ones where it is no number there."""
+    if like.dtype.kind not in "fc":
+        return np.ones_like(like)
+    v = np.broadcast_to(to_float(c), like.shape)
+    v = np.array(v if like.dtype.kind == "c" else v.real, dtype=like.dtype)
+    return v if np.isfinite(v).all() else np.ones_like(like)
+
+
+def _captured(function: Any) -> list[Any]:
+    """The tensors in a function's closure: they are recorded constants of the main program."""
+    from gtape.tensors.tensor import Tensor
+
+    cells = getattr(function, "__closure__", None) or ()
+    found = []
+    for cell in cells:
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            continue
+        if isinstance(value, Tensor):
+            found.append(value)
+    return found

@@ -1,0 +1,1 @@
+"""programs: say here what the package is for."""

@@ -1,0 +1,248 @@
+"""The campaign over random programs: no false alarm in correct ones, and faults planted in the same ones are found.
+
+``python -m gtape.verify.programs.false_alarms --count 2000 --seed 0 --plant``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.errors import VerificationError
+from gtape.verify.programs.mutants import bar, planted, scaled
+from gtape.verify.programs.program_source import RandomProgram
+from gtape.verify.programs.programs import generate
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Report
+
+__all__ = ["Outcome", "Totals", "campaign", "main", "plant_one", "run_one"]
+
+
+class Outcome:
+    """What one program gave.
+
+    Attributes
+    ----------
+    program : RandomProgram
+    report : Report
+        Of the correct program.
+    alarm : str or None
+        The false alarm's text.
+    fault : tuple or None
+        (op, argument, worlds, relative error) of the planted fault.
+    found : bool or None
+        Whether it was found; None where nothing was planted.
+    named : bool
+        Whether the finding names the op.
+    """
+
+    __slots__ = ("alarm", "fault", "found", "named", "program", "report")
+
+    def __init__(self, program: RandomProgram, report: Report, alarm: str | None) -> None:
+        self.program, self.report, self.alarm = program, report, alarm
+        self.fault: tuple[str, int, str, float] | None = None
+        self.found: bool | None = None
+        self.named = False
+
+
+def run_one(program: RandomProgram) -> Outcome:
+    """Run a correct program under the flag."""
+    with warnings.catch_warnings(), collecting() as report:
+        warnings.simplefilter("ignore")
+        try:
+            program.run(verify=True)
+            alarm = None
+        except VerificationError as e:
+            alarm = str(e)
+    return Outcome(program, report, alarm)
+
+
+def _numbers(program: RandomProgram) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = program.run()
+    return [None if g is None else np.asarray(g if not hasattr(g, "values") else g._as_tensor()) for g in made]
+
+
+def _differ(a: list[Any], b: list[Any]) -> bool:
+    return any(
+        x is not None and y is not None and not np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b, strict=True)
+    )
+
+
+def plant_one(outcome: Outcome, rng: Any, worlds: str) -> None:
+    """Plant one fault of the bar's size in a random rule that contributes to the result, and look whether it is found.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of the correct program; filled in.
+    rng : numpy Generator
+    worlds : {"all", "floats"}
+        See `gtape.verify.programs.mutants.planted`.
+    """
+    program = outcome.program
+    rules = sorted(outcome.report.used.items())
+    rng.shuffle(rules)
+    right = _numbers(program)
+    for (op, argument), n in rules:
+        # A rule that contributes: doubling it changes the result.
+        with planted(op, argument, scaled(2.0)):
+            if not _differ(_numbers(program), right):
+                continue
+        error = bar(program.dtype, n)
+        outcome.fault = (op, argument, worlds, error)
+        with planted(op, argument, scaled(1.0 + error), worlds=worlds), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                program.run(verify=True)
+                outcome.found = False
+            except VerificationError as e:
+                outcome.found, outcome.named = True, op in str(e)
+        return
+
+
+class Totals:
+    """Counts of a campaign."""
+
+    def __init__(self) -> None:
+        self.outcomes = 0
+        self.shares: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()
+        self.alarms: list[tuple[int | None, str]] = []
+        self.undecided: list[tuple[int | None, str]] = []
+        self.planted: Counter[str] = Counter()
+        self.found: Counter[str] = Counter()
+        self.named = 0
+        self.missed: list[tuple[int | None, Any]] = []
+        self.seconds = 0.0
+
+    def add(self, o: Outcome) -> None:
+        """Count one program."""
+        p = o.program
+        self.outcomes += 1
+        self.shares.update(
+            {
+                "selections": p.selects,
+                "long sums": p.long >= 256,
+                "float32": p.dtype == "float32",
+                "order 2": p.order == 2,
+                "depth > 20": p.depth > 20,
+            }
+        )
+        self.verdicts[o.report.verdict] += 1
+        if o.alarm is not None:
+            self.alarms.append((p.seed, o.alarm))
+        for f in o.report.findings:
+            if f.verdict == "undecided":
+                self.undecided.append((p.seed, f.reason))
+        if o.found is not None and o.fault is not None:
+            self.planted[o.fault[2]] += 1
+            self.found[o.fault[2]] += o.found
+            self.named += o.named
+            if not o.found:
+                self.missed.append((p.seed, o.fault))
+
+    @property
+    def rate(self) -> float:
+        """The share of planted faults that was found."""
+        return sum(self.found.values()) / max(1, sum(self.planted.values()))
+
+    def __str__(self) -> str:
+        n = max(1, self.outcomes)
+        lines = [f"{self.outcomes} programs in {self.seconds:.0f} s"]
+        lines.append("shares: " + ", ".join(f"{k} {100 * v / n:.0f} %" for k, v in self.shares.items()))
+        lines.append("verdicts: " + ", ".join(f"{k} {v}" for k, v in self.verdicts.most_common()))
+        lines.append(f"false alarms: {len(self.alarms)}")
+        lines += [f"  seed {s}: {text}" for s, text in self.alarms]
+        lines.append(f"undecided: {len(self.undecided)} ({100 * len(self.undecided) / n:.2f} %)")
+        lines += [f"  seed {s}: {reason}" for s, reason in self.undecided]
+        if self.planted:
+            for worlds, k in self.planted.items():
+                lines.append(
+                    f"planted in {'rules' if worlds == 'all' else 'float rules only'}: {k}, "
+                    f"found {self.found[worlds]} ({100 * self.found[worlds] / k:.2f} %)"
+                )
+            lines.append(f"findings that name the op: {self.named}")
+            lines += [f"  missed, seed {s}: {fault}" for s, fault in self.missed]
+        return "\n".join(lines)
+
+
+def campaign(
+    count: int, seed: int = 0, *, plant: bool = True, progress: Callable[[Totals, int], None] | None = None
+) -> Totals:
+    """Check `count` random programs, and plant a fault in each.
+
+    Parameters
+    ----------
+    count, seed : int
+        The seeds are seed, seed + 1, ...
+    plant : bool
+    progress : callable, optional
+        Called with the totals so far and `count` after each program.
+
+    Returns
+    -------
+    Totals
+
+    Examples
+    --------
+    >>> totals = campaign(3, seed=1, plant=False)
+    >>> totals.outcomes, totals.alarms
+    (3, [])
+    """
+    totals = Totals()
+    start = time.perf_counter()
+    for k in range(count):
+        outcome = run_one(generate(seed + k))
+        if plant and outcome.alarm is None:
+            plant_one(outcome, np.random.default_rng([77, seed + k]), ("all", "floats")[k % 2])
+        totals.add(outcome)
+        totals.seconds = time.perf_counter() - start
+        if progress is not None:
+            progress(totals, count)
+    return totals
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: 0 when there was no false alarm and at least 99 % of the faults were found."""
+    parser = argparse.ArgumentParser(prog="python -m gtape.verify.programs.false_alarms", description=__doc__)
+    parser.add_argument("--count", type=int, default=200, help="how many programs")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--plant", action="store_true", help="plant a fault in each program, too")
+    parser.add_argument("--show", action="store_true", help="print the program of --seed and stop")
+    options = parser.parse_args(arguments)
+    if options.show:
+        print(generate(options.seed))
+        return 0
+
+    def progress(totals: Totals, count: int) -> None:
+        if totals.outcomes % 20 and totals.outcomes != count:
+            return
+        line = (
+            f"\r{totals.outcomes}/{count} programs, {totals.seconds:.0f} s, {len(totals.alarms)} false alarms, "
+            f"{len(totals.undecided)} undecided, "
+            f"{sum(totals.found.values())}/{sum(totals.planted.values())} faults found"
+        )
+        print(line, end="", file=sys.stderr, flush=True)
+
+    totals = campaign(options.count, options.seed, plant=options.plant, progress=progress)
+    print(file=sys.stderr)
+    print(totals)
+    good = (
+        not totals.alarms
+        and len(totals.undecided) < 0.01 * max(1, totals.outcomes)
+        and (not options.plant or totals.rate >= 0.99)
+    )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

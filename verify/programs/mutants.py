@@ -1,0 +1,230 @@
+"""Faults planted in rules and kernels, to see whether a check finds them.
+
+`planted` swaps one rule of one primitive, drops every cache that could hold the old one, and puts all back at the
+end. The transforms are the ways in which derivative rules of the big libraries have been wrong: a relative error of
+any size, a lost factor or sign, swapped arguments, a missing case, a residual that a second derivative takes for
+constant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.domains import BOOLEAN
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
+from gtape.symbolic.balls import objects
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
+
+Transform = Callable[[Any, Callable[[], Any], Callable[..., Any], tuple[Any, ...], int], Any]
+
+
+def bar(dtype: Any, n: int = 1) -> float:
+    """The relative error that must be found in any single rule whose longest sum has `n` terms.
+
+    Examples
+    --------
+    >>> bar("float64"), bar("float32")
+    (1e-14, 1e-06)
+    """
+    return max(1e-14, 4 * n * 2.0**-53) if np.dtype(dtype).itemsize == 8 else max(1e-6, 4 * n * 2.0**-24)
+
+
+def arguments_of(prim: Primitive) -> list[int]:
+    """The arguments that have a rule; one entry for a primitive with any number of them."""
+    return [0] if prim.variadic else [i for i, r in enumerate(prim.rules) if r is not None]
+
+
+def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Arguments well inside the domain of a primitive, on which each of its rules gives something.
+
+    Returns
+    -------
+    arrays : list of ndarray
+    params : dict
+    """
+    if prim.kind != "elementwise":
+        samples = [
+            s
+            for s in prim.samples or ()
+            if sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0]) <= 40
+        ]
+        shapes, params = max(
+            samples, key=lambda s: sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0])
+        )
+        return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
+    params = _params().get(prim.name, {})
+    arrays = []
+    for interval in prim.domain.intervals:
+        if interval is BOOLEAN:
+            arrays.append(np.array([True, False, True, True, False]))
+            continue
+        if interval.whole:
+            arrays.append(rng.integers(max(interval.lo, 0), min(interval.hi, 3) + 1, 5).astype(dtype))
+            continue
+        low, high = max(interval.lo, -3.0), min(interval.hi, 3.0)
+        x = rng.uniform(low + 0.2, high - 0.2, 5)
+        if interval.lo == -np.inf and interval.hi == np.inf:
+            x = rng.uniform(0.2, 1.2, 5) * np.array([1, -1, 1, -1, 1])
+        arrays.append(x.astype(dtype))
+    if prim.domain.where is not None or prim.name.startswith(("hypot", "pow")):
+        whole = [interval.whole for interval in prim.domain.intervals]
+        arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
+    if prim.name == "clip_by_value":
+        arrays = [np.array([-2.0, 0.1, 2.0, 0.2, -1.5]), np.full(5, -1.0), np.full(5, 1.0)]
+        arrays = [a.astype(dtype) for a in arrays]
+    return arrays, params
+
+
+@cache
+def _params() -> dict[str, dict[str, Any]]:
+    """Static parameters of each elementwise primitive: the first that a rule asks for."""
+    from gtape.verify.search.subjects import subjects
+
+    found: dict[str, dict[str, Any]] = {}
+    for s in subjects():
+        found.setdefault(s.prim.name, s.params)
+    return found
+
+
+def _matrix(shape: tuple[int, ...], rng: Any) -> np.ndarray:
+    x = np.asarray(rng.uniform(0.5, 1.5, shape))
+    if x.ndim >= 2 and shape[-1] == shape[-2]:
+        x = x + np.swapaxes(x, -1, -2) + 3 * np.eye(shape[-1])
+    return x
+
+
+# ------------------------------------------------------------------------------------------------ transforms
+
+
+def _times(r: Any, f: float, like: Any) -> Any:
+    """`r` times a number, in whatever world `r` lives; integers and masks take the dtype of the arguments."""
+    if isinstance(r, (list, tuple)):
+        return type(r)([None if e is None else _times(e, f, like) for e in r])
+    if isinstance(r, np.ndarray) and r.dtype == object:
+        return objects(r * f)
+    if isinstance(r, (np.ndarray, np.generic)) and r.dtype.kind in "biu":
+        dtype = next(
+            (
+                np.dtype(x.dtype)
+                for x in like
+                if not isinstance(x, Tensor) and getattr(getattr(x, "dtype", None), "kind", "") == "f"
+            ),
+            np.dtype(float),
+        )
+        return r.astype(dtype) * dtype.type(f)
+    if isinstance(r, np.generic):
+        return np.multiply(r, r.dtype.type(f))
+    return r * f
+
+
+def scaled(factor: float) -> Transform:
+    """The rule times `factor`."""
+
+    def transform(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i: int) -> Any:
+        return _times(value(), factor, args)
+
+    return transform
+
+
+def _zero(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i: int) -> Any:
+    return _times(value(), 0, args)
+
+
+def _constant_residual(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i: int) -> Any:
+    """Right in value; an outer tape sees a constant."""
+    r = value()
+    return wrap(r._value) if isinstance(r, Tensor) else r
+
+
+TRANSFORMS: dict[str, Transform] = {
+    "sign": scaled(-1.0),  # m2
+    "factor 2": scaled(2.0),  # m1
+    "missing case": _zero,  # m16
+    "constant residual": _constant_residual,  # m9
+}
+
+
+# ------------------------------------------------------------------------------------------------ planting
+
+
+@contextlib.contextmanager
+def planted(name: str, argument: int, transform: Transform, *, worlds: str = "all") -> Iterator[Primitive]:
+    """Put a fault into one rule of one primitive for the length of a block.
+
+    Parameters
+    ----------
+    name : str
+        The primitive.
+    argument : int
+        Whose rule: see `arguments_of`.
+    transform : callable
+        ``transform(xp, value, rule, args, argument)`` gives the faulty value; ``value()`` is the right one.
+    worlds : {"all", "floats"}
+        "all": a wrong rule. "floats": right in exact arithmetic, wrong in NumPy and on the tape, as a kernel may be.
+
+    Yields
+    ------
+    Primitive
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(0.5)
+    >>> with planted("sin", 0, scaled(2.0)), tf.GradientTape() as tape:
+    ...     y = tf.sin(x)
+    ...     g = tape.gradient(y, x)
+    >>> round(float(g), 4)
+    1.7552
+    """
+    if worlds not in ("all", "floats"):
+        raise ValueError(f"worlds is 'all' or 'floats', not {worlds!r}")
+    prim = REGISTRY[name]
+
+    def wrong(rule: Any) -> Any:
+        def f(xp: Any, *args: Any, **params: Any) -> Any:
+            def value() -> Any:
+                return rule(xp, *args, **params) if callable(rule) else rule
+
+            if worlds == "floats" and xp is not NUMPY and xp is not COMPLEX and xp is not TAPE:
+                return value()
+            return transform(xp, value, rule, args, argument)
+
+        f.opaque = True  # type: ignore[attr-defined]
+        return f
+
+    before = {slot: getattr(prim, slot) for slot in ("partials", "vjp", "jvp", "scalar")}
+    for slot in ("partials", "vjp"):
+        old = before[slot]
+        if isinstance(old, tuple):
+            setattr(prim, slot, tuple([wrong(r) if i == argument else r for i, r in enumerate(old)]))
+        elif callable(old):
+            setattr(prim, slot, wrong(old))
+    try:
+        yield prim
+    finally:
+        for slot, old in before.items():
+            setattr(prim, slot, old)
+
+
+@contextlib.contextmanager
+def planted_kernel(name: str, factor: float) -> Iterator[Primitive]:
+    """Multiply what a primitive's kernel returns by a factor, for the length of a block."""
+    prim = REGISTRY[name]
+    kernel, scalar = prim.kernel, prim.scalar
+
+    def wrong(*args: Any, **params: Any) -> Any:
+        return _times(kernel(*args, **params), factor, args)
+
+    prim.kernel, prim.scalar = wrong, None
+    try:
+        yield prim
+    finally:
+        prim.kernel, prim.scalar = kernel, scalar

@@ -1,0 +1,1 @@
+"""proofs: say here what the package is for."""

@@ -1,0 +1,289 @@
+"""Proofs: the rules of a primitive against ``sympy.diff`` of its mirror, on symbols.
+
+Every vjp and jvp rule is run in the world of SymPy expressions, on generic symbols, and subtracted from what
+``sympy.diff`` makes of the mirror. The difference must be zero, and a normal form must show it (see `proof_normal`).
+No NumPy kernel runs. Rules are made of primitives, whose rules are proved in the same way, so all orders follow.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.namespaces import catalogue
+from gtape.symbolic import mirrors
+from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
+from gtape.verify.proofs.proof_cells import Setting, boxed, settings, unseen
+from gtape.verify.proofs.proof_complex import MAKES_COMPLEX, complex_cases
+from gtape.verify.proofs.proof_normal import Zero, agree
+from gtape.verify.proofs.proof_rules import Cell, Identity, cells
+from gtape.verify.proofs.proof_text import counterexample
+from gtape.verify.verdicts.naming import made_of
+
+__all__ = ["Case", "Proof", "prove", "prove_all"]
+
+
+class Case:
+    """One identity: a rule, in one direction, for one argument, at given shapes and parameters, on one cell.
+
+    Attributes
+    ----------
+    shapes : tuple of tuple of int
+    params : dict
+    cell : tuple of str
+        The decisions that were taken; the identity holds where they come out so.
+    direction : {"vjp", "jvp"}
+    argument : int
+    how : str
+        How it was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are proofs;
+        "points" is agreement at exact points only; "refuted", "fault" and "open" are not.
+    seconds : float
+    """
+
+    __slots__ = ("argument", "cell", "direction", "how", "params", "seconds", "shapes")
+
+    def __init__(
+        self,
+        shapes: tuple[Any, ...],
+        params: dict[str, Any],
+        cell: tuple[str, ...],
+        direction: str,
+        argument: int,
+        how: str,
+        seconds: float,
+    ) -> None:
+        self.shapes, self.params, self.cell = shapes, params, cell
+        self.direction, self.argument, self.how, self.seconds = direction, argument, how, seconds
+
+    @property
+    def proved(self) -> bool:
+        """Whether a normal form showed it."""
+        return self.how not in ("points", "refuted", "fault", "open")
+
+    def __repr__(self) -> str:
+        where = f" where {', '.join(self.cell)}" if self.cell else ""
+        params = f" {self.params}" if self.params else ""
+        what = f"{self.direction} of argument {self.argument} at {self.shapes}{params}{where}"
+        return f"<{what}: {self.how}, {self.seconds:.3f} s>"
+
+
+class Proof:
+    """What became of the proof of one primitive.
+
+    Attributes
+    ----------
+    name : str
+    cases : list of Case
+    counterexample : str or None
+        Python source that runs, and shows what is wrong.
+    unseen : tuple of str
+        Branches of the mirror that no sample point reached, though they hold on an open set.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> proof = gtape.verify.prove("sin")
+    >>> proof.name, proof.proved, proof.counterexample
+    ('sin', True, None)
+    """
+
+    __slots__ = ("cases", "counterexample", "name", "unseen")
+
+    def __init__(
+        self, name: str, cases: list[Case], counterexample: str | None = None, unseen: tuple[str, ...] = ()
+    ) -> None:
+        if not isinstance(cases, list | tuple) or any(not isinstance(c, Case) for c in cases):
+            raise TypeError(f"a Proof is made of a list of cases, not of {shown(cases)}; gtape.verify.prove makes one")
+        self.name, self.cases, self.counterexample, self.unseen = name, cases, counterexample, unseen
+
+    @property
+    def proved(self) -> bool:
+        """Whether there are cases, every one is proved, and no branch of the mirror was missed."""
+        return bool(self.cases) and all(c.proved for c in self.cases) and not self.unseen
+
+    @property
+    def certified(self) -> bool:
+        """Whether every case is proved, or at least confirmed at exact points, and no branch was missed."""
+        return bool(self.cases) and all(c.proved or c.how == "points" for c in self.cases) and not self.unseen
+
+    @property
+    def seconds(self) -> float:
+        """How long all cases took."""
+        return sum(c.seconds for c in self.cases)
+
+    def __repr__(self) -> str:
+        word = (
+            "proved" if self.proved else "certified" if self.certified else "refuted" if self.counterexample else "open"
+        )
+        return f"<Proof of {self.name}: {word}, {len(self.cases)} cases, {self.seconds:.2f} s>"
+
+
+@diagnosed
+def prove(name: str, *, seconds: float = 30.0) -> Proof:
+    """Prove the derivative rules of a primitive.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's registered name.
+    seconds : float
+        How long one identity may take before it is only tested at exact points.
+
+    Returns
+    -------
+    Proof
+
+    Raises
+    ------
+    TypeError
+        For a name that is no string.
+    ValueError
+        For a name that is not registered, a primitive that is not differentiable or has no mirror, or a time that is no
+        positive number.
+
+    Examples
+    --------
+    >>> from gtape.verify.proofs.proof import prove
+    >>> prove("sin").proved
+    True
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"prove() takes the name of a primitive, such as 'tanh', not {shown(name)}")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ValueError(f"seconds is a positive number, not {shown(seconds)}")
+    catalogue.load()
+    mirrors.load()
+    prim = REGISTRY.get(name)
+    if prim is None:
+        close = difflib.get_close_matches(name, list(REGISTRY), 3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "gtape.declare.primitive.REGISTRY has the names"
+        if isinstance(name, str) and made_of(name):
+            hint = f"the function of that name is made of {', '.join(made_of(name))}"
+        raise ValueError(f"no primitive is named {shown(name)}; {hint}")
+    if not prim.differentiable:
+        raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
+    if name not in SCALARS and name not in ARRAYS:
+        raise ValueError(f"{name} has no mirror: declare one in symbolic/mirrors")
+    run = _Run(prim, seconds)
+    visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
+    for setting in () if name in MAKES_COMPLEX else settings(prim):
+        points: list[dict[Any, Any]] = []
+        for cell, todo in cells(setting):
+            run.cell(cell, todo)
+            points += cell.points
+        visited.setdefault(repr(setting.params), []).append((setting, points))
+        if run.counterexample is not None:
+            return Proof(name, run.cases, run.counterexample)
+    missing = [m for pairs in visited.values() for m in unseen(prim, pairs[0][0].params, pairs)]
+    for c in complex_cases(prim, seconds=seconds):
+        run.cases.append(Case(c.shapes, c.params, ("complex numbers",), c.direction, c.argument, c.how, c.seconds))
+        if c.counterexample is not None:
+            return Proof(name, run.cases, c.counterexample)
+    return Proof(name, run.cases, None, tuple(missing))
+
+
+def prove_all(progress: Callable[[Proof], Any] | None = None, *, seconds: float = 30.0) -> list[Proof]:
+    """Prove every differentiable primitive.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with each `Proof` as it is done.
+    seconds : float
+        See `prove`.
+
+    Returns
+    -------
+    list of Proof
+    """
+    catalogue.load()
+    proofs = []
+    for name in [n for n, p in REGISTRY.items() if p.differentiable]:
+        proofs.append(prove(name, seconds=seconds))
+        if progress is not None:
+            progress(proofs[-1])
+    return proofs
+
+
+class _Run:
+    """The proof of one primitive, as it proceeds."""
+
+    def __init__(self, prim: Primitive, seconds: float) -> None:
+        self.prim, self.zero = prim, Zero(seconds)
+        self.cases: list[Case] = []
+        self.counterexample: str | None = None
+
+    def cell(self, cell: Cell, todo: list[Identity]) -> None:
+        """All identities on one cell."""
+        for identity in todo:
+            start = time.perf_counter()
+            how = self.identity(cell, identity)
+            seconds = (time.perf_counter() - start) / len(identity.arguments)
+            for i in identity.arguments:
+                case = Case(cell.setting.shapes, cell.params, cell.key() or (), identity.direction, i, how, seconds)
+                self.cases.append(case)
+
+    def identity(self, cell: Cell, identity: Identity) -> str:
+        """Decide whether what a rule gave is what it should give."""
+        got, expected = identity.got, identity.expected
+        fault = next((m for m in got if isinstance(m, Exception)), None)
+        if fault is not None:
+            return self.refute(cell, identity, f"the rule raises {type(fault).__name__}: {fault}")
+        if any(m is None for m in got):
+            return self.refute(cell, identity, "the rule gives nothing")
+        shapes = [np.shape(m) for m in got], [e.shape for e in expected]
+        if shapes[0] != shapes[1]:
+            return self.refute(cell, identity, f"the rule gives the shape {shapes[0][0]}, not {shapes[1][0]}")
+        hows = ["as built"]
+        for m, e in zip(got, expected, strict=True):
+            for at in np.ndindex(*e.shape):
+                left, right = sp.sympify(boxed(m)[at], strict=True), sp.sympify(e[at], strict=True)
+                hows.append(self.element(cell, identity, at, left, right))
+                if hows[-1] in ("refuted", "open"):
+                    return hows[-1]
+        return max(hows, key=_HOW.index)
+
+    def element(self, cell: Cell, identity: Identity, at: tuple[int, ...], got: Any, expected: Any) -> str:
+        """Decide one element of a result."""
+        residual = got - expected
+        quick = self.zero.quick(residual, identity.linear)
+        if quick is not None:
+            return quick
+        points = [_with_seeds(p, identity.linear, k) for k, p in enumerate(cell.nearby())]
+        tested = True
+        try:
+            if residual.has(sp.nan, sp.zoo, sp.oo):
+                raise ArithmeticError(f"{residual} is not finite")
+            wrong = agree(residual, points)
+        except (ArithmeticError, NotImplementedError, ValueError):  # not defined there, or no balls for a function
+            tested, wrong = False, None
+        if wrong is not None:
+            left, right = (sp.N(e.xreplace(wrong), 20) for e in (got, expected))
+            what = f"the rule gives {left} for element {at}, the mirror's derivative is {right}"
+            if self.prim.kind == "implicit" and identity.direction == "vjp":
+                what = f"<rule(g), dA> is {left}, <g, dL> is {right}"
+            return self.refute(cell, identity, what, wrong)
+        how = self.zero.prove(residual, identity.linear, cell.by_signs)
+        return how if how is not None else "points" if tested else "open"
+
+    def refute(self, cell: Cell, identity: Identity, what: str, point: Any = None) -> str:
+        """Write the counterexample down."""
+        if self.counterexample is None:
+            at = point or _with_seeds(cell.points[0], identity.linear, 0)
+            self.counterexample = counterexample(cell, identity, at, what)
+        return "refuted" if point is not None else "fault"
+
+
+_HOW = ("as built", "expand", "numerator", "normal form", "normal form, by signs", "points", "open", "fault", "refuted")
+
+
+def _with_seeds(point: dict[Any, Any], seeds: list[Any], k: int) -> dict[Any, Any]:
+    return {**point, **{s: sp.Rational(2 * j + 3 + k, 7 + 2 * k) * (-1) ** (j + k) for j, s in enumerate(seeds)}}

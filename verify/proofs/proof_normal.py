@@ -1,0 +1,317 @@
+"""Deciding that an expression is zero: normal forms that prove it, exact points that refute it.
+
+The forms are tried in the order of their cost. The last one writes the expression as a quotient of polynomials in
+generators that have no relation but the known ones: exponentials (split into a product over the terms of the exponent),
+roots r with r**q = b, sine and cosine with s**2 + c**2 = 1, logarithms, and each other function at its arguments. The
+numerator is then reduced by these relations. Zero there is zero; what stays proves nothing, since generators may have
+relations that are not known here.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import lcm
+from typing import Any
+
+import sympy as sp
+
+from gtape.symbolic.balls import precision
+from gtape.symbolic.compile import compile_balls
+from gtape.verify.proofs.proof_rational import is_zero_rational
+
+__all__ = ["OutOfTime", "Zero", "agree", "is_zero_by_normal_form", "time_limit"]
+
+BITS = 300
+_HYPERBOLIC = (sp.sinh, sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch)
+_TRIGONOMETRIC = (sp.tan, sp.cot, sp.sec, sp.csc)
+
+
+class OutOfTime(Exception):
+    """A step of a proof took longer than it may."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the block after some seconds.
+
+    SymPy offers no way to stop it but a signal, so outside the main thread, and where there is no SIGALRM, the block
+    runs to its end.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise OutOfTime(f"no answer in {seconds} s")
+
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:  # after an interrupt, too
+            signal.signal(signal.SIGALRM, before)
+
+
+class _Generators:
+    """An expression as a rational function of generators, and the relations between them."""
+
+    def __init__(self, e: Any) -> None:
+        self.names: dict[Any, sp.Symbol] = {}
+        self.roots: list[tuple[sp.Symbol, int, Any]] = []
+        self.circles: dict[Any, tuple[sp.Symbol, sp.Symbol]] = {}
+        self.scale: dict[Any, int] = {}
+        self.expression = self.lift(self._prepared(e))
+
+    def _prepared(self, e: Any) -> Any:
+        e = e.replace(lambda f: isinstance(f, _HYPERBOLIC), lambda f: f.rewrite(sp.exp))
+        e = e.replace(lambda f: isinstance(f, _TRIGONOMETRIC), lambda f: f.rewrite(sp.sin, sp.cos).rewrite(sp.cos))
+        e = e.replace(sp.erfc, lambda x: 1 - sp.erf(x))
+        e = sp.expand_log(e)
+        for node in e.atoms(sp.exp, sp.Pow):
+            for key, c in self._exponents(node):
+                self.scale[key] = lcm(self.scale.get(key, 1), int(c.q))
+        return e
+
+    @staticmethod
+    def _exponents(node: Any) -> list[tuple[Any, Any]]:
+        """The terms of an exponent: (generator, rational power of it), roots of rational exponent aside."""
+        if isinstance(node, sp.exp):
+            base, exponent = sp.E, node.args[0]
+        elif node.is_Pow and not node.exp.is_Rational:
+            base, exponent = node.base, node.exp
+        else:
+            return []
+        found = []
+        for term in sp.Add.make_args(sp.expand(exponent)):
+            c, rest = term.as_coeff_Mul(rational=True)
+            found.append(((base, rest), c))
+        return found
+
+    def name(self, key: Any) -> sp.Symbol:
+        made = self.names.get(key)
+        if made is None:
+            made = self.names[key] = sp.Dummy(f"G{len(self.names)}")
+        return made
+
+    def lift(self, e: Any) -> Any:
+        if e.is_Rational or e.is_Symbol:
+            return e
+        if e.is_Add or e.is_Mul:
+            return e.func(*map(self.lift, e.args))
+        if isinstance(e, sp.exp) or (e.is_Pow and not e.exp.is_Rational):
+            factors = []
+            for (base, rest), c in self._exponents(e):
+                if rest == 1 and base != sp.E:
+                    factors.append(self.lift(sp.Pow(base, c)))
+                else:
+                    factors.append(self.name((base, rest)) ** (c * self.scale[base, rest]))
+            return sp.Mul(*factors)
+        if e.is_Pow:
+            return self.lift(e.base) ** e.exp if e.exp.is_Integer else self.root(e.base, e.exp)
+        if isinstance(e, (sp.sin, sp.cos)):
+            pair = self.circles.get(e.args)
+            if pair is None:
+                pair = self.circles[e.args] = (self.name(sp.sin(*e.args)), self.name(sp.cos(*e.args)))
+            return pair[isinstance(e, sp.cos)]
+        return self.name(e)
+
+    def root(self, base: Any, power: Any) -> Any:
+        factors = [f.as_base_exp() for f in sp.Mul.make_args(sp.factor(base))]
+        if len(factors) > 1 and all(f.is_positive for f, _ in factors):
+            return sp.Mul(*[self.lift(sp.Pow(f, n * power)) for f, n in factors])
+        return self.single(base, power)
+
+    def single(self, base: Any, power: Any) -> Any:
+        q = int(power.q)
+        key = ("root", sp.expand(base), q)
+        inner = self.lift(base)  # its own roots come first in the list, so that they are reduced last
+        if key not in self.names:
+            self.roots.append((self.name(key), q, inner))
+        return self.names[key] ** int(power.p)
+
+
+def _numerator(e: Any) -> Any:
+    return sp.expand(sp.fraction(sp.together(e))[0])
+
+
+def _reduced(numerator: Any, symbol: Any, q: int, base: Any) -> Any:
+    """A polynomial with symbol**q replaced by `base`, as a numerator again."""
+    if sp.degree(numerator, symbol) < q:
+        return numerator
+    made = sp.Add(*[c * base ** (k // q) * symbol ** (k % q) for (k,), c in sp.Poly(numerator, symbol).terms()])
+    return _numerator(made)
+
+
+def is_zero_by_normal_form(e: Any) -> bool:
+    """Whether the numerator over generators reduces to zero; False proves nothing.
+
+    Parameters
+    ----------
+    e : sympy.Expr
+        Free of Piecewise.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> x = sp.Symbol("x", real=True)
+    >>> is_zero_by_normal_form(sp.tanh(x) - (1 - sp.exp(-2 * x)) / (1 + sp.exp(-2 * x)))
+    True
+    """
+    generators = _Generators(e)
+    if not generators.roots and not generators.circles:
+        return is_zero_rational(generators.expression)
+    numerator = _numerator(generators.expression)
+    for symbol, q, base in reversed(generators.roots):
+        if numerator == 0:
+            return True
+        numerator = _reduced(numerator, symbol, q, base)
+    for sine, cosine in generators.circles.values():
+        if numerator == 0:
+            return True
+        numerator = _reduced(numerator, sine, 2, 1 - cosine**2)
+    return bool(numerator == 0)
+
+
+def agree(e: Any, points: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+    """A point at which the expression is certainly not zero, or None where it is zero within 1e-40 at all of them.
+
+    Raises
+    ------
+    ArithmeticError
+        Where a value is neither: the expression is not defined at a point.
+    """
+    symbols = sorted(e.free_symbols, key=str)
+    function = compile_balls(symbols, e)
+    for point in points:
+        with precision(BITS):
+            value = function(*[_ball(point[s]) for s in symbols])
+            if not value.is_finite():
+                raise ArithmeticError(f"{e} is not defined at {dict(point)}")
+            if value > 0 or value < 0:
+                return point
+            if not abs(value) < _ball(sp.Rational(1, 10**40)):
+                raise ArithmeticError(f"{e} is not decided at {dict(point)}: {value}")
+    return None
+
+
+def _ball(x: Any) -> Any:
+    from flint import arb
+
+    return arb(int(x.p)) / int(x.q)
+
+
+class Zero:
+    """Decides that expressions are zero, and remembers what it found.
+
+    Parameters
+    ----------
+    seconds : float
+        How long one expression may take.
+    """
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self.seconds = seconds
+        self.known: dict[Any, str] = {}
+
+    def quick(self, e: Any, seeds: Sequence[sp.Symbol]) -> str | None:
+        """How the expression is zero if that costs little: as built, known from another element, or by `expand`."""
+        if e == 0:
+            return "as built"
+        try:
+            with time_limit(self.seconds):
+                if _rational(e):
+                    polynomial = all(p.exp.is_positive for p in e.atoms(sp.Pow))
+                    return ("expand" if polynomial else "numerator") if is_zero_rational(e) else None
+                if not e.has(sp.Function):
+                    return "expand" if sp.expand(e) == 0 else None
+                found = [self.known.get(_renamed(p)) for p in _apart(e, seeds) if p != 0]
+        except OutOfTime:
+            return None
+        return _dearest(found)
+
+    def prove(self, e: Any, seeds: Sequence[sp.Symbol], splits: Callable[[Any], list[Any]] | None = None) -> str | None:
+        """How the expression was proved to be zero, or None.
+
+        Parameters
+        ----------
+        e : sympy.Expr
+        seeds : sequence of sympy.Symbol
+            Cotangents or tangents, in which a correct residual is linear: it is taken apart along them.
+        splits : callable, optional
+            Expressions that cover the cell when one form for all of it is not found: the same with positive and
+            negative symbols.
+
+        Returns
+        -------
+        str or None
+        """
+        try:
+            with time_limit(self.seconds):
+                found = []
+                for p in _apart(e, seeds):
+                    found.append(self._part(p, splits))
+                    if found[-1] is None:
+                        return None
+                return _dearest(found)
+        except OutOfTime:
+            return None
+
+    def _part(self, e: Any, splits: Callable[[Any], list[Any]] | None) -> str | None:
+        if e == 0:
+            return "as built"
+        # The same residual comes again in other elements of an array, with other names: names that count the symbols
+        # in the order of their appearance let it be found.
+        key = _renamed(e)
+        how = self.known.get(key)
+        if how is None:
+            how = self._forms(e)
+            if how is not None:
+                self.known[key] = how
+        if how is None and splits is not None:  # not kept: which signs there are is a matter of the cell
+            pieces = splits(e)
+            if pieces and all(sp.expand(p) == 0 or is_zero_by_normal_form(p) for p in pieces):
+                how = "normal form, by signs"
+        return how
+
+    def _forms(self, e: Any) -> str | None:
+        if _rational(e):
+            return "numerator" if is_zero_rational(e) else None
+        return "normal form" if is_zero_by_normal_form(e) else None
+
+
+def _rational(e: Any) -> bool:
+    return not e.has(sp.Function) and all(p.exp.is_Integer and p.base != sp.E for p in e.atoms(sp.Pow))
+
+
+_COST = ("as built", "expand", "numerator", "normal form", "normal form, by signs")
+
+
+def _dearest(found: list[str | None]) -> str | None:
+    known = [f for f in found if f is not None]
+    return max(known, key=_COST.index, default="as built") if len(known) == len(found) else None
+
+
+def _apart(e: Any, seeds: Sequence[sp.Symbol]) -> list[Any]:
+    """The coefficients of an expression that is linear in the seeds; else the expression itself."""
+    used = [s for s in seeds if e.has(s)]
+    parts = [sp.diff(e, s) for s in used]
+    rest = e.xreplace(dict.fromkeys(used, sp.Integer(0)))
+    return [e] if rest != 0 or not used or any(p.has(*used) for p in parts) else parts
+
+
+def _renamed(e: Any) -> Any:
+    order: dict[Any, Any] = {}
+    for node in sp.preorder_traversal(e):
+        if node.is_Symbol and node not in order:
+            order[node] = sp.Symbol(f"s{len(order)}", **node.assumptions0)
+    return e.xreplace(order)

@@ -1,0 +1,293 @@
+"""A rule run on one cell: the mirror's output, what the rules make of it, and what they should have made.
+
+A cell is an open set on which all branches are decided; it is known by a sample point.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from gtape.base.layout import make_aval
+from gtape.engine.rules import Pull, cotangents
+from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
+from gtape.symbolic.worlds import SymPyWorld
+from gtape.tapes.forward import jvp_of
+from gtape.verify.proofs.proof_cells import Argument, Setting, boxed
+
+__all__ = ["Cell", "Identity", "cells", "identities"]
+
+# What a rule may raise when it is wrong: the proof then says so instead of ending.
+FAULTS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, NotImplementedError)
+MOST_SIGNS = 6
+
+
+class Cell:
+    """A setting at one sample point.
+
+    Attributes
+    ----------
+    world : SymPyWorld
+        Knows the decisions that were taken.
+    points : list of dict
+        The sample points that lie in the cell.
+    xs : list of object arrays
+        The inputs.
+    outputs : list of object arrays
+        What the mirror gives.
+    several : bool
+        Whether the op has several outputs.
+    variables : list of sympy.Symbol
+        What everything is a function of: the inputs' elements, or for a factorisation those of the output.
+    """
+
+    def __init__(self, setting: Setting, point: dict[Any, Any]) -> None:
+        self.setting, self.prim, self.params = setting, setting.prim, setting.params
+        self.world = SymPyWorld(samples=point)
+        self.points = [point]
+        self.xs: list[Any] = [a.array for a in setting.arguments]
+        self.variables = setting.symbols
+        self.outputs: list[Any]
+        if self.prim.name in OUTPUT_SHAPES and self.prim.kind == "implicit":
+            shapes = OUTPUT_SHAPES[self.prim.name](*setting.shapes, **self.params)
+            self.several = isinstance(shapes[0], tuple) if shapes else False
+            self._parametrise(list(shapes) if self.several else [shapes])
+            return
+        made = getattr(self.world, self.prim.name)(*self.xs, **self.params)
+        self.several = isinstance(made, (tuple, list))
+        self.outputs = list(map(boxed, made)) if self.several else [boxed(made)]
+        if self.prim.kind == "implicit":
+            self._parametrise([o.shape for o in self.outputs])
+
+    def _parametrise(self, shapes: list[tuple[int, ...]]) -> None:
+        """Take the output for given, and one input for what has that output."""
+        index, solve = PARAMETRISED[self.prim.name]
+        interval = self.setting.arguments[index].interval
+        generic = [Argument(11 - k, shape, interval) for k, shape in enumerate(shapes)]
+        symbols = [s for a in generic for s in a.symbols.ravel()]
+        self.world.samples.update({s: sp.Rational(7 + 3 * i, 5 + i) for i, s in enumerate(symbols)})
+        self.world.decisions.clear()
+        arrays = tuple(a.array for a in generic)
+        made, solved = solve(self.world, arrays if self.several else arrays[0], *self.xs, **self.params)
+        self.outputs = list(map(_expressions, made)) if self.several else [_expressions(made)]
+        self.xs[index] = _expressions(solved)
+        used = set().union(*[e.free_symbols for x in (*self.xs, *self.outputs) for e in x.ravel() if e != 0])
+        self.variables = [s for s in (*symbols, *self.setting.symbols) if s in used]
+        self.points = [{s: self.world.samples[s] for s in self.variables}]
+
+    def key(self) -> tuple[str, ...] | None:
+        """The decisions taken, or None where one was a tie."""
+        if any(d.sign == 0 for d in self.world.decisions):
+            return None
+        return tuple(sorted(map(str, self.world.decisions)))
+
+    def holds(self, point: Mapping[Any, Any]) -> bool:
+        """Whether a point lies in the domain, and all decisions come out there as they did."""
+        for d in self.world.decisions:
+            difference = sp.N(sp.sympify(d.left - d.right).xreplace(point), 30)
+            if not (difference.is_real and difference != 0 and int(sp.sign(difference)) == d.sign):
+                return False
+        return self.prim.kind == "implicit" or self.setting.allows(point)
+
+    def nearby(self) -> Iterator[dict[Any, Any]]:
+        """Points of the cell: some that were found, and one beside them."""
+        yield from self.points[:3]
+        moved = {s: v * (1 + sp.Rational(k + 1, 1009 + 2 * k)) for k, (s, v) in enumerate(self.points[0].items())}
+        if self.holds(moved):
+            yield moved
+
+    def by_signs(self, e: Any) -> list[Any]:
+        """An expression with p and -p, p positive, for its real symbols: one for each pattern of signs in the cell."""
+        real = [s for s in e.free_symbols if s in self.points[0] and not s.is_positive]
+        if not 0 < len(real) <= MOST_SIGNS:
+            return []
+        pieces = []
+        for signs in itertools.product((1, -1), repeat=len(real)):
+            # A pattern counts if some point of the cell, its signs put so, stays in the cell.
+            turned = ({**p, **{s: abs(p[s]) * sign for s, sign in zip(real, signs, strict=True)}} for p in self.points)
+            if any(map(self.holds, turned)):
+                put = {s: sp.Symbol(f"{s}p", positive=True) * sign for s, sign in zip(real, signs, strict=True)}
+                pieces.append(e.xreplace(put))
+        return pieces
+
+
+class Identity:
+    """What a rule gives, and what it should give.
+
+    Attributes
+    ----------
+    direction : {"vjp", "jvp"}
+    arguments : tuple of int
+        Those whose rules take part.
+    got, expected : list of object arrays
+        `got` may hold an exception instead: what the rule raised.
+    seeds : list of object arrays
+        The cotangents of all outputs, or the tangents of `arguments`.
+    linear : list of sympy.Symbol
+        The symbols in the seeds, in which a correct rule is linear.
+    """
+
+    __slots__ = ("arguments", "direction", "expected", "got", "linear", "seeds")
+
+    def __init__(
+        self,
+        direction: str,
+        arguments: tuple[int, ...],
+        got: list[Any],
+        expected: list[Any],
+        seeds: list[Any],
+        linear: list[Any],
+    ) -> None:
+        self.direction, self.arguments = direction, arguments
+        self.got, self.expected, self.seeds, self.linear = got, expected, seeds, linear
+
+
+def _expressions(x: Any) -> np.ndarray:
+    """An array of expressions, whole numbers among them: Python's would be divided as floats."""
+    return boxed(np.frompyfunc(lambda e: sp.sympify(e, strict=True), 1, 1)(boxed(x)))
+
+
+def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
+    """The distinct cells that the sample points of a setting reach, with the identities to prove there.
+
+    Raises
+    ------
+    ValueError
+        When there is none.
+    """
+    found: dict[tuple[str, ...], tuple[Cell, list[Identity]]] = {}
+    points = setting.points()
+    for point in points:
+        cell = Cell(setting, point)
+        made = identities(cell)  # rules decide branches too
+        key = cell.key()
+        if key is None:
+            continue
+        if key in found:
+            found[key][0].points.append(point)
+            continue
+        found[key] = (cell, made)
+        if setting.cells is not None and len(found) >= setting.cells:
+            break
+        if not key:  # nothing was decided, so that all other points are of this cell
+            if setting.prim.kind != "implicit" and not any(a.shape for a in setting.arguments):
+                cell.points.extend(points)
+            break
+    if not found:
+        raise ValueError(
+            f"no sample point of {setting.prim.name} at {setting.shapes} lies in its domain and off its kinks"
+        )
+    yield from found.values()
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+
+def identities(cell: Cell) -> list[Identity]:
+    """Run all rules on a cell, in both directions."""
+    setting = cell.setting
+    active = [i for i, a in enumerate(setting.arguments) if a.symbols is not None and cell.prim.connected(i)]
+    names = [f"g{k}" if cell.several else "g" for k in range(len(cell.outputs))]
+    gs = [_seeds(name, o.shape) for name, o in zip(names, cell.outputs, strict=True)]
+    linear = [s for g in gs for s in g.ravel()]
+    if cell.prim.kind == "implicit":
+        return _implicit(cell, tuple(active), gs, linear)
+    found = []
+    for i in active:
+        symbols = setting.arguments[i].symbols
+        found.append(Identity("vjp", (i,), [_pull(cell, i, gs)], [_pulled(cell.outputs, gs, symbols)], gs, linear))
+        t = _seeds("t", symbols.shape)
+        pushed = [_pushed(o, symbols, t) for o in cell.outputs]
+        found.append(Identity("jvp", (i,), _push(cell, {i: t}), pushed, [t], list(t.ravel())))
+    return found
+
+
+def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[Any]) -> list[Identity]:
+    """With A = G(L): <rule(g), dA> == <g, dL> along every variable, and the jvp rules push dA to dL."""
+    pulled = {i: _pull(cell, i, gs) for i in active}
+    wrong = [m for i, m in pulled.items() if isinstance(m, Exception) or np.shape(m) != cell.xs[i].shape]
+    if wrong:
+        return [Identity("vjp", active, wrong[:1], [cell.xs[active[0]]], gs, linear)]
+    left, right = [], []
+    for s in cell.variables:
+        left.append(boxed(sum((boxed(pulled[i]) * _slope(cell.xs[i], s)).sum() for i in active)))
+        right.append(boxed(sum((g * _slope(o, s)).sum() for g, o in zip(gs, cell.outputs, strict=True))))
+    found = [Identity("vjp", active, left, right, gs, linear)]
+    for s in cell.variables:
+        tangents = {i: _slope(cell.xs[i], s) for i in active}
+        expected = [_slope(o, s) for o in cell.outputs]
+        found.append(Identity("jvp", active, _push(cell, tangents), expected, list(tangents.values()), []))
+    return found
+
+
+def _seeds(letter: str, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.empty(shape, dtype=object)
+    for at in np.ndindex(*shape):
+        out[at] = sp.Symbol("_".join([letter, *map(str, at)]), real=True)
+    return out
+
+
+def _pull(cell: Cell, i: int, gs: list[Any]) -> Any:
+    """The cotangent of one argument by its vjp rule, or what the rule raised."""
+    prim = cell.prim
+    avals = tuple(a.aval for a in cell.setting.arguments)
+    out_avals = tuple(make_aval(np.dtype(np.float64), o.shape) for o in cell.outputs)
+    # What a rule does not read it gets as a stand-in with shape and dtype, as from the tape.
+    reads = prim.reads[i]
+    xs = tuple(x if j in reads else avals[j] for j, x in enumerate(cell.xs))
+    y: Any = (tuple(cell.outputs) if cell.several else cell.outputs[0]) if "y" in reads else None
+    pull = Pull(prim, (i,), cell.params, avals, out_avals if cell.several else out_avals[0])
+    g = tuple(gs) if cell.several else gs[0]
+    shape = () if cell.several else cell.outputs[0].shape
+    try:
+        return cotangents(cell.world, pull, g, y, xs, avals=avals, out_shape=shape)[0]
+    except FAULTS as e:
+        return e
+
+
+def _push(cell: Cell, tangents: dict[int, Any]) -> list[Any]:
+    """The tangents of all outputs by the jvp rules, or what they raised."""
+    y = tuple(cell.outputs) if cell.several else cell.outputs[0]
+    shape = () if cell.several else cell.outputs[0].shape
+    given = [tangents.get(i) for i in range(len(cell.xs))]
+    try:
+        made = jvp_of(cell.world, cell.prim, given, y, tuple(cell.xs), cell.params, shape)
+    except FAULTS as e:
+        return [e]
+    return list(made) if isinstance(made, (tuple, list)) else [made]
+
+
+# ------------------------------------------------------------------------------------------ derivatives of the mirror
+
+
+def _diff(e: Any, s: Any) -> Any:
+    if not isinstance(e, sp.Basic) or not e.has(s):
+        return sp.Integer(0)
+    return sp.diff(e, s)
+
+
+def _slope(x: np.ndarray, s: Any) -> np.ndarray:
+    """The derivative of every element by one symbol."""
+    return boxed(np.frompyfunc(lambda e: _diff(e, s), 1, 1)(x))
+
+
+def _pulled(outputs: list[Any], seeds: list[Any], symbols: Any) -> np.ndarray:
+    """The sum over all outputs of a cotangent symbol times the derivative, for every input element."""
+    out = np.full(symbols.shape, sp.Integer(0), dtype=object)
+    pairs = [(e, g) for o, s in zip(outputs, seeds, strict=True) for e, g in zip(o.ravel(), s.ravel(), strict=True)]
+    for at in np.ndindex(*symbols.shape):
+        out[at] = sp.Add(*[g * _diff(e, symbols[at]) for e, g in pairs])
+    return out
+
+
+def _pushed(output: np.ndarray, symbols: Any, tangents: Any) -> np.ndarray:
+    """The derivative of every output element along the tangent symbols."""
+    out = np.full(output.shape, sp.Integer(0), dtype=object)
+    pairs = list(zip(symbols.ravel(), tangents.ravel(), strict=True))
+    for at in np.ndindex(*output.shape):
+        out[at] = sp.Add(*[t * _diff(output[at], s) for s, t in pairs])
+    return out

@@ -1,0 +1,72 @@
+"""Counterexamples as Python source that runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+__all__ = ["counterexample"]
+
+
+def _array(values: np.ndarray) -> str:
+    dtype = "" if values.dtype == np.float64 else f", dtype={str(values.dtype)!r}"
+    reshape = "" if np.array(values.tolist()).shape == values.shape else f".reshape({values.shape})"
+    return f"np.array({values.tolist()!r}{dtype}){reshape}"
+
+
+def _parameter(value: Any) -> str:
+    return f"np.dtype({value.name!r})" if isinstance(value, np.dtype) else repr(value)
+
+
+def _at(array: np.ndarray, point: Any) -> str:
+    """Source of an array of expressions at a point."""
+    values = [float(sp.sympify(e).xreplace(point)) for e in array.ravel()]
+    return f"tf.constant({_array(np.array(values, dtype=np.float64).reshape(array.shape))})"
+
+
+def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
+    """Source that computes what a rule gives at a point where it is wrong.
+
+    Parameters
+    ----------
+    cell : Cell
+    identity : Identity
+        The one that does not hold.
+    point : mapping of symbols to rational numbers
+        For the variables of the cell and the seeds.
+    what : str
+        What is wrong, for the comment on top.
+
+    Returns
+    -------
+    str
+    """
+    prim, arguments = cell.prim, identity.arguments
+    names = [f"x{i}" for i in range(len(cell.xs))]
+    call = ", ".join([*names, *[f"{k}={_parameter(v)}" for k, v in cell.params.items()]])
+    which = "argument " + " and ".join(map(str, arguments))
+    lines = [
+        f"# {identity.direction} of {prim.name}, {which}: {' '.join(what.split())}",
+        "import numpy as np",
+        "import gtape as tf",
+        "from gtape.namespaces.catalogue import load",
+        "from gtape.declare.primitive import REGISTRY",
+        "",
+        "load()",
+    ]
+    for name, x in zip(names, cell.xs, strict=True):
+        lines.append(f"{name} = {_at(x, point) if x.dtype == object else f'tf.constant({_array(x)})'}")
+    chosen = f"[{', '.join(names[i] for i in arguments)}]"
+    seeds = ", ".join(_at(s, point) for s in identity.seeds)
+    if identity.direction == "jvp":
+        lines.append(f"with tf.autodiff.ForwardAccumulator({chosen}, [{seeds}]) as acc:")
+        lines.append(f"    y = REGISTRY[{prim.name!r}]({call})")
+        lines.append("print(acc.jvp(y))")
+    else:
+        lines += ["with tf.GradientTape() as tape:", f"    tape.watch({chosen})"]
+        lines.append(f"    y = REGISTRY[{prim.name!r}]({call})")
+        y, g = ("list(y)", f"[{seeds}]") if cell.several else ("y", seeds)
+        lines.append(f"print(tape.gradient({y}, {chosen}, output_gradients={g}))")
+    return "\n".join(lines) + "\n"

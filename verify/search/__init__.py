@@ -1,0 +1,1 @@
+"""search: say here what the package is for."""

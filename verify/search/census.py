@@ -1,0 +1,410 @@
+"""The census: the worst error of every elementwise derivative, at first and second order, found by search.
+
+Points come from every binade, the neighbours of special points and kinks, and the surroundings of the worst ones so
+far. What the tape returns there is compared with the exact derivative; the figure is in units in the last place of the
+exact value.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, as_completed
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape.base.shown import shown
+from gtape.tensors.argument_checks import dtype as dtype_of
+from gtape.tensors.argument_checks import each, function, whole
+from gtape.verify.search.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
+from gtape.verify.search.interrupts import Interrupts
+from gtape.verify.search.partials import (
+    LIMIT,
+    Key,
+    distance,
+    exact_partials,
+    keys_of,
+    kink_allowance,
+    limit_of,
+    root_allowance,
+)
+from gtape.verify.search.points import climb, points_for
+from gtape.verify.search.pools import Harvest, run_all
+from gtape.verify.search.subjects import Subject, subjects
+
+__all__ = ["LIMIT", "Row", "census", "rows_of", "search", "survey"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_ROUNDS = 5  # of targeted search
+_CHUNK = 100  # so many suspects are looked at together
+_DTYPES = ("float64", "float32", *COMPLEX_DTYPES)
+
+
+class Row(NamedTuple):
+    """The worst error found for one partial derivative of one primitive.
+
+    Attributes
+    ----------
+    op : str
+        The primitive, with its static parameters.
+    name : str
+        The primitive's registered name.
+    argument : str
+        Which derivative: "0" by the first argument, "0,1" by the first, then by the second.
+    order : int
+    dtype : str
+    points : int
+        How many points were compared.
+    worst_ulp : float
+        The largest error outside the rule for roots, in ULP.
+    where : tuple of float
+        The point that shows it.
+    got, exact : float
+        What was returned there, and what is exact.
+    at_roots : int
+        How many points pass only by the rule for roots.
+    worst_at_roots : float
+        The largest error among those.
+    at_kinks : int
+        How many points lie where the derivative jumps and pass because they lie between the one-sided values.
+    open : int
+        How many points of the domain have no two-sided derivative (kinks) or were not decided.
+    verdict : str
+        "correct" or "unstable".
+
+    Examples
+    --------
+    >>> from gtape.verify import census
+    >>> row = census.census(["square"], orders=(1,), points=100)[0]
+    >>> row.op, row.argument, row.verdict
+    ('square', '0', 'correct')
+    """
+
+    op: str
+    name: str
+    argument: str
+    order: int
+    dtype: str
+    points: int
+    worst_ulp: float
+    where: tuple[float, ...]
+    got: float
+    exact: float
+    at_roots: int
+    worst_at_roots: float
+    at_kinks: int
+    open: int
+    verdict: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the promise of 4 ULP is kept."""
+        return self.verdict == "correct"
+
+
+class _Tally:
+    """What is known of one partial derivative so far."""
+
+    def __init__(self) -> None:
+        self.points = self.at_roots = self.at_kinks = self.open = 0
+        self.worst = self.worst_at_roots = 0.0
+        self.where: tuple[float, ...] = ()
+        self.got = self.exact = math.nan
+        self.best: list[Any] = []
+        self.score: Any = np.zeros(0)
+
+    def take(self, subject: Subject, xs: list[Any], key: Key, got: Any, exact: Any, dtype: Any) -> None:
+        """Judge a batch of points and keep the worst of them as places to search around."""
+        score = distance(got, exact, dtype)
+        self.points += int(exact.known.sum())
+        self.open += int(exact.open.sum())
+        self._excuse(subject, xs, key, got, score, dtype)
+        if len(score):
+            i = int(np.argmax(score))
+            if score[i] > self.worst or not self.where:
+                self.worst = float(score[i])
+                self.where = tuple(float(x[i]) for x in xs)
+                self.got = 0.0 if got is None else float(got[i])
+                self.exact = float(exact.high[i])
+        together = np.concatenate([self.score, score])
+        columns = [np.concatenate([b, x]) for b, x in zip(self.best, xs, strict=True)] if self.best else xs
+        keep = np.argsort(-together, kind="stable")[:12]
+        keep = keep[together[keep] > 0]
+        self.score, self.best = together[keep], [c[keep] for c in columns]
+
+    def _excuse(self, subject: Subject, xs: list[Any], key: Key, got: Any, score: Any, dtype: Any) -> None:
+        """Clear the score of what the rules for kinks and roots let pass, from the worst on until one stays."""
+        high = np.flatnonzero(score > limit_of(subject.prim, dtype))
+        high = high[np.argsort(-score[high], kind="stable")]
+        for start in range(0, len(high), _CHUNK):
+            chunk = high[start : start + _CHUNK]
+            for rule in (kink_allowance, root_allowance):
+                value = None if got is None else got[chunk]
+                passes = rule(subject, [x[chunk] for x in xs], key, value, dtype)
+                at, chunk = chunk[passes], chunk[~passes]
+                if rule is kink_allowance:
+                    self.at_kinks += len(at)
+                elif len(at):
+                    self.at_roots += len(at)
+                    self.worst_at_roots = max(self.worst_at_roots, float(score[at].max()))
+                score[at] = 0.0
+            if len(chunk):  # the rest is not as bad as this, and what it is need not be known
+                score[high[start + _CHUNK :]] = 0.0
+                return
+
+    def row(self, subject: Subject, key: Key, dtype: Any) -> Row:
+        return Row(
+            str(subject), subject.prim.name, ",".join(map(str, key)), len(key), np.dtype(dtype).name,
+            self.points, self.worst, self.where, self.got, self.exact, self.at_roots, self.worst_at_roots,
+            self.at_kinks, self.open, "correct" if self.worst <= limit_of(subject.prim, dtype) else "unstable",
+        )  # fmt: skip
+
+
+def survey(
+    subject: Subject, *, orders: Sequence[int] = (1, 2), dtype: Any = "float64", points: int = 10_000, seed: int = 0
+) -> list[Row]:
+    """Search one primitive for its worst derivatives.
+
+    Parameters
+    ----------
+    subject : Subject
+    orders : sequence of {1, 2}
+    dtype : "float64" or "float32"
+    points : int
+    seed : int
+
+    Returns
+    -------
+    list of Row
+        One for each partial derivative.
+
+    Raises
+    ------
+    TypeError
+        For something that is no subject.
+    ValueError
+        For an order, a dtype or a number of points that there is not.
+
+    Examples
+    --------
+    >>> from gtape.verify.search.census import survey
+    >>> from gtape.verify.search.subjects import subjects
+    >>> [row.verdict for row in survey(subjects(["square"])[0], points=100)]
+    ['correct', 'correct']
+    """
+    if not isinstance(subject, Subject):
+        raise TypeError(
+            f"survey: `subject` must be one of gtape.verify.search.subjects.subjects(), not {shown(subject)}"
+        )
+    dtype, points = dtype_of("survey", dtype), whole("survey", "points", points, least=1)
+    orders = [whole("survey", "orders", order, least=1) for order in each("survey", "orders", orders)]
+    if dtype.name not in ("float64", "float32") or max(orders, default=3) > 2:
+        raise ValueError(f"survey takes float64 and float32 and the orders 1 and 2, not {dtype} and {orders}")
+    seed = whole("survey", "seed", seed, least=0, most=math.inf)
+    rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
+    keys = {order: keys_of(subject, order) for order in orders}
+    tallies = {k: _Tally() for ks in keys.values() for k in ks}
+
+    def judge(xs: list[Any]) -> None:
+        if not len(xs[0]):
+            return
+        arguments = subject.arguments(xs, dtype)
+        got: dict[Key, Any] = {}
+        for order in orders:
+            got |= subject.first(arguments) if order == 1 else subject.second(arguments)
+        exact = exact_partials(subject, arguments, list(tallies))
+        for k, tally in tallies.items():
+            tally.take(subject, arguments, k, got[k], exact[k], dtype)
+
+    targeted = points // 6
+    judge(points_for(subject.prim, dtype, points - targeted, rng))
+    for _ in range(_ROUNDS):
+        found = [t.best for t in tallies.values() if t.best and len(t.best[0])]
+        if not found:
+            break
+        share = max(targeted // _ROUNDS // len(found), 8)
+        moves = [climb(subject.prim, best, dtype, share, rng) for best in found]
+        judge([np.concatenate(c) for c in zip(*moves, strict=True)])
+    return [t.row(subject, k, dtype) for k, t in tallies.items()]
+
+
+def _task(name: str, params: dict[str, Any], orders: Sequence[int], dtype: str, points: int, seed: int) -> list[Row]:
+    subject = next(s for s in subjects([name]) if s.params == params)
+    if dtype in COMPLEX_DTYPES:
+        return survey_complex(subject, orders=orders, dtype=dtype, points=points, seed=seed)
+    return survey(subject, orders=orders, dtype=dtype, points=points, seed=seed)
+
+
+def census(
+    names: Sequence[str] | None = None,
+    orders: Sequence[int] = (1, 2),
+    dtypes: Sequence[str] = ("float64",),
+    points: int = 10_000,
+    progress: Callable[[int, int, str], None] | None = None,
+    *,
+    executor: Executor | None = None,
+    processes: int = 1,
+    seed: int = 0,
+) -> list[Row]:
+    """The worst error of every elementwise derivative, found by search.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Registered names of differentiable elementwise primitives; all of them by default.
+    orders : sequence of {1, 2}
+    dtypes : sequence of {"float64", "float32", "complex128", "complex64"}
+        For the complex ones only the primitives that take complex numbers are searched.
+    points : int
+        For each primitive and dtype; at least 100.
+    progress : callable, optional
+        Called as ``progress(done, total, op)``.
+    executor : concurrent.futures.Executor, optional
+        Where to run; tasks and rows can be pickled.
+    processes : int
+        Without an executor: how many processes to use, 1 for this one only.
+    seed : int
+        Another one searches other points.
+
+    Returns
+    -------
+    list of Row
+        In the order of declaration.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, order or dtype, or too few points.
+    WorkerDied
+        Where a task ended three processes, for want of memory say; a RuntimeError.
+
+    Examples
+    --------
+    >>> rows = census(["multiply"], points=200)
+    >>> max(r.worst_ulp for r in rows)
+    0.0
+    """
+    tasks, labels = _plan(names, orders, dtypes, points, seed)
+    if executor is None:
+        harvest = run_all(_task, tasks, labels, processes=processes, progress=_by_op(progress))
+        harvest.check()
+        return rows_of(harvest)
+    found: dict[int, list[Row]] = {}
+    for done, (i, rows) in enumerate(_spread(executor, tasks), 1):
+        found[i] = rows
+        if progress is not None:
+            progress(done, len(tasks), _op(labels[i]))
+    return [row for i in sorted(found) for row in found[i]]
+
+
+def search(
+    names: Sequence[str] | None = None,
+    orders: Sequence[int] = (1, 2),
+    dtypes: Sequence[str] = ("float64",),
+    points: int = 10_000,
+    progress: Callable[[int, int, str], None] | None = None,
+    *,
+    processes: int = 1,
+    seed: int = 0,
+    interrupts: Interrupts | None = None,
+) -> Harvest:
+    """The census of a command that may be interrupted: what `census` finds, and what became of each task.
+
+    Parameters
+    ----------
+    names, orders, dtypes, points, progress, processes, seed
+        As for `census`.
+    interrupts : Interrupts, optional
+        Whoever handles signals.
+
+    Returns
+    -------
+    Harvest
+        `rows_of` has the rows of it.
+
+    Raises
+    ------
+    ValueError
+        As `census` does.
+
+    Examples
+    --------
+    >>> from gtape.verify.search.census import search
+    >>> search(["square"], orders=(1,), points=100).partial
+    False
+    """
+    tasks, labels = _plan(names, orders, dtypes, points, seed)
+    return run_all(_task, tasks, labels, processes=processes, progress=_by_op(progress), interrupts=interrupts)
+
+
+def rows_of(harvest: Harvest) -> list[Row]:
+    """The rows that were found, in the order of declaration.
+
+    Parameters
+    ----------
+    harvest : Harvest
+        What `search` gave.
+
+    Returns
+    -------
+    list of Row
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+
+    Examples
+    --------
+    >>> from gtape.verify.search.census import rows_of, search
+    >>> [r.verdict for r in rows_of(search(["square"], orders=(1,), points=100))]
+    ['correct']
+    """
+    if not isinstance(harvest, Harvest):
+        raise TypeError(f"rows_of takes what `search` returned, not {shown(harvest)}")
+    return [row for i in sorted(harvest.values) for row in harvest.values[i]]
+
+
+def _by_op(progress: Callable[[int, int, str], None] | None) -> Callable[[int, int, str], None] | None:
+    if progress is None:
+        return None
+    say = function("census", "progress", progress)
+    return lambda done, total, label: say(done, total, _op(label))
+
+
+def _op(label: str) -> str:
+    return label.rsplit(", ", 1)[0]
+
+
+def _plan(
+    names: Sequence[str] | None, orders: Sequence[int], dtypes: Sequence[str], points: int, seed: int
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """The tasks and what they are called."""
+    if isinstance(names, str):
+        raise ValueError(f"names is a sequence of names; write [{shown(names)}]")
+    if whole("census", "points", points) < 100:
+        raise ValueError(f"points must be at least 100 to search anything, got {points}")
+    asked = each("census", "orders", orders, "a list of the orders 1 and 2")
+    if not asked or not all(isinstance(order, int) and order in (1, 2) for order in asked):
+        raise ValueError(f"orders holds 1 and 2, got {shown(orders)}")
+    wrong = [d for d in each("census", "dtypes", dtypes) if not isinstance(d, str) or d not in _DTYPES]
+    if wrong:
+        raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {shown(wrong[0])}")
+    whole("census", "seed", seed, least=0, most=math.inf)
+    chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
+    tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]
+    return tasks, [f"{s}, {d}" for s, d in chosen]
+
+
+def _spread(executor: Executor, tasks: list[Any]) -> Iterable[tuple[int, list[Row]]]:
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"census: `executor` must be a concurrent.futures.Executor, not {shown(executor)}")
+    futures = {executor.submit(_task, *t): i for i, t in enumerate(tasks)}
+    for f in as_completed(futures):
+        yield futures[f], f.result()

@@ -1,0 +1,139 @@
+"""Ctrl-C, SIGTERM and SIGHUP: the first one ends the work and keeps what is done, the second one ends the process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from types import FrameType, TracebackType
+from typing import Any, Literal
+
+__all__ = ["Interrupted", "Interrupts", "ignore_at_exit", "signal_name"]
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+
+_ONE = 0.25  # seconds within which signals are one: `timeout` sends each to the process and to its group
+_GRACE = 10.0  # seconds for a report to be written, when somebody has asked for the end
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asks for the end.
+
+    Attributes
+    ----------
+    number : int
+        The signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal_name(number))
+        self.number = number
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, such as SIGINT."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ignore_at_exit() -> None:
+    """Ignore the signals while this process ends: all is done, and the interpreter would print a traceback."""
+
+    def ignore() -> None:
+        if threading.current_thread() is threading.main_thread():
+            for name in _NAMES:
+                if hasattr(signal, name):
+                    signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+    atexit.register(ignore)
+
+
+class Interrupts:
+    """Takes the signals of its block.
+
+    What the first signal does depends on what goes on: preparations and a job in this process end by `Interrupted`;
+    whoever `waiting` for other processes is woken; a report that is being written is finished, if that takes no longer
+    than ten seconds. A second signal ends the process at once.
+
+    Attributes
+    ----------
+    number : int or None
+        The signal that came.
+    bell : Connection
+        Can be read from when a signal has come while `waiting`.
+
+    Examples
+    --------
+    >>> from gtape.verify.search.interrupts import Interrupts
+    >>> with Interrupts() as interrupts:
+    ...     print(interrupts.number, interrupts.status)
+    None 0
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._doing: Literal["working", "waiting", "reporting"] = "working"
+        self._came = 0.0
+        self._before: dict[int, Any] = {}
+        self._timer: threading.Timer | None = None
+        self.bell: Connection
+        self._ring: Connection
+        self.bell, self._ring = Pipe(duplex=False)
+
+    @property
+    def status(self) -> int:
+        """The exit status, as shells have it; 0 where nothing has come."""
+        return 0 if self.number is None else 128 + self.number
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+            for name in _NAMES:
+                number = getattr(signal, name, None)
+                # An ignored signal stays ignored: under nohup, or where a shell put the command in the background.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.bell.close()
+        self._ring.close()
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.number is not None:
+            if now - self._came > _ONE:
+                os._exit(128 + number)
+            return
+        self.number, self._came = number, now
+        if self._doing == "working":
+            raise Interrupted(number)
+        if self._doing == "waiting":
+            self._ring.send_bytes(b"!")
+        else:
+            self._hurry()
+
+    def waiting(self) -> None:
+        """From now on a signal raises nothing, but rings the bell."""
+        self._doing = "waiting"
+
+    def reporting(self) -> None:
+        """From now on all that is left to do is to write what is known."""
+        self._doing = "reporting"
+        if self.number is not None:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        # Whoever should read the report may never do so, and the process would not end.
+        self._timer = threading.Timer(_GRACE, os._exit, (self.status,))
+        self._timer.daemon = True
+        self._timer.start()

@@ -1,0 +1,407 @@
+"""Jobs done by worker processes that may be killed: what is done is kept, what is lost is done again or named.
+
+``concurrent.futures`` has no such pool: there one killed process breaks all that is queued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from gtape.base.shown import shown
+from gtape.declare.primitive import REGISTRY
+from gtape.tensors.argument_checks import whole
+from gtape.verify.search.interrupts import Interrupted, Interrupts, signal_name
+from gtape.verify.search.workers import HELD_BACK, serve
+
+__all__ = ["ATTEMPTS", "Harvest", "WorkerDied", "run_all", "start_method"]
+
+ATTEMPTS = 3  # a job that ends this many workers is given up
+_NAMED = 20  # so many jobs are named for one cause; JSON has all
+_PATIENCE = 5.0  # seconds for a worker without work to end
+
+
+class WorkerDied(RuntimeError):
+    """A job has no result, because each process that it was given to died."""
+
+
+class Harvest:
+    """What became of some jobs.
+
+    Attributes
+    ----------
+    labels : list of str
+        What the jobs are called.
+    values : dict
+        The results, by number.
+    failed : dict
+        The exceptions of jobs that raised one, by number.
+    deaths : list of (int, str)
+        Each worker's death: the job it was at, and how it ended, such as "was killed by SIGKILL".
+    given_up : dict
+        Why jobs have no result, by number, other than that the work was interrupted.
+    interrupted : int or None
+        The signal that ended the work.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = list(labels)
+        self.values: dict[int, Any] = {}
+        self.failed: dict[int, Exception] = {}
+        self.deaths: list[tuple[int, str]] = []
+        self.given_up: dict[int, str] = {}
+        self.interrupted: int | None = None
+
+    @property
+    def partial(self) -> bool:
+        """Whether some jobs have no result."""
+        return len(self.values) < len(self.labels)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether some jobs have no result although nobody interrupted the work."""
+        return bool(self.given_up or self.failed)
+
+    def not_done(self) -> dict[int, str]:
+        """Why jobs have no result, by number."""
+        found = {}
+        for i in range(len(self.labels)):
+            if i in self.failed:
+                found[i] = f"ended with {type(self.failed[i]).__name__}: {self.failed[i]}"
+            elif i in self.given_up:
+                found[i] = self.given_up[i]
+            elif i not in self.values:
+                found[i] = f"interrupted by {signal_name(self.interrupted)}" if self.interrupted else "not begun"
+        return found
+
+    def remarks(self) -> list[str]:
+        """What has to be said beside the results: deaths, what is not done, an interruption."""
+        found = []
+        for i, how in self.deaths:
+            if i in self.values or (i not in self.given_up and self.interrupted is None):
+                found.append(f"a worker {how} at {self.labels[i]}, which was run again")
+        causes: dict[str, list[str]] = {}
+        for i, why in self.not_done().items():
+            if i in self.failed or i in self.given_up:
+                causes.setdefault(why, []).append(self.labels[i])
+        for why, names in causes.items():
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            found.append(f"not done: {'; '.join(names[:_NAMED])}{more}: {why}")
+        if self.partial:
+            cause = f"interrupted by {signal_name(self.interrupted)}, " if self.interrupted else ""
+            found.append(f"the result is partial: {cause}{len(self.values)} of {len(self.labels)} jobs are done")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data for JSON."""
+        return {
+            "partial": self.partial,
+            "interrupted": signal_name(self.interrupted) if self.interrupted else None,
+            "jobs": len(self.labels),
+            "jobs_done": len(self.values),
+            "not_done": [{"job": self.labels[i], "why": why} for i, why in self.not_done().items()],
+            "deaths": [{"job": self.labels[i], "worker": how} for i, how in self.deaths],
+        }
+
+    def check(self) -> None:
+        """Raise what a job raised, or that one has no result.
+
+        Raises
+        ------
+        WorkerDied
+        """
+        for e in self.failed.values():
+            raise e
+        if self.given_up:
+            raise WorkerDied("; ".join(f"{self.labels[i]} is not done: {why}" for i, why in self.given_up.items()))
+
+
+def run_all(
+    function: Callable[..., Any],
+    jobs: Sequence[tuple[Any, ...]],
+    labels: Sequence[str],
+    *,
+    processes: int = 1,
+    progress: Callable[[int, int, str], None] | None = None,
+    interrupts: Interrupts | None = None,
+) -> Harvest:
+    """Call a function once for each job.
+
+    A job whose process dies is given to a new one, twice at most.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, so that another process finds it.
+    jobs : sequence of tuple
+        The arguments.
+    labels : sequence of str
+        What the jobs are called.
+    processes : int
+        How many; 1 stays in this process.
+    progress : callable, optional
+        ``progress(done, total, label)`` after each job.
+    interrupts : Interrupts, optional
+        Whoever handles signals, for a command that has nothing left to do afterwards but to report; without one, Ctrl-C
+        raises KeyboardInterrupt as usual.
+
+    Returns
+    -------
+    Harvest
+
+    Examples
+    --------
+    >>> from gtape.verify.search.pools import run_all
+    >>> run_all(abs, [(-1,), (2,)], ["minus one", "two"], processes=2).values == {0: 1, 1: 2}
+    True
+    """
+    harvest, processes = Harvest(labels), whole("run_all", "processes", processes)
+    if interrupts is not None and not isinstance(interrupts, Interrupts):
+        raise TypeError(f"run_all: `interrupts` must be an Interrupts, not {shown(interrupts)}")
+
+    def tell(i: int) -> None:
+        if progress is not None:
+            progress(len(harvest.values) + len(harvest.failed), len(jobs), harvest.labels[i])
+
+    try:
+        if processes <= 1:
+            _here(function, jobs, harvest, tell, interrupts)
+        elif jobs:
+            if interrupts is not None:
+                interrupts.waiting()
+            _Pool(function, jobs, harvest, tell, interrupts).run(min(processes, len(jobs)))
+    except Interrupted:
+        if interrupts is None:
+            raise
+    if interrupts is not None:
+        interrupts.reporting()
+        harvest.interrupted = interrupts.number
+    return harvest
+
+
+def _here(
+    function: Callable[..., Any],
+    jobs: Sequence[tuple[Any, ...]],
+    harvest: Harvest,
+    tell: Callable[[int], None],
+    interrupts: Interrupts | None,
+) -> None:
+    for i, arguments in enumerate(jobs):
+        if interrupts is not None and interrupts.number is not None:
+            return
+        try:
+            harvest.values[i] = function(*arguments)
+        except Exception as e:
+            harvest.failed[i] = e
+        tell(i)
+
+
+def start_method() -> str:
+    """How workers start here: "fork" on Linux in a process of one thread, "spawn" elsewhere.
+
+    A forked worker is there in milliseconds and has all that this process has: its modules, the primitives that a
+    script or a notebook has declared, its environment. A fork copies the locks that other threads hold, and nobody
+    ever opens the copies; Python warns of it from 3.12 on. The default of Python is left alone, because it is another
+    one in each version and on each system: forkserver on Linux from 3.14 on, whose workers have the environment of the
+    first of them.
+    """
+    return "fork" if sys.platform.startswith("linux") and threading.active_count() == 1 else "spawn"
+
+
+def _declaring_modules() -> list[str]:
+    """The modules outside gtape that declare primitives; a spawned worker has to import them."""
+    found = {p.module for p in REGISTRY.values()}
+    return sorted(m for m in found if m and m != "__main__" and m.split(".")[0] != "gtape" and m in sys.modules)
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Worker:
+    """One process, and the job that it is at."""
+
+    def __init__(self, process: Any, connection: Connection) -> None:
+        self.process, self.connection = process, connection
+        self.job: int | None = None
+        self.ready = False
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.join(_PATIENCE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
+class _Pool:
+    """Some workers, and what is left for them to do."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        jobs: Sequence[tuple[Any, ...]],
+        harvest: Harvest,
+        tell: Callable[[int], None],
+        interrupts: Interrupts | None,
+    ) -> None:
+        self.function, self.jobs, self.harvest, self.tell, self.interrupts = function, jobs, harvest, tell, interrupts
+        self.queue = deque(range(len(jobs)))
+        self.workers: list[_Worker] = []
+        self.attempts: Counter[int] = Counter()
+        self.false_starts = 0
+        self.complaint = ""
+        self.lifeline, self.held = multiprocessing.Pipe(duplex=False)
+
+    @property
+    def stopped(self) -> bool:
+        return self.interrupts is not None and self.interrupts.number is not None
+
+    def run(self, processes: int) -> None:
+        most_false_starts = 2 * processes + 1
+        try:
+            while not self.stopped and (self.queue or self.workers):
+                processes = self.fill(processes)
+                if self.workers:
+                    self.listen()
+                if self.false_starts >= most_false_starts and self.queue:
+                    why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
+                    self.give_up(f"workers end before they have begun; {why}")
+            for w in self.workers:
+                self.hear(w)  # stopped: what is done is kept
+        finally:
+            # All are killed before one is waited for, because another Ctrl-C may end the waiting.
+            for w in self.workers:
+                w.process.kill()
+            for w in self.workers:
+                w.end()
+            self.lifeline.close()
+            self.held.close()
+
+    def give_up(self, why: str) -> None:
+        self.harvest.given_up.update(dict.fromkeys(self.queue, why))
+        self.queue.clear()
+
+    def fill(self, processes: int) -> int:
+        """Start workers for what is queued; how many there can be is returned."""
+        while self.queue and len(self.workers) < processes:
+            try:
+                worker = self.start()
+            except OSError as e:  # no more processes or files: then with those that there are
+                if not self.workers:
+                    self.give_up(f"no worker can be started: {e.strerror or e}")
+                return max(len(self.workers), 1)
+            self.workers.append(worker)
+            self.assign(worker)
+        return processes
+
+    def start(self) -> _Worker:
+        method = start_method()
+        context: Any = multiprocessing.get_context(method)
+        mine, theirs = multiprocessing.Pipe()
+        forked = method == "fork"
+        close = [self.held, mine, *(w.connection for w in self.workers)] if forked else []
+        modules = [] if forked else _declaring_modules()
+        process = context.Process(
+            target=serve, args=(theirs, self.lifeline, close, os.getpid(), modules, self.function), daemon=True
+        )
+        try:
+            with _signals_held_back():
+                process.start()
+        except BaseException:
+            mine.close()
+            raise
+        finally:
+            theirs.close()
+        return _Worker(process, mine)
+
+    def assign(self, worker: _Worker) -> None:
+        worker.job = self.queue.popleft()
+        # A worker that is dead cannot be written to; its death is seen when it is listened to.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker.connection.send((worker.job, self.jobs[worker.job]))
+
+    def listen(self) -> None:
+        """Wait until a worker, or a signal, has something to say, and take it in."""
+        listened: list[Any] = [w.process.sentinel for w in self.workers] + [w.connection for w in self.workers]
+        if self.interrupts is not None:
+            listened.append(self.interrupts.bell)
+        ready = set(wait(listened))
+        for w in list(self.workers):
+            if w.connection not in ready and w.process.sentinel not in ready:
+                continue
+            open_still = self.hear(w)
+            if w.process.sentinel in ready or not open_still:
+                self.bury(w)
+            elif w.job is None:
+                if self.queue:
+                    self.assign(w)
+                else:
+                    self.workers.remove(w)
+                    w.end()
+
+    def hear(self, worker: _Worker) -> bool:
+        """Take in all that a worker has sent; whether more may come."""
+        heard, more = [], True
+        try:
+            while worker.connection.poll():
+                message = worker.connection.recv()
+                if message is None:
+                    worker.ready, self.false_starts = True, 0
+                elif isinstance(message, str):
+                    self.complaint = message
+                else:
+                    heard.append(message)
+        except (EOFError, OSError):
+            more = False
+        for i, good, value in heard:
+            worker.job = None
+            (self.harvest.values if good else self.harvest.failed)[i] = value
+            self.tell(i)
+        return more
+
+    def bury(self, worker: _Worker) -> None:
+        """A worker is dead: what it was at is done again, or given up."""
+        self.workers.remove(worker)
+        worker.process.join(_PATIENCE)
+        if worker.process.is_alive():  # it has closed its pipe, and cannot be reached any more
+            worker.process.kill()
+            worker.process.join()
+        how = _ending(worker.process.exitcode)
+        worker.end()
+        i = worker.job
+        if i is None:
+            return
+        self.harvest.deaths.append((i, how))
+        if not worker.ready:
+            self.false_starts += 1
+            self.queue.append(i)
+            return
+        self.attempts[i] += 1
+        if self.attempts[i] < ATTEMPTS:
+            self.queue.append(i)  # last, because memory that others need now may be free then
+        else:
+            self.harvest.given_up[i] = f"the worker {how}, {ATTEMPTS} times"
+
+
+def _ending(status: int | None) -> str:
+    if status is not None and status < 0:
+        return f"was killed by {signal_name(-status)}"
+    return f"ended with exit status {status}"

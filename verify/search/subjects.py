@@ -1,0 +1,260 @@
+"""How an elementwise primitive is called in a test: its static parameters, and its derivatives as the tape forms them.
+
+Slopes such as ``erf_derivative(n=2)`` have parameters that only the rules choose. They are found by running the rules
+that lead to them, so that no list has to be kept.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gtape.base.shown import shown
+from gtape.declare.domains import BOOLEAN
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.namespaces import catalogue
+from gtape.tapes.forward import ForwardAccumulator
+from gtape.tapes.tape import GradientTape
+from gtape.tensors.argument_checks import each
+from gtape.tensors.tensor import wrap
+
+__all__ = ["Subject", "asked_by", "subjects"]
+
+_DEPTH = 4  # how many derivatives deep to look for parameters
+
+
+class Subject:
+    """An elementwise primitive with its static parameters.
+
+    Attributes
+    ----------
+    prim : Primitive
+    params : dict
+        Static keyword parameters of every call.
+    active : tuple of int
+        The arguments that have a derivative.
+    kinked : bool
+        Whether it, or a slope that its first derivatives use, has kinks.
+    """
+
+    __slots__ = ("active", "kinked", "params", "prim")
+
+    def __init__(self, prim: Primitive, params: dict[str, Any] | None = None) -> None:
+        if prim.kind != "elementwise":
+            raise ValueError(f"{prim.name} is not elementwise ({prim.kind}); only elementwise primitives have partials")
+        missing = set(prim.params) - set(params or {})
+        if missing:
+            raise ValueError(f"{prim.name} needs the static parameters {', '.join(sorted(missing))}")
+        self.prim = prim
+        self.params = dict(params or {})
+        self.active = tuple(i for i in range(prim.arity) if prim.connected(i) and not self.boolean(i))
+
+        self.kinked = bool(prim.kinks) or any(REGISTRY[name].kinks for name, _ in asked_by(prim, self.params))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{k}={v}" for k, v in self.params.items())
+        return f"{self.prim.name}({inside})" if inside else self.prim.name
+
+    def boolean(self, i: int) -> bool:
+        """Whether argument `i` is a condition."""
+        return self.prim.domain.intervals[i] is BOOLEAN
+
+    def arguments(self, xs: Sequence[Any], dtype: Any) -> list[np.ndarray]:
+        """Arrays of the dtypes that a call takes."""
+        return [np.asarray(x).astype(np.bool_ if self.boolean(i) else dtype) for i, x in enumerate(xs)]
+
+    def value(self, xs: Sequence[Any]) -> Any:
+        """The kernel's value."""
+        with np.errstate(all="ignore"):
+            return self.prim.kernel(*xs, **self.params)
+
+    # -- derivatives as the library forms them, elementwise: the gradient of the sum holds them all
+
+    def first(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
+        """First partials by reverse mode: ``{(i,): array}``."""
+        tensors = [wrap(x) for x in xs]
+        chosen = [tensors[i] for i in self.active]
+        with GradientTape() as tape:
+            for t in chosen:
+                tape.watch(t)
+            y = self.prim.function(*tensors, **self.params)
+        return dict(zip([(i,) for i in self.active], map(_array, tape.gradient(y, chosen)), strict=True))
+
+    def second(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
+        """Second partials by nested tapes, mixed ones in both orders: ``{(i, j): array}``, d/dx_j of d/dx_i."""
+        tensors = [wrap(x) for x in xs]
+        chosen = [tensors[i] for i in self.active]
+        found: dict[tuple[int, ...], Any] = {}
+        with GradientTape(persistent=True) as outer:
+            for t in chosen:
+                outer.watch(t)
+            with GradientTape() as inner:
+                for t in chosen:
+                    inner.watch(t)
+                y = self.prim.function(*tensors, **self.params)
+            slopes = inner.gradient(y, chosen)
+        for i, slope in zip(self.active, slopes, strict=True):
+            rows = [None] * len(chosen) if slope is None else outer.gradient(slope, chosen)
+            found.update({(i, j): _array(r) for j, r in zip(self.active, rows, strict=True)})
+        return found
+
+    def forward(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
+        """First partials by forward mode."""
+        tensors = [wrap(x) for x in xs]
+        found: dict[tuple[int, ...], Any] = {}
+        for i in self.active:
+            with ForwardAccumulator(tensors[i], wrap(np.ones_like(xs[i]))) as acc:
+                y = self.prim.function(*tensors, **self.params)
+            found[(i,)] = _array(acc.jvp(y))
+        return found
+
+    def forward_over_reverse(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
+        """Second partials by forward mode over a tape."""
+        tensors = [wrap(x) for x in xs]
+        chosen = [tensors[i] for i in self.active]
+        found: dict[tuple[int, ...], Any] = {}
+        for j in self.active:
+            with ForwardAccumulator(tensors[j], wrap(np.ones_like(xs[j]))) as acc:
+                with GradientTape() as tape:
+                    for t in chosen:
+                        tape.watch(t)
+                    y = self.prim.function(*tensors, **self.params)
+                slopes = tape.gradient(y, chosen)
+            for i, slope in zip(self.active, slopes, strict=True):
+                found[i, j] = None if slope is None else _array(acc.jvp(slope))
+        return found
+
+
+def _array(t: Any) -> Any:
+    return None if t is None else np.asarray(t.numpy())
+
+
+class _Spy:
+    """A world that only notes which primitives a rule asks for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            return _ANYTHING
+
+        def note(*args: Any, **params: Any) -> Any:
+            self.asked.append((name, params))
+            return _ANYTHING
+
+        return note
+
+
+class _Anything:
+    """A stand-in for every value in a rule."""
+
+    def _same(self, *_: Any) -> Any:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _same
+
+
+_ANYTHING = _Anything()
+
+
+def _defaults(prim: Primitive) -> dict[str, Any] | None:
+    """The parameters that a call without any would use; None where the rules must choose them."""
+    if not prim.params:
+        return {}
+    known = inspect.signature(prim.kernel).parameters
+    found = {p: known[p].default for p in prim.params if p in known}
+    complete = len(found) == len(prim.params) and all(v is not inspect.Parameter.empty for v in found.values())
+    return found if complete else None
+
+
+def asked_by(prim: Primitive, params: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Which primitives the partials of `prim` use, with which parameters."""
+    spy = _Spy()
+    for rule in prim.partials or ():
+        if callable(rule):
+            rule(spy, _ANYTHING, *[_ANYTHING] * prim.arity, **params)
+    return spy.asked
+
+
+@cache
+def _all() -> tuple[Subject, ...]:
+    catalogue.load()
+    wanted = [p for p in REGISTRY.values() if p.kind == "elementwise" and p.differentiable]
+    found: dict[tuple[str, Any], dict[str, Any]] = {}
+    front = []
+    for p in wanted:
+        params = _defaults(p)
+        if params is not None:
+            found[p.name, tuple(sorted(params.items()))] = params
+            front.append((p, params))
+    # What first derivatives of those ask for; then, for primitives that only deeper derivatives reach, one set each.
+    seen = dict(found)
+    for depth in range(1, _DEPTH + 1):
+        named = {name for name, _ in found}
+        following = []
+        for p, params in front:
+            for name, asked in asked_by(p, params):
+                key = (name, tuple(sorted(asked.items())))
+                q = REGISTRY[name]
+                if key in seen or q.kind != "elementwise" or not q.differentiable:
+                    continue
+                seen[key] = asked
+                following.append((q, asked))
+                if depth == 1 or name not in named:
+                    found[key] = asked
+        front = following
+    missing = {p.name for p in wanted} - {name for name, _ in found}
+    if missing:
+        raise ValueError(
+            f"no rule leads to {', '.join(sorted(missing))}, so their static parameters are unknown; "
+            "give their kernels defaults"
+        )
+    order = {p.name: i for i, p in enumerate(REGISTRY.values())}
+    return tuple(
+        Subject(REGISTRY[name], params)
+        for (name, _), params in sorted(found.items(), key=lambda e: (order[e[0][0]], str(e[0][1])))
+    )
+
+
+def subjects(names: Sequence[str] | None = None) -> list[Subject]:
+    """Every differentiable elementwise primitive, once for each set of static parameters that first derivatives use.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Only these primitives.
+
+    Returns
+    -------
+    list of Subject
+
+    Raises
+    ------
+    ValueError
+        For a name that is no differentiable elementwise primitive.
+
+    Examples
+    --------
+    >>> [str(s) for s in subjects(["sin"])]
+    ['sin']
+    """
+    made = _all()
+    if names is None:
+        return list(made)
+    known = {s.prim.name for s in made}
+    names = each("subjects", "names", names, "a list of names of primitives")
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            if isinstance(name, str) and name in REGISTRY:
+                raise ValueError(
+                    f"{name!r} is a primitive, but not a differentiable elementwise one: it has no row in the census; "
+                    f"`gtape verify {name}` checks what is differentiable"
+                )
+            raise ValueError(f"there is no primitive named {shown(name)}; `gtape census` without names lists all")
+    chosen = set(names)
+    return [s for s in made if s.prim.name in chosen]

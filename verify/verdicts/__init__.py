@@ -1,0 +1,1 @@
+"""verdicts: say here what the package is for."""

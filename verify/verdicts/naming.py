@@ -1,0 +1,100 @@
+"""Which primitives a name stands for that somebody typed: a primitive's own, or that of a function made of them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.namespaces import catalogue
+
+__all__ = ["made_of", "primitives_named"]
+
+_DEPTH = 4  # functions that call functions that call primitives
+
+
+def made_of(name: str) -> list[str]:
+    """The differentiable primitives that the code of a public function names, in the order of the registry.
+
+    Parameters
+    ----------
+    name : str
+        Such as "reduce_sum" or "tf.nn.conv2d"; what stands before the last dot does not count.
+
+    Examples
+    --------
+    >>> from gtape.verify.verdicts.naming import made_of
+    >>> made_of("tf.reduce_sum"), made_of("no_such_function")
+    (['sum'], [])
+    """
+    catalogue.load()
+    function = catalogue.find(name.rsplit(".", 1)[-1])
+    owners = {id(p.function): p for p in REGISTRY.values()}
+    found: set[str] = set()
+    seen: set[int] = set()
+
+    def look(f: Any, depth: int) -> None:
+        prim = f if isinstance(f, Primitive) else owners.get(id(f))
+        if prim is not None:
+            if prim.differentiable:
+                found.add(prim.name)
+            return
+        f = inspect.unwrap(f) if callable(f) else f
+        code = getattr(f, "__code__", None)
+        if code is None or depth == _DEPTH or id(f) in seen or not str(f.__module__).startswith("gtape.ops"):
+            return
+        seen.add(id(f))
+        for word in code.co_names:
+            look(f.__globals__.get(word), depth + 1)
+        # Asked of a world, as in TAPE.sum(x), or of the registry itself.
+        words = [*(code.co_names if "TAPE" in code.co_names else ()), *_texts(code, "REGISTRY")]
+        for word in words:
+            if word in REGISTRY and word not in f.__globals__:
+                look(REGISTRY[word], depth + 1)
+
+    look(function, 0)
+    return [p for p in REGISTRY if p in found]
+
+
+def _texts(code: Any, beside: str) -> list[str]:
+    return [c for c in code.co_consts if isinstance(c, str)] if beside in code.co_names else []
+
+
+def primitives_named(names: Iterable[str]) -> list[str]:
+    """The primitives that are meant, each once; a function of the public interface stands for those it is made of.
+
+    Parameters
+    ----------
+    names : iterable of str
+
+    Raises
+    ------
+    ValueError
+        For a name that is neither; it says what is spelt nearly the same.
+
+    Examples
+    --------
+    >>> from gtape.verify.verdicts.naming import primitives_named
+    >>> primitives_named(["tf.math.log1p", "reduce_sum"])
+    ['log1p', 'sum']
+    """
+    catalogue.load()
+    found: dict[str, None] = {}
+    for name in names:
+        short = name.rsplit(".", 1)[-1]
+        known = [short] if short in REGISTRY else made_of(short)
+        if not known:
+            raise ValueError(_unknown(name, short))
+        found.update(dict.fromkeys(known))
+    return list(found)
+
+
+def _unknown(name: str, short: str) -> str:
+    if catalogue.find(short) is not None:
+        return f"{name!r} has no primitives of its own that are differentiable: name the ops that it calls"
+    near = difflib.get_close_matches(short, [*REGISTRY, *catalogue.names_in()], 3, 0.7)
+    near = list(dict.fromkeys(near))
+    hint = f"did you mean {' or '.join(near)}?" if near else "`gtape prove` without names lists all primitives"
+    return f"there is no op named {name!r}; {hint}"

@@ -1,0 +1,286 @@
+"""Verdicts, findings and reports: what a check says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gtape.base.escaping import json_data, place_text, plain, plain_lines
+from gtape.base.shown import shown
+from gtape.errors import VerificationError
+from gtape.tensors.argument_checks import each, flag, number, settings, whole
+
+__all__ = ["GRAVITY", "Finding", "Report"]
+
+# The gravest first; a report's verdict is the gravest of its findings.
+GRAVITY = (
+    "rule",
+    "unstable",
+    "convention-outside",
+    "unconnected",
+    "domain",
+    "undecided",
+    "conditioning",
+    "convention",
+    "range",
+    "correct",
+)
+
+
+def _plain(x: Any) -> Any:
+    """A value that JSON has: infinities and NaN as text, NumPy's scalars as Python's, tuples as lists."""
+    if isinstance(x, (tuple, list)):
+        return [_plain(v) for v in x]
+    x = x.item() if hasattr(x, "item") else x
+    return str(x) if isinstance(x, float) and not math.isfinite(x) else json_data(x)
+
+
+class Finding:
+    """One thing that a check found.
+
+    Attributes
+    ----------
+    verdict : str
+        One of "correct", "rule", "unstable", "conditioning", "convention", "range", "domain", "unconnected",
+        "undecided".
+    order : int
+        1 for a first derivative, 2 for a second.
+    op : str or None
+        The op that is to blame, if it is known.
+    line : (file, number, function) or None
+        The user's source line that made the op.
+    element : tuple or None
+        (source number, index in that source). Where an op was looked at by itself, (what of it, index): its "value",
+        the derivative by "argument 0", the "sum" of the cotangents that arrive.
+    got : float or None
+        The value that was returned.
+    exact : str or None
+        The exact value to 40 digits.
+    ulps : float or None
+        The distance in units in the last place of the exact value's dtype.
+    condition : float or None
+        How many times a relative error of one rounding grows on the way to this element.
+    inside : bool or None
+        For conventions: whether the value lies between the one-sided derivatives.
+    reason : str
+        Cause in words.
+    source : str or None
+        The name of the variable that `element` is of, where it has one.
+    witness : str or None
+        A smallest program that shows it, as text that runs.
+    ok : bool
+        Whether this is nothing to worry about.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> finding = tf.verify.judge(tf.square, [tf.constant(3.0)], 5.0).findings[0]
+    >>> finding.verdict, finding.got, float(finding.exact), finding.ok
+    ('rule', 5.0, 6.0, False)
+    """
+
+    __slots__ = (
+        "condition",
+        "element",
+        "exact",
+        "got",
+        "inside",
+        "line",
+        "ok",
+        "op",
+        "order",
+        "reason",
+        "source",
+        "ulps",
+        "verdict",
+        "witness",
+    )
+
+    def __init__(
+        self,
+        verdict: str,
+        *,
+        order: int = 1,
+        op: str | None = None,
+        line: Any = None,
+        element: Any = None,
+        got: Any = None,
+        exact: str | None = None,
+        ulps: float | None = None,
+        condition: float | None = None,
+        inside: bool | None = None,
+        reason: str = "",
+        witness: str | None = None,
+        ok: bool | None = None,
+    ) -> None:
+        if verdict.__class__ is not str or verdict not in GRAVITY:
+            raise ValueError(f"Finding: `verdict` must be one of {', '.join(GRAVITY)}, not {shown(verdict)}")
+        self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
+        self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
+        self.reason, self.witness = reason, witness
+        self.source: str | None = None
+        if ok is None:
+            ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
+        self.ok = ok
+
+    @property
+    def gravity(self) -> int:
+        """Position in `GRAVITY`: the smaller, the graver."""
+        outside = self.verdict == "convention" and self.inside is False
+        return GRAVITY.index("convention-outside" if outside else self.verdict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as plain data, fit for JSON; infinities and NaN, which JSON lacks, as text."""
+        made = {name: _plain(getattr(self, name)) for name in self.__slots__}
+        made["got"] = None if self.got is None else repr(self.got)
+        return made
+
+    def __str__(self) -> str:
+        parts = [f"{self.verdict} (order {self.order})"]
+        if self.op:
+            parts.append(f"op {plain(self.op)}")
+        if self.line:
+            parts.append(place_text(self.line))
+        if self.element is not None:
+            of, index = self.element
+            of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
+            parts.append(f"{of}, element {list(index)}")
+        if self.got is not None:
+            parts.append(f"got {self.got!r}")
+        if self.exact is not None:
+            parts.append(f"exact {self.exact}")
+        if self.ulps is not None:
+            parts.append(f"{self.ulps:.3g} ULP off")
+        if self.verdict == "conditioning" and self.condition is not None and math.isfinite(self.condition):
+            parts.append(f"rounding grows {self.condition:.2g} times")
+        text = ", ".join(parts)
+        if self.reason:
+            text += f": {plain_lines(self.reason)}"
+        if self.witness:
+            text += f"\n{plain_lines(self.witness)}"
+        return text
+
+    __repr__ = __str__
+
+
+def _said(finding: Finding) -> Any:
+    """What a finding that is about an op as a whole says, the same for every row of a derivative."""
+    if finding.element is not None or not finding.ok:
+        return None
+    return finding.verdict, finding.op, finding.line, finding.order
+
+
+def _findings(given: Any) -> list[Finding]:
+    found = each("Report", "findings", given, "a list of findings")
+    for f in found:
+        if not isinstance(f, Finding):
+            raise TypeError(f"Report: `findings` must be a list of findings, not {shown(f)}")
+    return found
+
+
+class Report:
+    """All that one check found.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    checked : int
+        How many numbers were compared with the exact ones.
+    coverage : dict
+        What was looked at: ops, rules, elements, precision in bits, directions that certified the replay.
+    max_ulp : float
+        The largest distance from the exact value among all numbers, in ULP.
+    used : dict
+        (op, argument) of the rules that took part, with the length of the longest sum in each.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> report = tf.verify.check(lambda x: tf.sin(x) * x, tf.constant(0.5))
+    >>> report.ok, report.verdict, report.findings
+    (True, 'correct', [])
+    """
+
+    def __init__(
+        self,
+        findings: list[Finding] | None = None,
+        *,
+        checked: int = 0,
+        max_ulp: float = 0.0,
+        coverage: dict[str, Any] | None = None,
+    ) -> None:
+        self.findings = _findings([] if findings is None else findings)
+        self.checked = whole(self, "checked", checked, least=0)
+        self.max_ulp = number(self, "max_ulp", max_ulp)
+        self.coverage = {} if coverage is None else settings(self, coverage, "coverage")
+        self.used: dict[tuple[str, int], int] = {}
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding is harmless."""
+        return all(f.ok for f in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict; "correct" if nothing was found."""
+        return min(self.findings, key=lambda f: f.gravity).verdict if self.findings else "correct"
+
+    def extend(self, other: Report) -> None:
+        """Take in another report."""
+        if not isinstance(other, Report):
+            raise TypeError(f"Report.extend takes a Report, not {shown(other)}")
+        known = {_said(f) for f in self.findings}
+        self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
+        for rule, n in other.used.items():
+            self.used[rule] = max(self.used.get(rule, 1), n)
+        self.checked += other.checked
+        self.max_ulp = max(self.max_ulp, other.max_ulp)
+        for k, v in other.coverage.items():
+            old = self.coverage.get(k)
+            self.coverage[k] = max(old, v) if k == "bits" and old is not None else v if old is None else old + v
+
+    def name_sources(self, sources: list[Any]) -> None:
+        """Tell the findings the names of the variables that their elements are of."""
+        sources = each(self, "sources", sources, "a list of variables")
+        for f in self.findings:
+            of = f.element[0] if isinstance(f.element, tuple) else None
+            name = getattr(sources[of], "name", None) if isinstance(of, int) and of < len(sources) else None
+            f.source = name if name is not None and name != "Variable:0" else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        return {
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "checked": self.checked,
+            "max_ulp": _plain(self.max_ulp),
+            "coverage": {k: _plain(v) for k, v in self.coverage.items()},
+            "findings": [f.as_dict() for f in self.findings],
+        }
+
+    def raise_if_failed(self, *, strict: bool = False) -> None:
+        """Raise VerificationError unless every finding is harmless.
+
+        Parameters
+        ----------
+        strict : bool
+            Whether `undecided` raises, too.
+        """
+        strict = flag(self, "strict", strict)
+        bad = [f for f in self.findings if not f.ok and (strict or f.verdict != "undecided")]
+        if bad:
+            raise VerificationError(self.summary(bad), report=self)
+
+    def summary(self, findings: list[Finding] | None = None) -> str:
+        """The findings in words, the gravest first."""
+        told = sorted(self.findings if findings is None else _findings(findings), key=lambda f: f.gravity)
+        if not told and not self.checked:
+            return "correct: there was nothing to compare, since every gradient is None or empty"
+        if not told:
+            numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
+            return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
+        text = "\n".join(str(f) for f in told[:5])
+        return text + (f"\n... and {len(told) - 5} more" if len(told) > 5 else "")
+
+    def __repr__(self) -> str:
+        return f"<Report {self.summary()}>"
