@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base import late
 from gtape.base.shown import shown
 
 __all__ = [
@@ -285,9 +286,7 @@ def __getattr__(name: str) -> Any:
         except TypeError as e:
             raise AttributeError(f"module 'gtape' has no attribute 'bfloat16': {e}") from None
     if name in ("cast", "complex", "saturate_cast"):  # TensorFlow has the casts here, too
-        from gtape.namespaces import catalogue
-
-        return catalogue.resolve(name)
+        return late.find_op(name)
     raise AttributeError(f"module 'gtape.dtypes' has no attribute {name!r}")
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gtape.base import late
 from gtape.declare.domains import ANY_REAL, Domain, Interval
 from gtape.declare.reads import declared_reads, probed_reads
 from gtape.declare.registry import CONSTANTS, REGISTRY
@@ -20,11 +21,14 @@ from gtape.declare.registry import CONSTANTS, REGISTRY
 if TYPE_CHECKING:
     from gtape.tensors.tensor import Tensor
 
-__all__ = ["CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
+__all__ = ["CHANGED", "CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
 
 Rule = Callable[..., Any]
 Partial = Rule | int | None
 
+
+# Called with a primitive whose kernel or rule was swapped, by the modules that keep what they derived from it.
+CHANGED: list[Callable[[Any], None]] = []
 
 _SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
 
@@ -135,14 +139,12 @@ class Primitive:
         """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
         object.__setattr__(self, name, value)
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
-            from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
-
             if name == "partials" and self.partials is not None:
                 object.__setattr__(self, "reads", _Probed(self.partials, self.params))
             elif name == "vjp" and self.kind in ("general", "implicit"):
                 object.__setattr__(self, "reads", declared_reads(self.name, None, self.rules))
-            for world in (NUMPY, COMPLEX, TAPE):
-                vars(world).pop(self.name, None)
+            for forget in CHANGED:
+                forget(self)
             users = (self, *self.users)
             self.users.clear()
             for prim in users:
@@ -167,9 +169,7 @@ class Primitive:
         """The function of tensors, generated when first asked for."""
         made = self._function
         if made is None:
-            from gtape.engine.fast.elementwise import make_function
-
-            made = self._function = make_function(self)
+            made = self._function = late.make_function(self)
         return made
 
     def __call__(self, *args: Any, **params: Any) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gtape.base import late
 from gtape.base.locks import Lock
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ class _Registry(dict[str, "Primitive"]):
             if not (self.complete or self._loading):  # what is being loaded may look for what is there already
                 self._loading = True
                 try:
-                    from gtape.namespaces import catalogue
-
-                    catalogue.load()
+                    late.load_ops()
                     self.complete = True
                 finally:
                     self._loading = False

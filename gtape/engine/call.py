@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.base import late
 from gtape.base.half_precision import is_narrow, narrowed, widened
 from gtape.base.layout import FLOAT64_SCALAR, make_aval
 from gtape.declare.primitive import Primitive
@@ -69,9 +70,7 @@ def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
         )
     check_dtypes(prim, tensors)
     if how.__class__ is str:
-        from gtape.ops.elementwise import complex_parts
-
-        return getattr(complex_parts, how)(*tensors, **params)
+        return getattr(late.complex_parts, how)(*tensors, **params)
     stack = record.peek() or record.idle_stack()
     try:
         y = _run(stack, prim.kernel if how is True else how, *[t._value for t in tensors], **params)

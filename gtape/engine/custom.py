@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.base import late
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
 from gtape.engine.rules import ItemPull
+from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.recording import record
 from gtape.recording.trace import Trace
-from gtape.tensors.indexed_slices import IndexedSlices, SparseCotangent
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
@@ -84,11 +86,9 @@ class CustomPull:
 
     def jvp_custom(self, tangents: list[Any], tensors: Any, out: Any) -> Any:
         """J t from the transpose of the linear map ``g -> grad_fn(g)``."""
-        from gtape.tapes.tape import GradientTape
-
         outs = out if out.__class__ is tuple else (out,)
         seeds = [wrap(np.ones(o._aval.shape, o._aval.dtype)) for o in outs]
-        with GradientTape() as tape:
+        with late.GradientTape() as tape:
             tape.watch(seeds)
             back = self.run(seeds)
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gtape.base import late
 from gtape.engine.full_sweep import full_sweep, runner_for
 from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
@@ -110,9 +111,7 @@ def _checked(
     stops: frozenset[int],
 ) -> list[Any]:  # fmt: skip
     if mode:
-        from gtape.verify.judging.examine import check_gradient
-
-        check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
+        late.flag.check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
     if stack.trace:
         from gtape.engine.gradient_nodes import mark_gradients
 

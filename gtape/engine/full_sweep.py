@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base import late
 from gtape.base.layout import aval_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
+from gtape.engine.sparse import SparseCotangent
 from gtape.engine.sweep import Capture
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.recording import record as record_module
 from gtape.recording.record import ANCHOR, INS, OUT, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
-from gtape.tensors.indexed_slices import SparseCotangent
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
@@ -343,9 +344,7 @@ def _no_rows(world: Any, aval: Any) -> Any:
 def stack_in(world: Any, parts: list[Any]) -> Any:
     """Values of a world, stacked along a new leading axis."""
     if world is TAPE:
-        from gtape.ops.shape.join import stack
-
-        return stack(parts)
+        return late.find_op("stack")(parts)
     return np.stack([np.asarray(p) for p in parts])
 
 

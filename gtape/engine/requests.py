@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from gtape import errors, nest
+from gtape.base import late
 from gtape.base.layout import FLOAT64_SCALAR
 from gtape.base.shown import shown
+from gtape.engine.sparse import SparseCotangent, from_cotangent
 from gtape.engine.worlds import TAPE
-from gtape.tensors.indexed_slices import IndexedSlices, SparseCotangent, from_cotangent
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
@@ -145,9 +147,7 @@ def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
     """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
     if g._aval.shape != tuple(whole.shape):
         return g
-    from gtape.ops.picking.gather import gather
-
-    return gather(g, whole.indices)
+    return late.find_op("gather")(g, whole.indices)
 
 
 def is_finite(c: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitive import CHANGED, CONSTANTS, REGISTRY, Primitive
 
 __all__ = ["COMPLEX", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
 
@@ -149,3 +149,11 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 NUMPY = NumPyWorld()
 COMPLEX = ComplexWorld()
 TAPE = TapeWorld()
+
+
+def _forget(prim: Primitive) -> None:
+    for world in (NUMPY, COMPLEX, TAPE):
+        vars(world).pop(prim.name, None)
+
+
+CHANGED.append(_forget)

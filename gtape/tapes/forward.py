@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors, nest
+from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
 from gtape.base.verification import verify_mode
@@ -261,9 +262,7 @@ class ForwardAccumulator:
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         found = self._push.tangent(x)
         if self._mode and x._aval.inexact and _traced(x._record):
-            from gtape.verify.judging.tangents import check_jvp
-
-            check_jvp(
+            late.flag.check_jvp(
                 self._session,
                 [p for p, _ in self._directions],
                 [t for _, t in self._directions],

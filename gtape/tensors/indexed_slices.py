@@ -4,57 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gtape import dtypes
 from gtape.base.layout import Aval
 from gtape.base.tensor_shape import TensorShape
-from gtape.engine.worlds import NUMPY, TAPE
-from gtape.tensors.tensor import Tensor, wrap
+from gtape.declare.registry import REGISTRY
+from gtape.tensors.tensor import Tensor
 
-__all__ = ["IndexedSlices", "SparseCotangent"]
-
-
-class SparseCotangent:
-    """Rows of a cotangent on its way through a sweep; adding a dense one makes it dense.
-
-    Parameters
-    ----------
-    values : value of the sweep's world, shape (n, ...)
-    indices : int array, shape (n,)
-    dense_shape : tuple of int
-    """
-
-    __slots__ = ("dense_shape", "indices", "values")
-
-    # An array on the left leaves the addition to __radd__, rather than adding element by element; a tensor on the left
-    # asks for a tensor.
-    __array_ufunc__ = None
-    _is_gtape_tensor = True
-
-    def __init__(self, values: Any, indices: Any, dense_shape: tuple[int, ...]) -> None:
-        self.values = values
-        self.indices = np.asarray(indices)
-        self.dense_shape = tuple(dense_shape)
-
-    def _as_tensor(self) -> Tensor:
-        return self.dense(TAPE)  # type: ignore[no-any-return]
-
-    def dense(self, world: Any) -> Any:
-        """The same cotangent with every row, duplicates added."""
-        # A tensor, lest the indices take the dtype of the values, as plain arrays do.
-        indices = wrap(self.indices) if world is TAPE else self.indices
-        return world.scatter_rows(self.values, indices, size=self.dense_shape[0])
-
-    def __add__(self, other: Any) -> Any:
-        world = TAPE if isinstance(self.values, Tensor) else NUMPY
-        if isinstance(other, SparseCotangent):
-            # A sweep meets the lookups backwards; in the sum they stand in the order in which they were made.
-            values = world.concat(other.values, self.values, axis=0)
-            return SparseCotangent(values, np.concatenate([other.indices, self.indices]), self.dense_shape)
-        return self.dense(world) + other
-
-    __radd__ = __add__
+__all__ = ["IndexedSlices"]
 
 
 class IndexedSlices:
@@ -111,7 +67,7 @@ class IndexedSlices:
         return tuple(self.dense_shape.numpy().tolist())
 
     def _as_tensor(self) -> Tensor:
-        dense: Tensor = TAPE.scatter_rows(self.values, self.indices, size=self._whole()[0])
+        dense: Tensor = REGISTRY["scatter_rows"].function(self.values, self.indices, size=self._whole()[0])
         return dense
 
     @property
@@ -125,9 +81,3 @@ class IndexedSlices:
     def __repr__(self) -> str:
         whole = "" if self.dense_shape is None else f", dense_shape={self.dense_shape!s}"
         return f"IndexedSlices(indices={self.indices!s}, values={self.values!s}{whole})"
-
-
-def from_cotangent(cotangent: SparseCotangent) -> IndexedSlices:
-    """The public form of a sparse cotangent."""
-    values = cotangent.values if isinstance(cotangent.values, Tensor) else wrap(cotangent.values)
-    return IndexedSlices(values, wrap(cotangent.indices), wrap(np.asarray(cotangent.dense_shape, dtype=np.int32)))

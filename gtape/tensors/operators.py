@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base import late
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.absent import put_on
@@ -55,18 +56,6 @@ def _not_equal(a: Any, b: Any) -> Any:
     return _elementwise_equal(a, b, "not_equal", True)
 
 
-def _matmul(a: Any, b: Any) -> Any:
-    from gtape.ops.linalg.matmul import matmul
-
-    return matmul(a, b)
-
-
-def _rmatmul(a: Any, b: Any) -> Any:
-    from gtape.ops.linalg.matmul import matmul
-
-    return matmul(b, a)
-
-
 def _bitwise(name: str, kernel: Any) -> Callable[..., Any]:
     """`logical_...` on booleans, bit by bit on integers."""
     logical = REGISTRY[name].function
@@ -86,15 +75,11 @@ def _bitwise(name: str, kernel: Any) -> Callable[..., Any]:
 
 
 def _array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-    from gtape.interop.numpy_protocol import apply_ufunc
-
-    return apply_ufunc(ufunc, method, inputs, options)
+    return late.numpy_protocol.apply_ufunc(ufunc, method, inputs, options)
 
 
 def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    from gtape.interop.numpy_protocol import apply_function
-
-    return apply_function(function, args, kwargs)
+    return late.numpy_protocol.apply_function(function, args, kwargs)
 
 
 def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type) -> Callable[..., Any]:
@@ -114,6 +99,8 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
         "__neg__": lambda: REGISTRY["negative"].function,
         "__abs__": lambda: REGISTRY["abs"].function,
         "__invert__": lambda: _bitwise("logical_not", np.bitwise_not),
+        "__matmul__": lambda: late.find_op("matmul"),
+        "__rmatmul__": lambda: _reflected(late.find_op("matmul")),
     }
     for short, long in _BINARY.items():
         found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
@@ -139,7 +126,6 @@ def install(cls: Any) -> None:
     for attribute, make in _TABLE.items():
         setattr(cls, attribute, _deferred(attribute, make, cls))
     cls.__eq__, cls.__ne__, cls.__hash__ = _equal, _not_equal, None
-    cls.__matmul__, cls.__rmatmul__ = _matmul, _rmatmul
     cls.__array_ufunc__, cls.__array_function__ = _array_ufunc, _array_function
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import dtypes, errors
+from gtape.base import late
 from gtape.base.layout import FLOAT64_SCALAR, Aval, make_aval
 from gtape.base.new_constants import born
 from gtape.base.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
@@ -219,9 +220,7 @@ class PublicTensor(Operators):
         return (self[i] for i in range(self._aval.shape[0]))
 
     def __getitem__(self, key: Any) -> Any:
-        from gtape.ops.picking.indexing import getitem
-
-        return getitem(self, key)
+        return late.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
@@ -374,9 +373,7 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
 
     Numbers and arrays among them take the dtype that is given, or that of the first tensor.
     """
-    from gtape.namespaces.catalogue import resolve
-
-    cast, stack = resolve("cast"), resolve("stack")
+    cast, stack = late.find_op("cast"), late.find_op("stack")
     numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
     made = []
     for v in value:

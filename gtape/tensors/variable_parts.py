@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gtape import errors
+from gtape.base import late
 from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.escaping import plain
 from gtape.base.quiet import quietly
@@ -150,16 +151,12 @@ class ChangesInPart:
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements, or slices, that the last axis of `indices` names."""
-        from gtape.namespaces.catalogue import resolve
-
-        taken: Tensor = resolve("gather_nd")(self, indices)
+        taken: Tensor = late.find_op("gather_nd")(self, indices)
         return taken
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """The rows that `indices` names."""
-        from gtape.namespaces.catalogue import resolve
-
-        taken: Tensor = resolve("gather")(self, indices)
+        taken: Tensor = late.find_op("gather")(self, indices)
         return taken
 
 
@@ -183,8 +180,6 @@ class VariableSlice(Tensor):
         return t
 
     def _change(self, value: Any, how: Any) -> Variable:
-        from gtape.ops.picking.indexing import getitem
-
         v = self._variable
         v._touch()
         given = v._incoming(value)._value
@@ -193,7 +188,7 @@ class VariableSlice(Tensor):
             values = np.array(old)
             # Which elements the key names, by its own rules: the same key on their running numbers.
             numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
-            places = np.asarray(getitem(numbers, self._key)._value)
+            places = np.asarray(late.getitem(numbers, self._key)._value)
             try:
                 new = np.broadcast_to(np.asarray(given, dtype=values.dtype), places.shape)
             except ValueError:

@@ -11,10 +11,10 @@ from gtape.symbolic.balls import digits, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.conventions import exact_partials
 from gtape.verify.causes.outside import called
-from gtape.verify.judging.comparison import Cause
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
+from gtape.verify.verdicts.verdict import Cause
 
 __all__ = ["left_the_range", "without_slope"]
 

@@ -11,14 +11,12 @@ from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_f
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
-from gtape.verify.verdicts.verdict import Finding
+from gtape.verify.verdicts.verdict import Cause, Finding
 
-__all__ = ["ROUNDINGS", "Cause", "Comparison"]
+__all__ = ["ROUNDINGS", "Comparison"]
 
 ROUNDINGS = 4.5  # ULP: what an elementwise derivative may be off, and the rounding of the product with its cotangent
 LOST = 16.0
-# Why numbers lie beyond their bounds: verdict, reason, op, the user's line.
-Cause = tuple[str, str, str | None, Any]
 
 
 class Comparison:

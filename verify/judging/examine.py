@@ -32,14 +32,14 @@ from gtape.verify.causes.customs import least_stable, only_rounded
 from gtape.verify.causes.outside import masked_by_infinities, not_differentiable, outside, shown_by
 from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import ROUNDINGS, Cause, Comparison
+from gtape.verify.judging.comparison import ROUNDINGS, Comparison
 from gtape.verify.judging.connected import without_idle_targets
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.collect import note
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["check_gradient", "check_jacobian", "examine"]
 

@@ -19,7 +19,7 @@ from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.customs import faulty_forwards
 from gtape.verify.causes.outside import masked_by_infinities, not_differentiable, outside, shown_by
-from gtape.verify.judging.comparison import Cause, Comparison
+from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.connected import without_idle_targets
 from gtape.verify.judging.examine import PRECISIONS, TIES, differ, no_derivative, order_of, settle, undecidable
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
@@ -27,7 +27,7 @@ from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Misshapen
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["check_jvp"]
 

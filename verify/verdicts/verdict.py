@@ -10,7 +10,10 @@ from gtape.base.shown import shown
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
-__all__ = ["GRAVITY", "Finding", "Report"]
+__all__ = ["GRAVITY", "Cause", "Finding", "Report"]
+
+# Why numbers lie beyond their bounds: verdict, reason, op, the user's line.
+Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings.
 GRAVITY = (

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base import late
 from gtape.base.layout import FLOAT64_SCALAR
 from gtape.declare.primitive import Primitive
 from gtape.engine.call import apply, record_op, refuse
@@ -371,9 +372,7 @@ def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
     written = _source(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
-    from gtape.namespaces.docstring import docstring_of
-
-    made.__doc__ = docstring_of(prim)
+    made.__doc__ = late.docstring_of(prim)
     made.__module__ = "gtape.math"
     made.__qualname__ = made.__name__ = prim.name
     return made

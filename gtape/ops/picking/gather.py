@@ -9,11 +9,11 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import one_axis, scalar_int, shape_of
-from gtape.tensors.indexed_slices import SparseCotangent
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["boolean_mask", "gather", "gather_nd"]

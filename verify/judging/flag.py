@@ -1,4 +1,4 @@
-"""The verify flag's check of ``batch_jacobian``: each column of all rows at once is one gradient."""
+"""The door from the tape to the checker: what `GradientTape(verify=True)` and `ForwardAccumulator` call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.connected import without_idle_targets
-from gtape.verify.judging.examine import examine, order_of, settle, unit
+from gtape.verify.judging.examine import check_gradient, check_jacobian, examine, order_of, settle, unit
+from gtape.verify.judging.tangents import check_jvp
 from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["check_batch_jacobian"]
+__all__ = ["check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp"]
 
 
 def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
-    """What ``GradientTape(verify=True).batch_jacobian`` calls before it returns.
+    """What ``GradientTape(verify=True).batch_jacobian`` calls before it returns: each column of all rows is one gradient.
 
     Raises
     ------

@@ -1,0 +1,34 @@
+"""The way up: what lower modules of gtape need from higher ones, found when first asked for.
+
+Imports run one way (see tests/test_layering.py). Where a lower module must call a higher one, as a tensor calls the op
+that indexes it, the lower module asks here by name. This table is the only place that names higher modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["PLACES"]
+
+# Name: module, and the name there; a name of None stands for the module itself.
+PLACES: dict[str, tuple[str, str | None]] = {
+    "find_op": ("gtape.namespaces.catalogue", "resolve"),
+    "load_ops": ("gtape.namespaces.catalogue", "load"),
+    "make_function": ("gtape.engine.fast.elementwise", "make_function"),
+    "docstring_of": ("gtape.namespaces.docstring", "docstring_of"),
+    "getitem": ("gtape.ops.picking.indexing", "getitem"),
+    "complex_parts": ("gtape.ops.elementwise.complex_parts", None),
+    "numpy_protocol": ("gtape.interop.numpy_protocol", None),
+    "GradientTape": ("gtape.tapes.tape", "GradientTape"),
+    "flag": ("gtape.verify.judging.flag", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    place = PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(place[0])
+    value = globals()[name] = module if place[1] is None else getattr(module, place[1])
+    return value
