@@ -102,7 +102,7 @@ def _find(name: str) -> Any:
     if name in _FROM_KERAS:
         return importlib.import_module(f"gtape.keras.{name}")
     if name in _INITIALIZERS:
-        return getattr(importlib.import_module("gtape.keras.initializers"), name.removesuffix("_initializer"))
+        return getattr(importlib.import_module(f"{__name__}.keras.initializers"), name.removesuffix("_initializer"))
     if name == "Tensor":
         return importlib.import_module("gtape.tensors.tensor").PublicTensor
     if name == "print":

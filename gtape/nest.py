@@ -39,8 +39,8 @@ def _find_kind(cls: type) -> int:
         kind = _SEQUENCE
     elif hasattr(cls, "__attrs_attrs__"):
         kind = _ATTRS
-    elif any(c.__name__ == "IndexedSlices" and c.__module__ == "gtape.tensors.indexed_slices" for c in cls.__mro__):
-        kind = _COMPOSITE  # by name, because that module imports this one
+    elif getattr(cls, "_is_gtape_composite", False):
+        kind = _COMPOSITE
     else:
         kind = _LEAF
     if len(_kinds) > 1000:

@@ -1,4 +1,4 @@
-"""Dependencies run gtape <- symbolic <- verify, and `import gtape` is light."""
+"""Imports run one way, in one written order, and `import gtape` is light."""
 
 from __future__ import annotations
 
@@ -12,121 +12,210 @@ from typing import Any, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("gtape", "symbolic", "verify")
-LAYERS = {"gtape": 0, "gtape.symbolic": 1, "gtape.verify": 2}
+from gtape.base import late
 
-# The only files that may import upwards, and only inside a function: the lazy public face and the verify flag.
-MAY_REACH_UP = {"gtape/__init__.py", "gtape/differentiation.py", "gtape/forward.py", "gtape/jacobians.py"}
+ROOT = Path(__file__).resolve().parents[1]
+
+# Each room may import from those before it and from itself. A module directly under gtape/ is public: its room is
+# "public", but for the four that everything else needs.
+ROOMS = (
+    "base", "kernels", "declare", "recording", "tensors", "engine", "ops", "tapes", "namespaces", "interop", "public",
+    "keras", "symbolic", "verify",
+)  # fmt: skip
+BASE = ("errors", "dtypes", "nest", "typing")
+# The same inside ops and verify; what lies directly in these folders comes last.
+INSIDE = {
+    "ops": ("elementwise", "shape", "picking", "reduction", "special", "linalg", "random", "nn", "checks"),
+    "verify": (
+        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "command",
+    ),
+}  # fmt: skip
+
+# What only stands in for TensorFlow's surroundings: nothing of the core, of symbolic/ or of verify/ needs it.
+LEAVES = ("gtape.keras", "gtape.data", "gtape.train", "gtape.test", "gtape.config")
+
+MOST_LATE = 12
 
 # Loaded by NumPy or the interpreter anyway or not at all: `import gtape` must not be what pays for them.
 HEAVY = {"dataclasses", "inspect", "unittest", "asyncio", "scipy", "sympy", "mpmath", "flint", "hypothesis", "rich"}
 
 
-class Import(NamedTuple):
-    """One imported module, and where."""
-
-    module: str
-    line: int
-    lazy: bool
-    relative: bool
-
-
-def _imports(tree: ast.AST, lazy: bool = False) -> Iterator[Import]:
-    for node in ast.iter_child_nodes(tree):
-        inside = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, node.lineno, lazy, False)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            # `from gtape import symbolic` names a module too.
-            for name in [base, *(f"{base}.{alias.name}" for alias in node.names)]:
-                yield Import(name, node.lineno, lazy, node.level > 0)
-        elif isinstance(node, ast.Call) and node.args:
-            called = node.func
-            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-            target = node.args[0]
-            if name in ("import_module", "__import__") and isinstance(target, ast.Constant):
-                yield Import(str(target.value), node.lineno, lazy, str(target.value).startswith("."))
-        yield from _imports(node, inside)
-
-
-def layer(module: str) -> int | None:
-    """Which layer a dotted name belongs to; None for what is not ours."""
-    parts = module.split(".")
-    if parts[0] != "gtape":
-        return None
-    return LAYERS.get(".".join(parts[:2]), 0)
-
-
-def offences(path: str, source: str) -> list[str]:
-    """What is wrong with the imports of one file, given its path from the root."""
-    mine = FOLDERS.index(path.split("/")[0])
-    found = []
-    for module, line, lazy, relative in _imports(ast.parse(source, path)):
-        theirs = layer(module)
-        if relative:
-            found.append(
-                f"{path}:{line}: relative import of {module!r}; folders differ between checkout and installation"
-            )
-        elif module.split(".")[0] in FOLDERS[1:]:
-            found.append(f"{path}:{line}: imports {module!r}; its name is gtape.{module}")
-        elif theirs is not None and theirs > mine and not (path in MAY_REACH_UP and lazy):
-            found.append(f"{path}:{line}: {FOLDERS[mine]} may not import {module}")
+def _modules() -> dict[str, Path]:
+    found = {}
+    for folder, package in {"gtape": "gtape", "symbolic": "gtape.symbolic", "verify": "gtape.verify"}.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = [package, *path.relative_to(ROOT / folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
-def files() -> list[Path]:
-    """Every Python file of the three folders."""
-    return sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py"))
+MODULES = _modules()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
-def test_dependencies_run_one_way() -> None:
-    found = [o for p in files() for o in offences(p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8"))]
-    assert not found, "\n".join(found)
+class Import(NamedTuple):
+    """One imported module, or name of a module, and where."""
+
+    module: str
+    name: str | None
+    line: int
+    relative: bool = False
+
+
+def _imports(tree: ast.AST) -> Iterator[Import]:
+    """Every import, inside functions too; those for type checkers alone excepted."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, None, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield Import(node.module or "", alias.name, node.lineno, node.level > 0)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            if called in ("import_module", "__import__"):
+                yield Import(str(node.args[0].value), None, node.lineno, str(node.args[0].value).startswith("."))
+        yield from _imports(node)
+
+
+def _target(found: Import) -> str:
+    whole = f"{found.module}.{found.name}"
+    return whole if whole in MODULES else found.module
+
+
+def place(module: str) -> tuple[int, ...]:
+    """Where a module of ours stands in the order: the index of its room, then of the room inside it."""
+    _, room, *rest = [*module.split("."), "", ""]
+    if room in BASE:
+        room = "base"
+    if room not in ROOMS:
+        room = "public"
+    inside = INSIDE.get(room)
+    if inside is None:
+        return (ROOMS.index(room),)
+    return (ROOMS.index(room), inside.index(rest[0]) if rest[0] in inside else len(inside))
+
+
+def offences(module: str, tree: ast.AST) -> list[str]:
+    """What is wrong with the imports of one module."""
+    found = []
+    for made in _imports(tree):
+        target = _target(made)
+        where = f"{module}, line {made.line}: imports {target}"
+        if made.relative:
+            found.append(f"{where} relatively; folders differ between checkout and installation")
+        elif target.split(".")[0] in ("symbolic", "verify"):
+            found.append(f"{where}; its name is gtape.{target}")
+        elif target.split(".")[0] == "gtape" and module != "gtape":
+            if place(target) > place(module):
+                found.append(f"{where}, which lies above")
+    return found
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_import_runs_up(module: str) -> None:
+    assert not offences(module, TREES[module])
 
 
 @pytest.mark.parametrize(
-    ("path", "source"),
+    ("module", "source"),
     [
-        ("gtape/record.py", "from gtape import symbolic"),
-        ("gtape/record.py", "def f():\n    import gtape.verify.check"),
-        ("gtape/differentiation.py", "from gtape.verify import check"),
-        ("gtape/tape.py", "from .nest import flatten"),
-        ("gtape/ops/nn.py", "from importlib import import_module\nx = import_module('gtape.symbolic')"),
-        ("symbolic/jets.py", "def f():\n    from gtape.verify.verdicts.ulp import distance"),
-        ("verify/check.py", "from symbolic.jets import Jet"),
+        ("gtape.recording.record", "from gtape import symbolic"),
+        ("gtape.recording.record", "def f():\n    import gtape.verify.judging.examine"),
+        ("gtape.recording.record", "import gtape"),
+        ("gtape.engine.differentiation", "from gtape.verify import judging"),
+        ("gtape.kernels.lapack", "from gtape.tensors import tensor"),
+        ("gtape.ops.elementwise.roots", "def f():\n    from gtape.ops.linalg.spectral import svd"),
+        ("gtape.ops.nn.softmax", "from importlib import import_module\nx = import_module('gtape.symbolic')"),
+        ("gtape.tapes.tape", "from .nest import flatten"),
+        ("gtape.symbolic.jets", "def f():\n    from gtape.verify.verdicts.ulp import distance"),
+        ("gtape.verify.oracles.oracle", "from gtape.verify.causes.ties import tied"),
+        ("gtape.verify.judging.api", "from symbolic.jets import Jet"),
     ],
 )
-def test_a_wrong_edge_is_found(path: str, source: str) -> None:
-    assert offences(path, source)
+def test_a_wrong_edge_is_found(module: str, source: str) -> None:
+    assert offences(module, ast.parse(source))
 
 
 @pytest.mark.parametrize(
-    ("path", "source"),
+    ("module", "source"),
     [
-        ("gtape/differentiation.py", "def f():\n    from gtape.verify.judging.examine import check_gradient"),
-        ("gtape/tape.py", "from gtape import record\nimport numpy as np"),
-        ("symbolic/jets.py", "from gtape.symbolic.program import Program\nfrom gtape.declare.domains import Domain"),
-        ("verify/check.py", "from gtape import tape\nfrom gtape.symbolic import jets\nfrom gtape.verify import ulp"),
+        ("gtape.tapes.tape", "from gtape.recording import record\nimport numpy as np"),
+        ("gtape.ops.linalg.spectral", "from gtape.ops.shape.join import concat"),
+        ("gtape.symbolic.jets", "from gtape.symbolic.program import Program\nfrom gtape.declare.domains import Domain"),
+        ("gtape.verify.judging.api", "import gtape\nfrom gtape.verify.verdicts import ulp"),
     ],
 )
-def test_a_right_edge_is_allowed(path: str, source: str) -> None:
-    assert not offences(path, source)
+def test_a_right_edge_is_allowed(module: str, source: str) -> None:
+    assert not offences(module, ast.parse(source))
 
 
-def test_the_allow_list_names_files_that_exist() -> None:
-    assert all((ROOT / path).is_file() for path in MAY_REACH_UP)
+def test_no_circles() -> None:
+    edges = {m: {_target(i) for i in _imports(TREES[m])} & set(MODULES) - {m} for m in MODULES}
+    # Take away, again and again, the modules that import nothing of what is left, and those that nothing imports.
+    left = dict(edges)
+    while free := {m for m, targets in left.items() if not targets & set(left)} | set(left) - set().union(
+        *left.values()
+    ):
+        for m in free:
+            del left[m]
+    assert not left, f"imports go round among {sorted(left)}"
+
+
+def test_one_table_names_what_lies_above() -> None:
+    assert len(late.PLACES) <= MOST_LATE
+    for module, name in late.PLACES.values():
+        assert module in MODULES, module
+        defined = {getattr(n, "name", None) for n in TREES[module].body}
+        assert name is None or name in defined, f"{module} has no {name}"
+
+
+def _names_a_higher_module(module: str, node: ast.AST) -> bool:
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return text in MODULES and text != "gtape" and place(text) > place(module)
+
+
+def test_no_other_file_names_a_higher_module_in_a_string() -> None:
+    found = {
+        f"{m}, line {getattr(node, 'lineno', 0)}"
+        for m, tree in TREES.items()
+        if m not in ("gtape", "gtape.base.late")
+        for node in ast.walk(tree)
+        if _names_a_higher_module(m, node)
+    }
+    assert not found
+
+
+@pytest.mark.parametrize("module", sorted(m for m in MODULES if m.startswith("gtape.kernels.")))
+def test_kernels_know_arrays_alone(module: str) -> None:
+    for made in _imports(TREES[module]):
+        target, root = _target(made), made.module.split(".")[0]
+        known = root in sys.stdlib_module_names or root in ("numpy", "scipy")
+        assert known or target == "gtape.errors" or target.startswith("gtape.kernels"), target
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_nothing_needs_the_leaves(module: str) -> None:
+    if module.startswith(LEAVES) or module == "gtape":
+        return
+    assert not [_target(i) for i in _imports(TREES[module]) if _target(i).startswith(LEAVES)]
+
+
+def test_what_lies_directly_under_gtape_is_public() -> None:
+    import gtape
+
+    flat = {p.stem for p in (ROOT / "gtape").glob("*.py")} - {"__init__"}
+    assert flat <= set(dir(gtape)) | {"typing"}
 
 
 def test_private_names_stay_in_their_module() -> None:
-    found = set()
-    for p in files():
-        path = p.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(p.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gtape"):
-                found |= {(path, a.name) for a in node.names if a.name.startswith("_") and not a.name.startswith("__")}
+    found = {
+        (module, made.name)
+        for module, tree in TREES.items()
+        for made in _imports(tree)
+        if made.module.startswith("gtape") and (made.name or "").startswith("_") and not made.name.startswith("__")  # type: ignore[union-attr]
+    }
     assert not found, f"what other modules use has a public name: {sorted(found)}"
 
 
@@ -144,5 +233,5 @@ def test_import_loads_numpy_and_the_standard_library_only() -> None:
     strangers = roots - set(sys.stdlib_module_names) - {"gtape", "numpy"}
     assert not strangers, f"import gtape loads {sorted(strangers)}"
     assert not roots & HEAVY, f"import gtape loads {sorted(roots & HEAVY)}, which is slow"
-    upper = [m for m in loaded if layer(m)]
+    upper = [m for m in loaded if m.startswith(("gtape.symbolic", "gtape.verify"))]
     assert not upper, f"import gtape loads {upper}"

@@ -17,15 +17,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gtape import errors
+from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
 
 __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# In a checkout the folders symbolic/ and verify/ lie beside this one.
-_OWN = (_HERE, *[os.path.join(os.path.dirname(_HERE.rstrip(os.sep)), n) + os.sep for n in ("symbolic", "verify")])
 # What may be wrong with an argument, but says so in nobody's words.
 _FOREIGN = (
     AttributeError, LookupError, ArithmeticError, MemoryError, AssertionError, NotImplementedError, RecursionError,
@@ -111,7 +109,7 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
         compiled = name.endswith((".pyx", ".pxd"))  # what NumPy's and SciPy's extensions call themselves
-        if last is not None and not compiled and not name.startswith((*_OWN, *_libraries(), "<")):
+        if last is not None and not compiled and not name.startswith((*OWN_FOLDERS, *_libraries(), "<")):
             return None
         last, tb = tb, tb.tb_next
     return last
@@ -122,7 +120,7 @@ def _is_meant(e: Exception, last: TracebackType) -> bool:
     file = last.tb_frame.f_code.co_filename
     if last.tb_next is None and file == __file__:
         return True  # the call itself failed: Python's own words name the function
-    if isinstance(e, RecursionError) or not file.startswith(_OWN):
+    if isinstance(e, RecursionError) or not file.startswith(OWN_FOLDERS):
         return False  # what a `raise` statement shows may be nested too deeply
     import linecache
 

@@ -16,7 +16,7 @@ PLACES: dict[str, tuple[str, str | None]] = {
     "find_op": ("gtape.namespaces.catalogue", "resolve"),
     "load_ops": ("gtape.namespaces.catalogue", "load"),
     "make_function": ("gtape.engine.fast.elementwise", "make_function"),
-    "docstring_of": ("gtape.namespaces.docstring", "docstring_of"),
+    "describe": ("gtape.namespaces.docstring", "describe"),
     "getitem": ("gtape.ops.picking.indexing", "getitem"),
     "complex_parts": ("gtape.ops.elementwise.complex_parts", None),
     "numpy_protocol": ("gtape.interop.numpy_protocol", None),

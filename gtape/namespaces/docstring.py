@@ -7,7 +7,7 @@ from typing import Any
 from gtape.declare.domains import ANY_REAL, BOOLEAN
 from gtape.declare.primitive import Primitive
 
-__all__ = ["docstring_of"]
+__all__ = ["describe", "docstring_of"]
 
 
 def _convention(prim: Primitive) -> str:
@@ -92,3 +92,10 @@ def _public_path(prim: Primitive) -> str:
 
 def _literal(a: Any) -> str:
     return repr(a) if isinstance(a, bool) else f"tf.constant({a!r}, tf.float64)"
+
+
+def describe(function: Any, prim: Primitive) -> None:
+    """Give the generated function of a primitive its docstring and its public name."""
+    function.__doc__ = docstring_of(prim)
+    function.__module__ = "gtape.math"
+    function.__qualname__ = function.__name__ = prim.name

@@ -11,8 +11,6 @@ from gtape.recording.record import TAPES, Session
 __all__ = ["note", "taken"]
 
 _TAKEN: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
-# Assertions go on in the same way whatever they find.
-_NO_BRANCHES = frozenset({"gtape.ops.checks.assertions", "gtape.ops.checks.shape_assertions"})
 
 
 def note(tensor: Any) -> None:
@@ -26,9 +24,9 @@ def note(tensor: Any) -> None:
     stack = record.get_stack()
     if not stack.trace:
         return
-    from gtape.recording.trace import called_within, user_line
+    from gtape.recording.trace import called_within_assertions, user_line
 
-    if called_within(_NO_BRANCHES):
+    if called_within_assertions():
         return
     line = user_line()
     for session in stack.sessions:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
+from gtape.base.own_files import is_own
 from gtape.recording.record import TAPES
 
-__all__ = ["GradNode", "Trace", "called_within", "user_line"]
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_CHECKOUT = os.path.dirname(_HERE.rstrip(os.sep)) + os.sep
-_OURS = tuple({_HERE, *(os.path.join(_CHECKOUT, d) + os.sep for d in ("symbolic", "verify"))})
-
+__all__ = ["GradNode", "Trace", "called_within_assertions", "user_line"]
 
 def _is_ours(frame: Any) -> bool:
-    name: str = frame.f_code.co_filename
-    return name.startswith(_OURS) or name.startswith("<gtape")
+    return is_own(frame.f_code.co_filename)
 
 
 def user_line() -> tuple[str, int, str]:
@@ -30,11 +24,14 @@ def user_line() -> tuple[str, int, str]:
     return "<unknown>", 0, "?"
 
 
-def called_within(modules: frozenset[str]) -> bool:
-    """Whether a function of one of these modules of the library runs, between the user's innermost frame and here."""
+def called_within_assertions() -> bool:
+    """Whether an assertion of the library runs, between the user's innermost frame and here.
+
+    Modules of assertions say so by a constant ``ASSERTS``; assertions go on in the same way whatever they find.
+    """
     frame: Any = sys._getframe()
     while frame is not None and _is_ours(frame):
-        if frame.f_globals.get("__name__") in modules:
+        if "ASSERTS" in frame.f_globals:
             return True
         frame = frame.f_back
     return False

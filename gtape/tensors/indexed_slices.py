@@ -35,6 +35,7 @@ class IndexedSlices:
     """
 
     _is_gtape_tensor = True
+    _is_gtape_composite = True  # structures see its parts: see gtape.nest
     _value: Any = None  # ops read it before they see that this is no tensor
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:

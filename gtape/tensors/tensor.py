@@ -524,6 +524,3 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
     hint = "; use gtape.cast(x, gtape.float32) on the tensor first" if isinstance(x, float) else ""
     wanted = dtypes.as_dtype(dtype).name
     raise errors.OperandTypeError(f"Cannot convert {shown(x)} to EagerTensor of dtype {wanted}{hint}") from None
-
-
-import gtape.tensors.operators  # noqa: F401, E402  at the end, since it puts Python's operators on what is defined above

@@ -372,7 +372,5 @@ def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
     written = _source(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
-    made.__doc__ = late.docstring_of(prim)
-    made.__module__ = "gtape.math"
-    made.__qualname__ = made.__name__ = prim.name
+    late.describe(made, prim)
     return made

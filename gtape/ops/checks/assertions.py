@@ -17,6 +17,8 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tenso
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
 __all__ = ["Assert", "assert_equal", "assert_greater", "assert_less"]
 
+ASSERTS = True  # a truth value that is asked for here is no branch: see gtape.recording.trace
+
 _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
 
 

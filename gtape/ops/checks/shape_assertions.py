@@ -15,6 +15,8 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tenso
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
 __all__ = ["assert_rank"]
 
+ASSERTS = True  # a truth value that is asked for here is no branch: see gtape.recording.trace
+
 
 def _rank_error(text: str, message: Any) -> ValueError:
     return ValueError(f"{message}. {text}" if message else text)
