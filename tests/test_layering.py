@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each room may import from those before it and from itself. A module directly under gtape/ is public: its room is
 # "public", but for the four that everything else needs.
 ROOMS = (
-    "base", "kernels", "declare", "recording", "tensors", "engine", "ops", "tapes", "namespaces", "interop", "public",
-    "keras", "symbolic", "verify",
+    "base", "storage", "kernels", "declare", "recording", "tensors", "engine", "ops", "tapes", "namespaces", "interop",
+    "public", "keras", "symbolic", "verify",
 )  # fmt: skip
 BASE = ("errors", "dtypes", "nest", "typing")
 # The same inside ops and verify; what lies directly in these folders comes last.
@@ -107,9 +107,8 @@ def offences(module: str, tree: ast.AST) -> list[str]:
             found.append(f"{where} relatively; folders differ between checkout and installation")
         elif target.split(".")[0] in ("symbolic", "verify"):
             found.append(f"{where}; its name is gtape.{target}")
-        elif target.split(".")[0] == "gtape" and module != "gtape":
-            if place(target) > place(module):
-                found.append(f"{where}, which lies above")
+        elif target.split(".")[0] == "gtape" and module != "gtape" and place(target) > place(module):
+            found.append(f"{where}, which lies above")
     return found
 
 

@@ -1,7 +1,8 @@
 """NaN is never swallowed: every op, at NaN, infinities and signed zeros in every argument.
 
-What is expected is the mirror's limit in the extended reals (`gtape.verify.oracles.limits`), NaN where it has none, and NaN
-wherever a NaN is depended upon; less the rows of `gtape.verify.search.special_values`, which stand on the conventions page.
+What is expected is the mirror's limit in the extended reals (`gtape.verify.oracles.limits`), NaN where it has none, and
+NaN wherever a NaN is depended upon; less the rows of `gtape.verify.search.special_values`, which stand on the
+conventions page.
 
 ``GTAPE_LARGE=1`` takes all dtypes for all ops; otherwise each op has float64 and one other.
 """

@@ -1,7 +1,7 @@
 """Running and recording an op the general way.
 
-`gtape.engine.fast.elementwise` makes the functions that users call; what those cannot do in their short way ends in `apply` and
-`record_op` here. Both make the same records.
+`gtape.engine.fast.elementwise` makes the functions that users call. Calls that those functions cannot handle in their
+short way end in `apply` and `record_op` here. Both ways make the same records.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
 
 
 def _meant(r: Any) -> Any:
-    """The record that an anchor of `gtape.engine.full_sweep` stands for, unless that was emptied; any other is itself."""
+    """The record that an anchor of `full_sweep` stands for, unless that was emptied; any other is itself."""
     meant = r[record.INS] if r[record.PULL] is None else None
     return r if meant is None or meant[record.PULL] is None else meant
 

@@ -1,7 +1,7 @@
 """Real numbers as pairs of doubles, for kernels written for NumPy's long double where that is a double.
 
 `RealPair` does what such kernels ask of an array: arithmetic, exp, expm1, log, log1p and sqrt to nearly twice the
-digits of a double. Comparisons are those of the high parts. (`gtape.kernels.complex_pairs` has its complex counterpart.)
+digits of a double. Comparisons are those of the high parts. `gtape.kernels.complex_pairs` has its complex counterpart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What `dir()` and tab completion show of each namespace, and what the error for an unknown name suggests.
 
-A name is shown where its ops module belongs (`gtape.namespaces.catalogue.MODULES`); the tables here hold the names whose place in
-TensorFlow is another. Asking is wider than showing: `gtape.erf` is found, though it is listed in `gtape.math`.
+A name is shown where its ops module belongs (`gtape.namespaces.catalogue.MODULES`); the tables here hold the names
+whose place in TensorFlow is another. Asking is wider than showing: `gtape.erf` is found,
+though it is listed in `gtape.math`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The ops: one file for each family, with kernels, rules and public functions; `gtape.namespaces.catalogue` finds them."""
+"""The ops: rules and public functions, by family; `gtape.namespaces.catalogue` finds them."""

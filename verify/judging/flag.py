@@ -16,7 +16,7 @@ __all__ = ["check_batch_jacobian", "check_gradient", "check_jacobian", "check_jv
 
 
 def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
-    """What ``GradientTape(verify=True).batch_jacobian`` calls before it returns: each column of all rows is one gradient.
+    """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient.
 
     Raises
     ------

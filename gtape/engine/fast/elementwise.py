@@ -1,8 +1,9 @@
 """From a declaration to the function that users call.
 
 For each elementwise primitive of one or two arguments Python source is generated: operands of one shape and dtype, at
-most one plain tape, no detours. The rule's partial is written down too (see `gtape.engine.fast.source`), so that the backward step
-of an op is one Python call. Everything else goes through closures of the same form, or `gtape.engine.call.apply`.
+most one plain tape, no detours. The source holds the rule's partial too (see `gtape.engine.fast.source`), so that
+the backward step of an op is one Python call. Everything else goes through closures of the same
+form, or `gtape.engine.call.apply`.
 """
 
 from __future__ import annotations

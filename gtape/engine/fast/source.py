@@ -1,8 +1,8 @@
 """Rules written down as Python source: a world that runs nothing and notes every primitive that a rule calls.
 
 A backward step then is one Python function of kernels and operators, and the rule stays the only text of the
-derivative. `gtape.engine.fast.elementwise` writes steps for operands of any one shape; `gtape.engine.fast.steps` for operands of known shapes, by
-whose samples a rule may decide.
+derivative. `gtape.engine.fast.elementwise` writes steps for operands of any one shape. `gtape.engine.fast.steps` writes
+steps for operands of known shapes, because a rule may decide by the shapes of its samples.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backward steps for operands of known shapes, written down from the rules.
 
 A rule decides by shapes alone what to do, so for operands of one layout it always does the same: it is run once on
-samples, and what it calls becomes a straight-line function (see `gtape.engine.fast.source`). That only saves the deciding, which
-costs more than the arithmetic where tensors are small.
+samples, and what it calls becomes a straight-line function (see `gtape.engine.fast.source`). The function saves
+only the decisions, which cost more than the arithmetic where tensors are small.
 """
 
 from __future__ import annotations
