@@ -120,8 +120,8 @@ def no_chance(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--search") is not None:
         yield
         return
-    from gtape.ops.random.draw_functions import draws
-    from gtape.ops.random.draw_functions import generator as random_generator
+    from gtape.ops.random import draws
+    from gtape.ops.random import generator as random_generator
 
     # The test's module has generators that all its tests draw from.
     for made in vars(request.module).values():

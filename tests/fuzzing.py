@@ -260,8 +260,8 @@ OF_NUMPY = (
 )  # fmt: skip
 # `main` runs the tests of the program that calls it; a census takes as long as it is told to.
 NOT_CALLED = {
-    "gtape.test.main", "gtape.test.TestCase", "gtape.verify.search.census.census", "gtape.verify.search.census.search",
-    "gtape.verify.search.census.survey",
+    "gtape.test.main", "gtape.test.TestCase", "gtape.verify.census.census", "gtape.verify.search.census.search",
+    "gtape.verify.census.survey",
     "gtape.while_loop",  # is endless where the condition it is given is
 }  # fmt: skip
 

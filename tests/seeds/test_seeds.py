@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.programs.programs import seeds
+from gtape.verify.programs import seeds
 
 ROOT = str(Path(tf.__file__).resolve().parents[1])
 
