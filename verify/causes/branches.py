@@ -8,7 +8,8 @@ import numpy as np
 
 from gtape.recording import branches
 from gtape.symbolic.balls import objects, precision
-from gtape.symbolic.program import Node, Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.choices import COMPARISONS, varying
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle

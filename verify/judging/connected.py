@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Program
 
 __all__ = ["followed", "without_idle_targets"]
 

@@ -12,7 +12,9 @@ from gtape.base.shown import shown
 from gtape.errors import UnimplementedError
 from gtape.recording import record
 from gtape.recording.record import Session
-from gtape.symbolic.program import Program, as_input, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Program
+from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor

@@ -10,8 +10,9 @@ import numpy as np
 from gtape.base.quiet import quietly
 from gtape.recording import record
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
+from gtape.symbolic.build import build
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.program import Program
 from gtape.verify.bounds.noise import spreads
 from gtape.verify.causes.advice import add_advice
 from gtape.verify.causes.blame import culprits

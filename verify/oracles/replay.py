@@ -337,7 +337,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
         Record number of each upstream tensor -> its position.
     """
     from gtape.recording.record import SEQ
-    from gtape.symbolic.program import build
+    from gtape.symbolic.build import build
     from gtape.tapes.tape import GradientTape
     from gtape.tensors.tensor import wrap
 
