@@ -1,1 +1,1 @@
-"""bounds: say here what the package is for."""
+"""How far rounding may carry numbers: op by op, along a rule, and over a whole program."""

@@ -22,7 +22,7 @@ RUNS, MANY_RUNS = 5, 40
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
-def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs: int = RUNS) -> list[Any]:
+def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[Any]:
     """Sixteen spreads of noisy runs, for each source."""
     dtypes = [
         np.asarray(n.output).dtype

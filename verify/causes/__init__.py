@@ -1,1 +1,1 @@
-"""causes: say here what the package is for."""
+"""Why numbers are off or have no exact value: wrong rules, conventions, the range of floats, branches."""

@@ -1,1 +1,1 @@
-"""command: say here what the package is for."""
+"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, and what it writes."""

@@ -1,1 +1,1 @@
-"""judging: say here what the package is for."""
+"""Derivatives against the exact ones: `check`, `judge`, `exact`, and the verify flag of tapes."""

@@ -1,1 +1,1 @@
-"""oracles: say here what the package is for."""
+"""Exact values and derivatives of a recorded program, in enclosures, with certificates."""

@@ -1,1 +1,1 @@
-"""programs: say here what the package is for."""
+"""Random programs and planted faults: what the checks must pass, and what they must find."""

@@ -1,1 +1,1 @@
-"""proofs: say here what the package is for."""
+"""Proofs on symbols: the rules of a primitive against the derivatives of its mirror."""

@@ -1,1 +1,1 @@
-"""search: say here what the package is for."""
+"""Searches for the worst derivatives: the census, the doctor, trials, and the processes that run them."""
