@@ -16,7 +16,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.recording.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
+from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, Session, step_of
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
 
@@ -297,7 +297,7 @@ class _Builder:
     def _key(record: Any, value: Any) -> Any:
         if record is None:
             return ("const", id(value))
-        if record[PULL] is None or not _traced(record):
+        if record[STEP] is None or not _traced(record):
             return (record[SEQ], id(value) if not isinstance(value, float) else value)  # one node for each value read
         return record[SEQ]
 
@@ -309,7 +309,7 @@ class _Builder:
             key = self._key(record, value)
             if key in self.found:
                 continue
-            if record is None or record[PULL] is None or not _traced(record):
+            if record is None or record[STEP] is None or not _traced(record):
                 node = self.add("const" if record is None else "leaf", value, 0 if record is None else record[SEQ])
                 self.found[key] = node.index
                 self.keep.append(value)
@@ -324,7 +324,7 @@ class _Builder:
     keep: list[Any]
 
     def finish(self, record: Any, key: Any) -> None:
-        pull = record[PULL]
+        pull = step_of(record)
         if pull.prim is None:  # one output of an op with several
             parent = record[PARENTS]
             whole = self.found[parent[SEQ]]
@@ -363,14 +363,14 @@ class _Builder:
 
 
 def _traced(record: Any) -> bool:
-    if record[PULL] is not None and record[PULL].prim is None:
+    if record[STEP] is not None and step_of(record).prim is None:
         return _traced(record[PARENTS])
     return len(record) > TRACE and record[TRACE] is not None
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:
     """What must be there before a record's node can be made: (record, value) of its inputs."""
-    pull = record[PULL]
+    pull = step_of(record)
     if pull.prim is None:
         return [(record[PARENTS], None)]
     t = record[TRACE]
@@ -388,10 +388,10 @@ def _targets_of(g: Any) -> list[tuple[Any, Any]]:
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:
-        if r[PULL] is None or not _traced(r):
+        if r[STEP] is None or not _traced(r):
             found.append((r, sources.get(r[SEQ])))
-        elif r[PULL].prim is None:
-            found.append((r, r[PARENTS][TRACE].output[r[PULL].index]))
+        elif step_of(r).prim is None:
+            found.append((r, r[PARENTS][TRACE].output[step_of(r).index]))
         else:
             found.append((r, r[TRACE].output))
     return found

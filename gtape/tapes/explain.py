@@ -14,8 +14,8 @@ from gtape.engine.requests import one_of
 from gtape.engine.worlds import NUMPY
 from gtape.recording.record import (
     INS,
-    PULL,
     SEQ,
+    STEP,
     TAPES,
     TRACE,
     Record,
@@ -26,6 +26,7 @@ from gtape.recording.record import (
     parents_of,
     peek,
     set_stack,
+    step_of,
 )  # fmt: skip
 from gtape.tensors.variable import Variable
 
@@ -80,13 +81,13 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     path = _path(session, y._record, x._record)
     if path is None:
         return _disconnected(y._record, x._record)
-    zero = next((r for r in path if r[PULL] is not None and _zero_partial(r)), None)
+    zero = next((r for r in path if r[STEP] is not None and _zero_partial(r)), None)
     if zero is not None:
         return f"Zero: {_where(zero)} has derivative 0 everywhere, though it connects the two."
     lost = _lost(session, y, x._record)
     if lost is not None:
         return lost
-    names = " <- ".join(_name(r) for r in path if r[PULL] is not None)
+    names = " <- ".join(_name(r) for r in path if r[STEP] is not None)
     return f"Connected: {names}."
 
 
@@ -189,7 +190,7 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
     between = _between(session, records, source)
     for r in sorted(records, key=lambda r: r[SEQ]):  # numbers count down: the latest first
         parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
-        if r[PULL] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
+        if r[STEP] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
             continue
         if all(gone(came[p[SEQ]]) for p in parents):
             if gone is _is_zero:
@@ -231,7 +232,7 @@ def _between(session: Session, records: list[Record], source: Record) -> set[int
 
 def _inputs(r: Record, place: tuple[int, ...]) -> str:
     """The inputs of an elementwise op at one place, where the record knows them."""
-    prim = r[PULL].prim
+    prim = step_of(r).prim
     if prim is None or prim.kind != "elementwise":
         return ""
     trace = r[TRACE] if len(r) > TRACE else None
@@ -247,13 +248,13 @@ def _inputs(r: Record, place: tuple[int, ...]) -> str:
 
 
 def _zero_partial(r: Record) -> bool:
-    prim = r[PULL].prim
-    return prim is not None and prim.partials is not None and all(prim.partials[i] == 0 for i in r[PULL].active)
+    prim = step_of(r).prim
+    return prim is not None and prim.partials is not None and all(prim.partials[i] == 0 for i in step_of(r).active)
 
 
 def _name(r: Record) -> str:
-    prim = r[PULL].prim
-    return plain(prim.name) if prim is not None else f"output {r[PULL].index}"
+    prim = step_of(r).prim
+    return plain(prim.name) if prim is not None else f"output {step_of(r).index}"
 
 
 def _where(r: Record) -> str:

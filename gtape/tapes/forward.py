@@ -16,7 +16,7 @@ from gtape.engine.requests import UnconnectedGradients, wants_zeros
 from gtape.engine.rules import held
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
-from gtape.recording.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
+from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, constant, wrap
 from gtape.tensors.variable import Variable
@@ -199,7 +199,7 @@ class ForwardAccumulator:
         r = primal._record
         if r is None or (self._mode and record.for_a_check_alone(r)):
             r = primal._record = record.leaf()
-        elif r[PULL] is None:
+        elif r[STEP] is None:
             r[COT] = LEAF
         else:  # a result of a tape, whose record now holds more than its short way expects
             for other in r[TAPES].sessions:
@@ -304,9 +304,9 @@ class ForwardAccumulator:
 
 def _traced(r: Any) -> bool:
     """Whether a record tells a check what made it."""
-    if r is None or r[PULL] is None:
+    if r is None or r[STEP] is None:
         return False
-    if r[PULL].prim is None:  # one output of several
+    if step_of(r).prim is None:  # one output of several
         r = r[PARENTS]
     return len(r) > TRACE and r[TRACE] is not None
 

@@ -475,7 +475,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if like is not None:
         if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
             dtype = like._aval.dtype
-        elif isinstance(like, (np.ndarray, np.generic)):
+        elif isinstance(like, (np.ndarray, np.generic, Aval)):
             dtype = like.dtype
     if dtype is not None:
         if isinstance(x, _NUMBERS):
