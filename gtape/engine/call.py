@@ -242,6 +242,11 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
     prim = step.prim
     several = out.__class__ is tuple
     outs: tuple[Tensor, ...] = out if several else (out,)
+    custom = prim.kind == "custom"
+    if several or prim.selects or custom:  # first, because an interrupt may come when the record hangs already
+        for session in tapes.sessions:
+            session.selects = True
+            session.custom = session.custom or custom
     if trace is not None:
         made.append(trace)
     if several:
@@ -254,10 +259,6 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
     for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
         if session not in tapes.sessions:
             continue
-        if prim.selects or several:
-            session.selects = True
-        if prim.kind == "custom":
-            session.custom = True
         if session.forward is not None:
             session.forward.advance(prim, tensors, step.params, out, made)
         for o in outs:

@@ -247,13 +247,8 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
     before = record.get_stack()
     probe: dict[int, Any] = {}
-    outside = record.peek()
-    try:
-        record.set_stack(before.sessions, probe)
+    with record.off(before.sessions, probe):
         returned = f(*args, **kwargs)  # as they came: a number stays a number
-    finally:
-        record.go_back(outside)
-        record.hand_on()
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)

@@ -40,12 +40,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "enter",
-    "for_a_check_alone", "get_stack", "go_back", "hand_on", "idle_stack", "leaf", "leave", "parents_of", "peek",
+    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of", "peek",
     "record_of", "restore_stack", "set_stack", "settle", "sharing", "step_of", "uproot",
 ]  # fmt: skip
 
@@ -292,19 +293,51 @@ def get_stack() -> Stack:
 def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None) -> None:
     """Make `sessions` the active ones of this thread."""
     before = get_stack()
-    restore_stack(Stack(sessions, before.run, before.probe if probe is None else probe))
+    if probe is None:
+        probe = before.probe
+    if sessions or probe is not None or before.run is _directly:
+        restore_stack(Stack(sessions, before.run, probe))
+    else:
+        _stack.set(None)
 
 
-# Puts back what `peek` gave before a block of the engine's own. To be called first in a `finally`, and before anything
-# else: it is no Python function, so an interrupt comes before the block ends or when the stack is back.
-go_back = _stack.set
+class off:  # noqa: N801 - used like a function
+    """Let no tape record for the length of a `with` block, or only some.
 
+    A class of its own rather than a `gtape.base.blocks.block`, because forward mode enters one for each op.
 
-def hand_on() -> None:
-    """After `go_back`: take over whether all kernels are checked, which this thread's idle stack knows."""
-    now, idle = _stack.get(), idle_stack()
-    if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
-        now.run = idle.run
+    Parameters
+    ----------
+    sessions : tuple of Session
+        Those that go on recording.
+    probe : dict, optional
+        Gathers the variables that are read inside, by number.
+    """
+
+    __slots__ = ("__weakref__", "_before", "_probe", "_sessions", "_statement", "_watch")
+
+    def __init__(self, sessions: tuple[Session, ...] = (), probe: dict[int, Any] | None = None) -> None:
+        self._sessions = sessions
+        self._probe = probe
+
+    def __enter__(self) -> None:
+        self._before = _stack.get()
+        self._statement, self._watch = self._watch, None
+        self._statement.held = self
+        set_stack(self._sessions, self._probe)
+
+    def leave(self) -> None:
+        """Go back to the stack from before the block."""
+        now, idle = self._before, idle_stack()
+        _stack.set(now)
+        if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
+            now.run = idle.run  # a check of all kernels began or ended meanwhile
+
+    def _exit(self, *exc: Any) -> None:
+        self.leave()
+        self._statement.held = None
+
+    __exit__ = Leaving(_exit)
 
 
 def enter(session: Session, watch: Any = None) -> None:

@@ -21,11 +21,8 @@ from gtape.recording.record import (
     Record,
     Session,
     get_stack,
-    go_back,
-    hand_on,
+    off,
     parents_of,
-    peek,
-    set_stack,
     step_of,
 )  # fmt: skip
 from gtape.tensors.variable import Variable
@@ -170,14 +167,9 @@ def _each(tape: Any, y: Any, x: Any) -> str:
 def _lost(session: Session, y: Any, source: Record) -> str | None:
     """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
     records = _behind(session, y._record)
-    before = peek()
-    try:
-        set_stack(())
+    with off():
         start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
         made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
-    finally:
-        go_back(before)
-        hand_on()
     came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
     last = came.get(source[SEQ])
     if last is None or not last.size:

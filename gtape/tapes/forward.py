@@ -106,18 +106,16 @@ class _Push:
         # A check has casts to integers recorded, too; they have no tangent.
         if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
             return
-        before = record.peek()
-        try:
+        outer = self.outer
+        if outer:  # those that are not paused now
             sessions = record.get_stack().sessions
-            record.set_stack(tuple([s for s in self.outer if s in sessions]))  # but for those that are paused now
+            outer = tuple([s for s in outer if s in sessions])
+        with record.off(outer):
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
             else:
                 shape = out._aval.shape if isinstance(out, Tensor) else ()
                 tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
-        finally:
-            record.go_back(before)
-            record.hand_on()
         if tangent is None:
             return
         if out.__class__ is tuple:

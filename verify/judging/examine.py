@@ -71,20 +71,14 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     chunks = chunks_of(program)
     if chunks is not None:
         return _in_chunks(chunks, seeds, got, locally)
-    before = record.peek()
-    try:
-        record.set_stack(())
-        with quietly():
-            report = _examine(program, seeds, got, locally)
-            if report.verdict in ("rule", "unstable"):
-                report = _on_a_cut(program, seeds, got, locally) or report
-            if not report.ok:
-                add_witnesses(program, report)
-            add_advice(program, report)
-            return report
-    finally:
-        record.go_back(before)
-        record.hand_on()
+    with record.off(), quietly():
+        report = _examine(program, seeds, got, locally)
+        if report.verdict in ("rule", "unstable"):
+            report = _on_a_cut(program, seeds, got, locally) or report
+        if not report.ok:
+            add_witnesses(program, report)
+        add_advice(program, report)
+        return report
 
 
 def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) -> Report:
@@ -427,16 +421,11 @@ def check_gradient(
     VerificationError
         If a gradient is not the exact one.
     """
-    before = record.peek()
-    try:
-        record.set_stack(())
+    with record.off():
         followed_targets = [t for t in targets if t._aval.inexact]
         values = list(zip(followed_targets, [g._value for _, g in start], strict=True))
         program, seeds = without_idle_targets(values, sources, session, stops)
         raw = [_raw(r) for r in results]
-    finally:
-        record.go_back(before)
-        record.hand_on()
     with quietly():
         report = examine(program, seeds, raw)
         report.name_sources(sources)

@@ -65,13 +65,8 @@ class Recording:
                     f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
                     "close over the others"
                 )
-        before = record.peek()
-        try:
-            record.set_stack(())
+        with record.off():
             self._run(f, order)
-        finally:
-            record.go_back(before)
-            record.hand_on()
 
     def _run(self, f: Callable[..., Any], order: int) -> None:
         tapes = [_TracingTape(persistent=True) for _ in range(order)]

@@ -53,22 +53,16 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     VerificationError
         If it is not the exact one.
     """
-    before = record.peek()
-    try:
-        record.set_stack(())
-        with quietly():
-            program, _ = without_idle_targets([(target, None)], primals, session)
-            if not program.outputs and got is None:
-                return  # nothing is differentiated, as in reverse mode
-            if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
-                program = build([(target._record, target._value)], primals, session)
-            number = None if got is None else np.asarray(got._value)
-            report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
-            add_advice(program, report)
-            report.findings += branches_met(session, primals, order_of(program))
-    finally:
-        record.go_back(before)
-        record.hand_on()
+    with record.off(), quietly():
+        program, _ = without_idle_targets([(target, None)], primals, session)
+        if not program.outputs and got is None:
+            return  # nothing is differentiated, as in reverse mode
+        if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
+            program = build([(target._record, target._value)], primals, session)
+        number = None if got is None else np.asarray(got._value)
+        report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
+        add_advice(program, report)
+        report.findings += branches_met(session, primals, order_of(program))
     settle(report, strict=strict)
 
 
