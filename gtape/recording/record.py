@@ -301,7 +301,7 @@ def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None
         _stack.set(None)
 
 
-class off:  # noqa: N801 - used like a function
+class off:
     """Let no tape record for the length of a `with` block, or only some.
 
     A class of its own rather than a `gtape.base.blocks.block`, because forward mode enters one for each op.
