@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.recording.record import PARENTS, PULL, SEQ, TAPES, TRACE
+from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, step_of
 from gtape.symbolic.program import GradMark, Node, Program
 
 __all__ = ["build"]
@@ -52,7 +52,7 @@ class _Builder:
 
     def finish(self, record: Any) -> None:
         """Add the node of a record whose inputs have theirs."""
-        pull = record[PULL]
+        pull = step_of(record)
         if pull.prim is None:  # one output of an op with several
             whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
             node = self.add("item", whole.output[pull.index], record)
@@ -91,16 +91,16 @@ def _key(record: Any, value: Any) -> Any:
 
 def _traced(record: Any) -> bool:
     """Whether a record says how its value was made; None, a constant, and a leaf do not."""
-    if record is None or record[PULL] is None:
+    if record is None or record[STEP] is None:
         return False
-    if record[PULL].prim is None:
+    if step_of(record).prim is None:
         return _traced(record[PARENTS])
     return len(record) > TRACE and record[TRACE] is not None
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:
     """What must be there before a record's node can be made: (record, value) of its inputs."""
-    pull = record[PULL]
+    pull = step_of(record)
     if pull.prim is None:
         return [(record[PARENTS], None)]
     t = record[TRACE]
@@ -120,8 +120,8 @@ def _targets_of(g: Any) -> list[tuple[Any, Any]]:
     for r in g.targets:
         if not _traced(r):
             found.append((r, sources.get(r[SEQ])))
-        elif r[PULL].prim is None:
-            found.append((r, r[PARENTS][TRACE].output[r[PULL].index]))
+        elif step_of(r).prim is None:
+            found.append((r, r[PARENTS][TRACE].output[step_of(r).index]))
         else:
             found.append((r, r[TRACE].output))
     return found

@@ -126,13 +126,8 @@ def recompute_grad(f: Any) -> Any:
             if before.trace:
                 y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
             else:
-                outside = record.peek()
-                try:
-                    record.set_stack((), probe)
+                with record.off(probe=probe):
                     y = f(*inner_args, **inner_kwargs)
-                finally:
-                    record.go_back(outside)
-                    record.hand_on()
             if before.probe is not None:
                 before.probe.update(probe)
 
