@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape.namespaces import catalogue, listing
-from gtape.namespaces.listing import listed
+from gtape.namespaces import catalogue, places
+from gtape.namespaces.catalogue import listed
 
 
 def _namespaces() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_no_module_bears_the_name_of_something_public(path: str) -> None:
 
 
 def test_every_public_op_is_listed_somewhere() -> None:
-    spaces = {s for each in catalogue.MODULES.values() for s in each}
+    spaces = {s for each in catalogue.modules().values() for s in each}
     shown = {n for space in (None, *spaces) for n in listed(space)}
     shown |= set(dir(gtape.debugging)) | set(dir(gtape.random))
     assert set(catalogue.names_in()) - shown == {"getitem"}
@@ -216,7 +216,7 @@ def test_what_is_left_out_is_said_to_be(path: str, name: str, why: str) -> None:
 
 
 def test_nothing_that_is_there_is_said_to_be_left_out() -> None:
-    for space, reasons in listing._LEFT_OUT.items():
+    for space, reasons in places.LEFT_OUT.items():
         module = NAMESPACES[f"gtape.{space}" if space else "gtape"]
         for name in frozenset().union(*reasons.values()):
             assert not hasattr(module, name)

@@ -1,1 +1,1 @@
-"""namespaces: say here what the package is for."""
+"""Which public name lives where, and what `dir()`, docstrings and errors say of it."""

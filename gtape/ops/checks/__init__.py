@@ -1,1 +1,5 @@
-"""checks: say here what the package is for."""
+"""Assertions about values, shapes and dtypes."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ()

@@ -1,1 +1,5 @@
-"""elementwise: say here what the package is for."""
+"""Ops that compute each element from the elements at its place."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("math",)

@@ -1,1 +1,5 @@
-"""linalg: say here what the package is for."""
+"""Ops on matrices: products, factorisations, equations."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("linalg",)

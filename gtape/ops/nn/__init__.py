@@ -1,1 +1,5 @@
-"""nn: say here what the package is for."""
+"""Ops of neural networks: convolution, pooling, normalisation, losses."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("nn",)

@@ -1,1 +1,5 @@
-"""picking: say here what the package is for."""
+"""Ops that choose elements: indexing, gather, scatter, sorting, segments."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("math", "nn")

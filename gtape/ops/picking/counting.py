@@ -25,6 +25,7 @@ __all__ = [
     "searchsorted",
     "sequence_mask",
 ]
+NAMESPACES = ("math",)
 
 
 def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:

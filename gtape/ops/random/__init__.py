@@ -1,1 +1,1 @@
-"""random: say here what the package is for."""
+"""Draws of random numbers, and the generators behind them."""

@@ -1,1 +1,5 @@
-"""reduction: say here what the package is for."""
+"""Ops that combine the elements along axes: sums, extrema, norms, scans."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("math",)

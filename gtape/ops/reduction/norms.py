@@ -15,6 +15,7 @@ from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm", "reduce_euclidean_norm"]
+NAMESPACES = ("math", "linalg")
 
 
 def _scale(x: Any, axis: tuple[int, ...]) -> Any:

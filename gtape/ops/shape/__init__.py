@@ -1,1 +1,5 @@
-"""shape: say here what the package is for."""
+"""Ops that make, reshape, join and repeat tensors."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ()

@@ -1,1 +1,5 @@
-"""special: say here what the package is for."""
+"""Special functions of mathematics: gamma, Bessel, incomplete functions, integrals."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("math",)
