@@ -1,1 +1,1 @@
-"""declare: say here what the package is for."""
+"""Declarations of ops: kernel, rules, domain, samples. One declaration holds all that gtape knows of an op."""

@@ -1,1 +1,1 @@
-"""Which public name lives where, and what `dir()`, docstrings and errors say of it."""
+"""Which public name lives where, how its documentation reads, and which names TensorFlow has besides."""

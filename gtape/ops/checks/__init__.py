@@ -1,4 +1,4 @@
-"""Assertions about values, shapes and dtypes."""
+"""Assertions on values and shapes."""
 
 from __future__ import annotations
 

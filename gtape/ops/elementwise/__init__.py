@@ -1,4 +1,4 @@
-"""Ops that compute each element from the elements at its place."""
+"""Ops that act on each element: arithmetic, exponentials, circular and hyperbolic functions, comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops on matrices: products, factorisations, equations."""
+"""Linear algebra: products, factorizations, equations, spectra, norms of matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops of neural networks: convolution, pooling, normalisation, losses."""
+"""Neural networks: convolution, pooling, softmax, cross-entropies, normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that choose elements: indexing, gather, scatter, sorting, segments."""
+"""Ops that pick or place elements: indexing, gather, scatter, sorting, segments."""
 
 from __future__ import annotations
 

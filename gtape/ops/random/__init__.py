@@ -1,1 +1,1 @@
-"""Draws of random numbers, and the generators behind them."""
+"""Random numbers: samplers, generators, and the gradients that pass through samples."""

@@ -1,4 +1,4 @@
-"""Ops that combine the elements along axes: sums, extrema, norms, scans."""
+"""Ops that reduce along axes: sums, extrema, moments, norms, cumulative sums, scans."""
 
 from __future__ import annotations
 

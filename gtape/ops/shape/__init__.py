@@ -1,4 +1,4 @@
-"""Ops that make, reshape, join and repeat tensors."""
+"""Ops that change shape, order or dtype: reshaping, joining, broadcasting, creating, casting."""
 
 from __future__ import annotations
 

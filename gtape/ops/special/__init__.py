@@ -1,4 +1,4 @@
-"""Special functions of mathematics: gamma, Bessel, incomplete functions, integrals."""
+"""Special functions: gamma, Bessel, incomplete and integral functions."""
 
 from __future__ import annotations
 
