@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 
-# Editors and type checkers read __init__.pyi, which .ci/write_stubs.py writes from what `dir` lists.
+# Editors and type checkers read __init__.pyi, which the build writes (.ci/write_stubs.py).
 
 
 class _Checkout:
