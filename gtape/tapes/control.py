@@ -14,6 +14,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.tensors.variable import Variable
 
 __all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
+NAMESPACES = ()
 
 
 def _same(x: Any) -> Any:

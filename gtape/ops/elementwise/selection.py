@@ -22,6 +22,7 @@ __all__ = [
     "sign",
     "where",
 ]
+NAMESPACES = ("math", "nn")
 
 
 def _as_mask(condition: Any, *like: Any) -> Any:
