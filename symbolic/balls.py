@@ -22,9 +22,10 @@ from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
-    "RELATIONS", "Undecided", "box", "digits", "equal", "filled", "greater", "greater_equal", "has_complex",
-    "infinities_as_limits", "less", "less_equal", "lift_balls", "lift_complex", "mapped", "not_equal", "objects",
-    "precision", "radius", "sided", "sides_of_zeros", "ties_assumed", "to_double_double", "to_float",
+    "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater", "greater_equal",
+    "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
+    "mapped", "not_equal", "objects", "precision", "radius", "sided", "sides_of_zeros", "ties_assumed",
+    "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -68,25 +69,26 @@ def _is_nan(x: Any) -> bool:
 
 def _anew() -> None:
     """In a forked child: the assumptions of the parent's threads do not hold here."""
-    _assumed.clear()
+    assumed.clear()
     ctx.prec = _usual
 
 
 # The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
 _one_thread = Lock(_anew)
 _usual = ctx.prec
-_assumed: dict[str, Any] = {}
+assumed: dict[str, Any] = {}
 
 
 @block
-def _assume(name: str, value: Any) -> Iterator[Any]:
+def assume(name: str, value: Any) -> Iterator[Any]:
+    """Inside, `assumed` has the value under this name."""
     with _one_thread:
-        before = _assumed.get(name)
-        _assumed[name] = value
+        before = assumed.get(name)
+        assumed[name] = value
         try:
             yield value
         finally:
-            _assumed[name] = before
+            assumed[name] = before
 
 
 def ties_assumed() -> Block[Any]:
@@ -94,11 +96,11 @@ def ties_assumed() -> Block[Any]:
 
     Equal numbers that were computed in different ways overlap at every precision; no enclosure can prove them equal.
     """
-    return _assume("ties", [])
+    return assume("ties", [])
 
 
 def _tie(a: Any, b: Any) -> bool:
-    listed = _assumed.get("ties")
+    listed = assumed.get("ties")
     if listed is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
         return False
     difference = arb(a) - b
@@ -182,8 +184,8 @@ _MOST_BITS = 4 * MOST_DIGITS
 def lift_balls(x: np.ndarray) -> np.ndarray:
     """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
     x = x if x.dtype == np.float64 else x.astype(np.float64)
-    out = mapped(_limit if _assumed.get("limits") and not np.isfinite(x).all() else arb, x)
-    if _assumed.get("sides") and (below := (x == 0) & np.signbit(x)).any():
+    out = mapped(_limit if assumed.get("limits") and not np.isfinite(x).all() else arb, x)
+    if assumed.get("sides") and (below := (x == 0) & np.signbit(x)).any():
         out[below] = sided(-1.0)
     return out
 
@@ -200,7 +202,7 @@ def infinities_as_limits() -> Block[Any]:
     >>> to_float(np.frompyfunc(arb.exp, 1, 1)(x)).tolist()
     [0.0]
     """
-    return _assume("limits", True)
+    return assume("limits", True)
 
 
 def _limit(x: float) -> arb:
@@ -213,12 +215,12 @@ def sides_of_zeros() -> Block[Any]:
     It has the sign of the zero, because balls have no signed zero, by which floats say on which side of a branch cut
     they lie.
     """
-    return _assume("sides", True)
+    return assume("sides", True)
 
 
 def sided(sign: float) -> arb:
     """Zero; inside `sides_of_zeros` a number next to it with that sign."""
-    return arb(sign) * arb(2) ** -20_000 if _assumed.get("sides") else arb(0)
+    return arb(sign) * arb(2) ** -20_000 if assumed.get("sides") else arb(0)
 
 
 def lift_complex(x: np.ndarray) -> np.ndarray:
@@ -233,6 +235,29 @@ def lift_complex(x: np.ndarray) -> np.ndarray:
 def has_complex(x: Any) -> bool:
     """Whether an object array holds complex balls, or jets of them."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
+
+
+def integer_power(x: Any, n: int) -> Any:
+    """x**n for n > 0 by squaring, because ``arb ** n`` gives NaN for a ball around 0."""
+    out = None
+    while n:
+        if n & 1:
+            out = x if out is None else out * x
+        n >>= 1
+        if n:
+            x = x * x
+    return out
+
+
+def whole_number(x: Any, most: int) -> int | None:
+    """The whole number that an int or an exact ball is; None for other numbers, and for those beyond `most`."""
+    if isinstance(x, acb):
+        return whole_number(x.real, most) if x.imag == 0 else None
+    if isinstance(x, arb):
+        if not (x.is_exact() and x.is_integer() and abs(x) <= most):
+            return None
+        x = int(x.unique_fmpz())
+    return x if isinstance(x, int) and abs(x) <= most else None
 
 
 def box(x: Any) -> np.ndarray:

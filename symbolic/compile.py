@@ -16,7 +16,9 @@ from flint import acb, arb, ctx, fmpq
 from sympy.core.relational import Relational
 
 from gtape.symbolic import balls
+from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
+from gtape.symbolic.special_functions import ScaledBesselK
 
 __all__ = ["compile_balls"]
 
@@ -39,15 +41,14 @@ def _polygamma(n: Any, x: Any) -> Any:
     x = arb(x)
     if n == 0:
         return x.digamma()
-    order = arb(n)
-    if not order.is_exact() or not order.is_integer() or not 0 < order < 200:
+    k = whole_number(n, 199)
+    if k is None or k < 0:
         return acb(x).polygamma(n).real
-    k = int(order.unique_fmpz())
     if x > 0:  # by zeta, which is quicker
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)
     if x < 0:  # reflected: acb's own is no use far out
         cot = x.cot_pi()
-        part = sum((c * _integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
+        part = sum((c * integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
         return -arb.fac_ui(k) * arb(k + 1).zeta(1 - x) - arb.pi() ** (k + 1) * part
     return acb(x).polygamma(k).real
 
@@ -62,18 +63,6 @@ def _cotangent(n: int) -> list[int]:
     return p
 
 
-def _integer_power(x: Any, n: int) -> Any:
-    """x**n by squaring: ``arb ** n`` gives NaN for a ball around 0."""
-    out = None
-    while n:
-        if n & 1:
-            out = x if out is None else out * x
-        n >>= 1
-        if n:
-            x = x * x
-    return out
-
-
 def _power(x: Any, y: Any) -> Any:
     """The real power; a negative base needs an exact integer exponent, 0**0 is 1."""
     return arb(x) ** y
@@ -81,11 +70,10 @@ def _power(x: Any, y: Any) -> Any:
 
 def _complex_power(x: Any, y: Any) -> Any:
     """The principal power; an exact whole exponent needs no logarithm."""
-    y = acb(y)
-    if y.imag == 0 and y.real.is_exact() and y.real.is_integer() and abs(y.real) <= 64:
-        n = int(y.real.unique_fmpz())
-        return _integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / _integer_power(acb(x), -n)
-    return acb(x) ** y
+    n = whole_number(y, 64)
+    if n is None:
+        return acb(x) ** y
+    return integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / integer_power(acb(x), -n)
 
 
 def _zeta(s: Any, a: Any = 1) -> Any:
@@ -98,11 +86,8 @@ def _zeta(s: Any, a: Any = 1) -> Any:
 
 
 def _besselk(n: Any, x: Any) -> Any:
-    """By Tricomi's function (DLMF 10.39.6) at many bits, where flint's own takes minutes for x near 500."""
-    x, n = arb(x), arb(n)
-    if ctx.prec <= 400:
-        return x.bessel_k(n)
-    return arb.pi().sqrt() * (2 * x) ** n * (-x).exp() * (2 * x).hypgeom_u(n + arb(1) / 2, 2 * n + 1)
+    x = arb(x)
+    return x.bessel_k(arb(n)) if ctx.prec <= 400 else (-x).exp() * ScaledBesselK.ball(n, x)
 
 
 def _sign(x: Any) -> Any:
@@ -183,7 +168,7 @@ _NAMESPACE: dict[str, Any] = {
     "ctx": ctx,
     "fmpq": fmpq,
     "power": _power,
-    "integer_power": _integer_power,
+    "integer_power": integer_power,
     **{name: balls.RELATIONS[relation] for relation, name in _RELATIONS.items()},
     **{f"call_{kind.__name__}": f for kind, f in _CALLS.items()},
 }

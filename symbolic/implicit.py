@@ -11,75 +11,54 @@ Signs and order are not in the equations: they are those of the recorded output 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
-from gtape.base.blocks import block
-from gtape.symbolic.balls import filled, mapped, objects
+from gtape.base.blocks import Block
+from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
 
 __all__ = [
     "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
 ]  # fmt: skip
 
-_starts: list[Any] = []
-_degenerate: list[str] | None = None
-_turned = False
 
-
-@block
-def recorded(output: Any) -> Iterator[None]:
+def recorded(output: Any) -> Block[Any]:
     """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
-    depth = len(_starts)
-    try:
-        _starts.append(output)
-        yield
-    finally:
-        del _starts[depth:]
+    return assume("recorded", output)
 
 
 def start() -> Any:
     """The recorded output of the op whose mirror runs, or None."""
-    return _starts[-1] if _starts else None
+    return assumed.get("recorded")
 
 
-@block
-def degenerate_noted() -> Iterator[list[str]]:
+def degenerate_noted() -> Block[Any]:
     """Inside, mirrors list the reasons why some outputs are not differentiable; their symmetric functions may be."""
-    global _degenerate
-    before, _degenerate = _degenerate, []
-    try:
-        yield _degenerate
-    finally:
-        _degenerate = before
+    return assume("degenerate", [])
 
 
 def note_degenerate(reason: str) -> None:
     """Say that single outputs have no derivative here, though functions that are symmetric in them have one."""
-    if _degenerate is not None and reason not in _degenerate:
-        _degenerate.append(reason)
+    noted = assumed.get("degenerate")
+    if noted is not None and reason not in noted:
+        noted.append(reason)
 
 
-@block
-def bases_turned() -> Iterator[None]:
+def bases_turned() -> Block[Any]:
     """Inside, mirrors that choose one of many bases (of the vectors of equal eigenvalues) choose another one.
 
     What is differentiable there has the same value and the same derivative in every basis.
     """
-    global _turned
-    before, _turned = _turned, True
-    try:
-        yield
-    finally:
-        _turned = before
+    return assume("turned", True)
 
 
 def another_basis(n: int) -> np.ndarray | None:
     """An orthogonal matrix, exactly, that turns every direction of a space; None where bases are to stay (outside
     `bases_turned`)."""
-    if not _turned:
+    if not assumed.get("turned"):
         return None
     # Cayley: (1 + S)(1 - S)^-1 with an antisymmetric S, here with elements of one size and no pattern.
     s = fmpq_mat(n, n, [0 if i == j else (i - j) // abs(i - j) * fmpq(7 + (i * j + i + j) % 5, 17)

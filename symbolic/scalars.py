@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from flint import acb, arb
 
+from gtape.symbolic.balls import whole_number
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import derivative, plain
 from gtape.symbolic.jets import Jet, compose, multi_indices
@@ -144,7 +144,7 @@ def jet_function(made: Template, k: int) -> Callable[..., Any]:
         active = tuple(i for i, x in enumerate(xs) if isinstance(x, Jet))
         if not active:
             return made.balls(*xs)
-        fixed = tuple((i, n) for i in exponents if i not in active and (n := _small_integer(xs[i])) is not None)
+        fixed = tuple((i, n) for i in exponents if i not in active and (n := whole_number(xs[i], 64)) is not None)
         plan = plans.get((active, fixed))
         if plan is None:
             plan = plans[active, fixed] = (made.jets(active, k, fixed), compose(k, len(active)))
@@ -168,15 +168,3 @@ def _unary(made: Template, k: int) -> Callable[..., Any]:
         return combine(partials(x.components[0]), x.components)
 
     return apply
-
-
-def _small_integer(x: Any) -> int | None:
-    if isinstance(x, int):
-        n = x
-    elif isinstance(x, acb) and x.imag == 0:
-        return _small_integer(x.real)
-    elif isinstance(x, arb) and x.is_exact() and x.is_integer() and abs(x) <= 64:
-        n = int(x.unique_fmpz())
-    else:
-        return None
-    return n if abs(n) <= 64 else None
