@@ -24,7 +24,7 @@ from gtape.tensors import argument_checks as checks
 __all__ = [
     "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater", "greater_equal",
     "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
-    "mapped", "not_equal", "objects", "precision", "radius", "sided", "sides_of_zeros", "ties_assumed",
+    "mapped", "not_equal", "objects", "precision", "radius", "rowwise", "sided", "sides_of_zeros", "ties_assumed",
     "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
@@ -284,6 +284,15 @@ def filled(entries: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
     out = np.empty(len(entries), dtype=object)
     out[:] = entries
     return out.reshape(shape)
+
+
+def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
+    """A function of lists on every row of arrays along an axis; it returns lists of the same length."""
+    moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
+    out = np.empty(moved[0].shape, dtype=object)
+    for at in np.ndindex(*out.shape[:-1]):
+        out[at] = filled(f(*[m[at].tolist() for m in moved]), out.shape[-1:])
+    return np.moveaxis(out, -1, axis)
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:

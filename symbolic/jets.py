@@ -113,8 +113,8 @@ class Jet:
     __le__ = _comparison(balls.less_equal)
     __gt__ = _comparison(balls.greater)
     __ge__ = _comparison(balls.greater_equal)
-    __eq__ = _comparison(balls.equal)  # type: ignore[assignment]
-    __ne__ = _comparison(balls.not_equal)  # type: ignore[assignment]
+    __eq__ = _comparison(balls.equal)
+    __ne__ = _comparison(balls.not_equal)
 
     def __neg__(self) -> Any:
         return self.__class__(*map(operator.neg, self.components))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key, partial, partialmethod, reduce
+from functools import cmp_to_key, partialmethod, reduce
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import box, has_complex, mapped, objects
+from gtape.symbolic.balls import box, has_complex, mapped, objects, rowwise
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
@@ -177,17 +177,13 @@ class ObjectWorld:
 
     # -- arithmetic: the scalars' own operators
 
-    def add(self, a: Any, b: Any) -> np.ndarray:
-        """a + b, elementwise."""
-        return objects(np.add(self.objects(a), self.objects(b)))
+    def _arithmetic(self, *xs: Any, ufunc: np.ufunc) -> np.ndarray:
+        return objects(ufunc(*map(self.objects, xs)))
 
-    def subtract(self, a: Any, b: Any) -> np.ndarray:
-        """a - b, elementwise."""
-        return objects(np.subtract(self.objects(a), self.objects(b)))
-
-    def multiply(self, a: Any, b: Any) -> np.ndarray:
-        """a * b, elementwise."""
-        return objects(np.multiply(self.objects(a), self.objects(b)))
+    add = partialmethod(_arithmetic, ufunc=np.add)
+    subtract = partialmethod(_arithmetic, ufunc=np.subtract)
+    multiply = partialmethod(_arithmetic, ufunc=np.multiply)
+    negative = partialmethod(_arithmetic, ufunc=np.negative)
 
     def divide(self, a: Any, b: Any) -> np.ndarray:
         """a / b, elementwise; integers divide exactly."""
@@ -196,10 +192,6 @@ class ObjectWorld:
             return (self.exact(x) if isinstance(x, int) else x) / y
 
         return mapped(quotient, self.objects(a), self.objects(b))
-
-    def negative(self, a: Any) -> np.ndarray:
-        """-a, elementwise."""
-        return objects(np.negative(self.objects(a)))
 
     def matmul(self, a: Any, b: Any) -> np.ndarray:
         """``np.matmul``."""
@@ -278,17 +270,15 @@ class ObjectWorld:
 
     def order_along(self, x: Any, axis: int = -1, descending: bool = False) -> np.ndarray:
         """The permutation that sorts along an axis, stable: integers, for ``np.take_along_axis``."""
-        x = self.objects(x)
-        moved = np.moveaxis(x, axis, -1)
-        out = np.empty(moved.shape, dtype=np.int64)
         sense = -1 if descending else 1
-        for i in np.ndindex(moved.shape[:-1]):
-            row = moved[i]
-            out[i] = sorted(range(len(row)), key=cmp_to_key(partial(self._order, row, sense)))
-        return np.moveaxis(out, -1, axis)
 
-    def _order(self, row: Any, sense: int, i: int, j: int) -> int:
-        return sense * self.sign_of(row[i], row[j], "<")
+        def order(row: list[Any]) -> list[int]:
+            def compare(i: int, j: int) -> int:
+                return sense * self.sign_of(row[i], row[j], "<")
+
+            return sorted(range(len(row)), key=cmp_to_key(compare))
+
+        return rowwise(order, axis, self.objects(x)).astype(np.int64)
 
 
 _CONSTANTS: dict[str, Callable[[], Any]] = {

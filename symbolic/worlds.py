@@ -32,13 +32,9 @@ class BallWorld(ObjectWorld):
     [3.141592653589793, 1.5707963267948966]
     """
 
-    def exact(self, x: Any) -> Any:
-        """A ball of radius 0."""
-        return arb(x)
-
-    def lift_floats(self, x: np.ndarray) -> np.ndarray:
-        """Floats as balls of radius 0."""
-        return lift_balls(x)
+    exact = staticmethod(arb)
+    lift_floats = staticmethod(lift_balls)
+    lift_complex = staticmethod(lift_complex)
 
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
@@ -46,10 +42,6 @@ class BallWorld(ObjectWorld):
         """The mirror, compiled for balls."""
         made = template(mirror, arity, params, kind)
         return made.balls, made.boolean
-
-    def lift_complex(self, x: np.ndarray) -> np.ndarray:
-        """Complex numbers as complex balls of radius 0."""
-        return lift_complex(x)
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of a - b, or `Undecided`."""

@@ -9,18 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import objects, rowwise
 from gtape.symbolic.mirrors.registry import array
-
-
-def _rows(f: Callable[..., list[Any]], axis: int, *xs: Any) -> Any:
-    """Apply a function of lists to every row along an axis."""
-    moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
-    out = np.empty(moved[0].shape, dtype=object)
-    for at in np.ndindex(*out.shape[:-1]):
-        for i, v in enumerate(f(*[list(m[at]) for m in moved])):
-            out[(*at, i)] = v
-    return np.moveaxis(out, -1, axis)
 
 
 def _scan(
@@ -44,7 +34,7 @@ def _shift(W: Any, x: Any, *, axis: int, by: int) -> Any:
         n = len(row)
         return [row[i - by] if 0 <= i - by < n else 0 for i in range(n)]
 
-    return _rows(move, axis, x)
+    return rowwise(move, axis, x)
 
 
 def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
@@ -58,12 +48,12 @@ def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
             s.append(t + f * s[-1])
         return s[turn]
 
-    return _rows(solve, axis, a, b)
+    return rowwise(solve, axis, a, b)
 
 
 array("shift", _shift)
-array("cumsum", lambda W, x, *, axis, exclusive, reverse: _rows(_scan(add, 0, exclusive, reverse), axis, x))
-array("cumprod", lambda W, x, *, axis, exclusive, reverse: _rows(_scan(mul, 1, exclusive, reverse), axis, x))
+array("cumsum", lambda W, x, *, axis, exclusive, reverse: rowwise(_scan(add, 0, exclusive, reverse), axis, x))
+array("cumprod", lambda W, x, *, axis, exclusive, reverse: rowwise(_scan(mul, 1, exclusive, reverse), axis, x))
 array("linear_recurrence", _recurrence)
 array("prod", lambda W, x: objects(np.multiply.reduce(W.objects(x), axis=-1)))
-array("prod_others", lambda W, x: _rows(lambda row: [prod(row[:i] + row[i + 1 :]) for i in range(len(row))], -1, x))
+array("prod_others", lambda W, x: rowwise(lambda row: [prod(row[:i] + row[i + 1 :]) for i in range(len(row))], -1, x))
