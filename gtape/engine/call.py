@@ -49,7 +49,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     values = [t._value for t in tensors]
     try:
-        if prim.name == "cast":
+        if "cast" in prim.roles:
             y = _run(stack, prim.kernel, *values, **params)
         else:
             y = _run(stack, prim.kernel, *widened(values), **params)
@@ -200,7 +200,7 @@ def _connections(
         if varies and prim.connected(i):
             active.append(i)
             parents.append(r)
-        elif varies and not prim.differentiable and prim.name != "stop_gradient":
+        elif varies and not prim.differentiable and "stop" not in prim.roles:
             stand_by = True  # no way to the inputs, but the result may be a source
         else:
             if stack.trace:

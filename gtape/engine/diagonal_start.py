@@ -60,7 +60,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
         elif pull.__class__ is FunctionType:
             made = pull(d, r[INS], r[OUT])
             made = (made,) if len(parents) == 1 else made
-        elif pull.prim.name == "reshape":
+        elif "reshape" in pull.prim.roles:
             made = (d.reshape(pull.avals[0].shape),)
         else:
             seeds.extend(_products(r, d, parents, wanted) or [(r, dense(d))])

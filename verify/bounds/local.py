@@ -14,7 +14,7 @@ from gtape.engine.rules import cotangents
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.bounds import BY_ELIMINATION, LONG_RULES, local_error
+from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.replay import Shape
@@ -106,7 +106,7 @@ class Local:
             several = isinstance(node.output, tuple)
             y = tuple([_f64(v) for v in node.output]) if several else _f64(node.output)
             dtype = np.asarray(node.output[0] if several else node.output).dtype
-            if node.prim.name == "cast":
+            if "cast" in node.prim.roles:
                 found = spacing(y, dtype) / 2 * 1.0001
             else:
                 found = local_error(node.prim, [_f64(v) for v in self.inputs(node)], y, node.params, dtype)
@@ -140,7 +140,7 @@ class Local:
         """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if node.name == "cast" or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
+        if "cast" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
             return
         exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
@@ -224,7 +224,7 @@ class Local:
         exact_g = tuple([objects(BALLS.lift(v)) for v in parts])
         # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
         # the rule commits: its recorded output is one more input, exact as it stands.
-        given = node.prim.kind == "implicit" or node.prim.name in BY_ELIMINATION
+        given = node.prim.kind == "implicit" or node.prim.rounding.eliminates
         lifted = tuple([objects(BALLS.lift(v)) for v in outputs]) if given else ()
         exact_y = (lifted if several else lifted[0]) if given else self.at_inputs(node)
         shapes = tuple([Shape(v.shape, v.dtype) for v in values])
@@ -237,7 +237,7 @@ class Local:
             avals=shapes,
             out_shape=out_shape,
         )
-        err = Independent if node.prim.name in LONG_RULES else Err
+        err = Independent if node.prim.rounding.independent else Err
         world = ErrorWorld(dtype, err)
         own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
         own = own if several or given else (own,)
@@ -264,7 +264,7 @@ class Local:
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
         """An elementwise rule at those elements where all is finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
-        if node.prim.name == "where":  # what is not taken may be anything
+        if "selection" in node.prim.roles:  # what is not taken may be anything
             taken, left, right = spread
             spread = [taken, np.where(taken, left, left.dtype.type(0)), np.where(taken, right.dtype.type(0), right)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])

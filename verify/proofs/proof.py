@@ -22,7 +22,7 @@ from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 from gtape.verify.proofs.proof_cells import Setting, boxed, settings, unseen
-from gtape.verify.proofs.proof_complex import MAKES_COMPLEX, complex_cases
+from gtape.verify.proofs.proof_complex import complex_cases
 from gtape.verify.proofs.proof_normal import Zero, agree
 from gtape.verify.proofs.proof_rules import Cell, Identity, cells
 from gtape.verify.proofs.proof_text import counterexample
@@ -174,7 +174,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         raise ValueError(f"{name} has no mirror: declare one in symbolic/mirrors")
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
-    for setting in () if name in MAKES_COMPLEX else settings(prim):
+    for setting in () if "complex" in prim.roles else settings(prim):
         points: list[dict[Any, Any]] = []
         for cell, todo in cells(setting):
             run.cell(cell, todo)
