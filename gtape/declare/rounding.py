@@ -31,6 +31,8 @@ class Rounding:
         rounded.
     terms : callable or None
         ``terms(*arrays, **params)``: how many products a result sums, where that is known from the shapes.
+    signed : bool
+        Whether some terms of a sum are subtracted, so that its kernel says nothing of their magnitudes.
     noise : callable or None
         ``noise(*arrays, **params)``: what a kernel commits besides, in absolute numbers, because its terms cancel.
     whole : bool
@@ -51,20 +53,20 @@ class Rounding:
 
     __slots__ = (
         "backward", "by", "columns", "eliminates", "feeds", "forward", "independent", "kind", "noise", "parts",
-        "terms", "ulps", "whole",
+        "signed", "terms", "ulps", "whole",
     )  # fmt: skip
 
     def __init__(
         self, kind: str, ulps: float = 1.0, forward: Size = 0.0, backward: Size = 0.0, *,
         by: Callable[..., Any] | None = None, terms: Callable[..., Any] | None = None,
-        noise: Callable[..., Any] | None = None, whole: bool = False, eliminates: bool = False,
+        noise: Callable[..., Any] | None = None, signed: bool = False, whole: bool = False, eliminates: bool = False,
         independent: bool = False, columns: tuple[int, ...] = (), parts: bool = False, feeds: int | None = None,
     ) -> None:  # fmt: skip
         for size in (ulps, forward, backward):
             if not all(isinstance(k, (int, float)) and 0 <= k < float("inf") for k in _coefficients(size)):
                 raise ValueError(f"how an op rounds is said by finite numbers that are not negative, not by {size!r}")
         self.kind, self.ulps, self.forward, self.backward = kind, float(ulps), forward, backward
-        self.by, self.terms, self.noise = by, terms, noise
+        self.by, self.terms, self.noise, self.signed = by, terms, noise, signed
         self.whole, self.eliminates, self.independent = whole, eliminates, independent
         self.columns, self.parts, self.feeds = columns, parts, feeds
 
@@ -99,9 +101,12 @@ def ulps(count: float, *, noise: Callable[..., Any] | None = None) -> Rounding:
     return Rounding("ulps", count, count, noise=noise)
 
 
-def sums(by: Callable[..., Any]) -> Rounding:
-    """A sum: ``by(*arrays, **params)`` gives the magnitudes of its terms, each as often as it is rounded, summed."""
-    return Rounding("sum", by=by)
+def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
+    """A sum: ``by(*arrays, **params)`` gives the magnitudes of its terms, each as often as it is rounded, summed.
+
+    `signed` where some of the terms are subtracted.
+    """
+    return Rounding("sum", by=by, signed=signed)
 
 
 def products(terms: Callable[..., Any]) -> Rounding:

@@ -226,6 +226,8 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
         if prim.differentiable and len(dtypes) == 1 and v.dtype.kind == "f" and v.dtype not in dtypes:
             raise _wrong(prim, f"the kernel makes {v.dtype} of {dtypes.pop()}; it has to keep the dtype")
+    if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
+        _check_terms(prim, arrays, params)
     if prim.kind == "elementwise":
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
@@ -235,6 +237,19 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y
+
+
+def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:
+    """A kernel that only adds makes of magnitudes no less than of the numbers with any signs."""
+    rng = np.random.default_rng(1)
+    whole = np.asarray(prim.kernel(*arrays, **params))
+    for _ in range(4):
+        signed = [a * rng.choice([-1, 1], a.shape).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+        if (np.abs(prim.kernel(*signed, **params)) > whole * 1.001).any():
+            raise _wrong(
+                prim, f"rounding={prim.rounding} is for sums of terms as they stand, and this kernel subtracts some: "
+                "say rounding=sums(by, signed=True), where by(*arrays) sums the magnitudes of the terms, or growing(1)"
+            )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ rules

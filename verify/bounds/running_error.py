@@ -189,7 +189,7 @@ class ErrorWorld:
                     e = e + np.nan_to_num(np.abs(widest(slope)) * a.e, nan=0.0, posinf=np.inf)
         elif not _PARTS.isdisjoint(prim.roles):
             e = e + args[0].e
-        elif prim.kind == "linear":
+        elif prim.kind == "linear" and prim.rounding.kind in ("exact", "sum") and not prim.rounding.signed:
             carried = [
                 np.broadcast_to(a.e, a.v.shape)
                 if isinstance(a, Err)
@@ -198,7 +198,7 @@ class ErrorWorld:
                 else a
                 for a in args
             ]
-            e = e + prim.kernel(*carried, **params)
+            e = e + np.abs(prim.kernel(*carried, **params))
         elif prim.rounding.kind == "product":
             for i, a in enumerate(args):
                 if isinstance(a, Err):

@@ -171,7 +171,9 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
-        raise ValueError(f"{name} has no mirror: declare one in symbolic/mirrors")
+        raise ValueError(
+            f"{name} has no mirror, so there is nothing to prove it against: declare one, gtape.declare.mirror({name!r}, f)"
+        )
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
     for setting in () if "complex" in prim.roles else settings(prim):

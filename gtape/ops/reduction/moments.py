@@ -44,7 +44,7 @@ _center = linear(
     lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
     params=("axis",),
     batched=True,
-    rounding=sums(_center_terms),
+    rounding=sums(_center_terms, signed=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
