@@ -21,7 +21,7 @@ import gtape  # noqa: E402  from this checkout
 
 SPACES = {
     "__init__": gtape, "image": gtape.image, "linalg": gtape.linalg, "math": gtape.math, "nn": gtape.nn,
-    "special": gtape.math.special,
+    "namespaces/special": gtape.math.special,
 }  # fmt: skip
 
 _NEEDED = {"import builtins": "builtins.", "from typing import Any": "Any"}

@@ -5,8 +5,6 @@ from gtape.ops.linalg.banded import tridiagonal_matmul
 from gtape.ops.linalg.banded import tridiagonal_solve
 from gtape.ops.linalg.cholesky import cholesky
 from gtape.ops.linalg.cholesky import cholesky_solve
-from gtape.ops.nn.clipping import global_norm
-from gtape.ops.shape.creation import eye
 from gtape.ops.linalg.decompositions import lstsq
 from gtape.ops.linalg.decompositions import normalize
 from gtape.ops.linalg.decompositions import pinv
@@ -40,11 +38,13 @@ from gtape.ops.linalg.matmul import matvec
 from gtape.ops.linalg.matrix_products import adjoint
 from gtape.ops.linalg.matrix_products import cross
 from gtape.ops.linalg.matrix_products import kron
-from gtape.ops.nn.lookups import l2_normalize
-from gtape.ops.reduction.norms import norm
+from gtape.ops.linalg.norms import norm
 from gtape.ops.linalg.spectral import eigh
 from gtape.ops.linalg.spectral import eigvalsh
 from gtape.ops.linalg.spectral import svd
+from gtape.ops.nn.clipping import global_norm
+from gtape.ops.nn.lookups import l2_normalize
+from gtape.ops.shape.creation import eye
 
 __all__ = [
     "adjoint", "band_part", "banded_triangular_solve", "cholesky", "cholesky_solve", "cross", "det", "diag",

@@ -8,11 +8,6 @@ from gtape.ops.nn.activation_functions import gelu
 from gtape.ops.nn.activation_functions import leaky_relu
 from gtape.ops.nn.activation_functions import silu
 from gtape.ops.nn.activation_functions import silu as swish
-from gtape.ops.shape.blocks import depth_to_space
-from gtape.ops.shape.blocks import space_to_batch
-from gtape.ops.shape.blocks import space_to_depth
-from gtape.ops.picking.combined import in_top_k
-from gtape.ops.picking.combined import zero_fraction
 from gtape.ops.nn.convolution import atrous_conv2d
 from gtape.ops.nn.convolution import conv1d
 from gtape.ops.nn.convolution import conv2d
@@ -30,13 +25,13 @@ from gtape.ops.nn.cross_entropy import softmax_cross_entropy_with_logits
 from gtape.ops.nn.cross_entropy import sparse_softmax_cross_entropy_with_logits
 from gtape.ops.nn.cross_entropy import weighted_cross_entropy_with_logits
 from gtape.ops.nn.dropout import dropout
-from gtape.ops.nn.losses import compute_average_loss
-from gtape.ops.nn.losses import log_poisson_loss
 from gtape.ops.nn.lookups import bias_add
 from gtape.ops.nn.lookups import embedding_lookup
 from gtape.ops.nn.lookups import l2_loss
 from gtape.ops.nn.lookups import l2_normalize
 from gtape.ops.nn.lookups import moments
+from gtape.ops.nn.losses import compute_average_loss
+from gtape.ops.nn.losses import log_poisson_loss
 from gtape.ops.nn.normalization import batch_normalization
 from gtape.ops.nn.normalization import local_response_normalization
 from gtape.ops.nn.normalization import lrn
@@ -55,7 +50,12 @@ from gtape.ops.nn.pooling import max_pool_with_argmax
 from gtape.ops.nn.pooling import pool
 from gtape.ops.nn.softmax import log_softmax
 from gtape.ops.nn.softmax import softmax
+from gtape.ops.picking.combined import in_top_k
+from gtape.ops.picking.combined import zero_fraction
 from gtape.ops.picking.sorting import top_k
+from gtape.ops.shape.blocks import depth_to_space
+from gtape.ops.shape.blocks import space_to_batch
+from gtape.ops.shape.blocks import space_to_depth
 from gtape.tensors.tensor import Tensor
 
 __all__ = [

@@ -18,15 +18,15 @@ _NAMES = {
     "judge": "gtape.verify.judging.claims",
     "prove": "gtape.verify.proofs.proof",
 }
-# What users reach as modules.
-_MODULES = ("census", "strategies")
+# Where each module lives that users reach by name.
+_MODULES = {"census": "gtape.verify.search.census", "strategies": "gtape.verify.strategies"}
 
 __all__ = ["Finding", "Proof", "Report", "census", "check", "exact", "judge", "prove", "strategies"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"gtape.verify.{name}")
+        return importlib.import_module(_MODULES[name])
     home = _NAMES.get(name)
     if home is None:
         raise AttributeError(f"module 'gtape.verify' has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""base: say here what the package is for."""
+"""What every other room uses: layouts, shapes, settings, messages, locks. Nothing here knows of tensors or tapes."""

@@ -1,1 +1,1 @@
-"""engine: say here what the package is for."""
+"""The mathematics of the tape: calls of ops, backward steps, sweeps, Jacobians, custom gradients."""

@@ -1,1 +1,1 @@
-"""interop: say here what the package is for."""
+"""NumPy's side: NumPy functions of tensors, and tensors where NumPy expects arrays."""

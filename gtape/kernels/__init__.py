@@ -1,1 +1,1 @@
-"""kernels: say here what the package is for."""
+"""Accurate functions of NumPy arrays. A kernel knows arrays alone, so this room serves without a tape too."""

@@ -1,1 +1,1 @@
-"""namespaces: say here what the package is for."""
+"""Which public name lives where, how its documentation reads, and which names TensorFlow has besides."""

@@ -64,6 +64,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gtape.ops.linalg.logdet": ("linalg",),
     "gtape.ops.linalg.matrix_products": ("linalg",),
     "gtape.ops.linalg.spectral": ("linalg",),
+    "gtape.ops.linalg.norms": ("math", "linalg"),
     "gtape.ops.linalg.expm": ("linalg",),
     "gtape.ops.linalg.eig": ("linalg",),
     "gtape.ops.linalg.complex_factors": (),

@@ -1,1 +1,1 @@
-"""recording: say here what the package is for."""
+"""The data of a tape: records, sessions, the stack of active tapes, and what a trace keeps with them."""

@@ -10,6 +10,7 @@ from gtape.recording.record import TAPES
 
 __all__ = ["GradNode", "Trace", "called_within_assertions", "user_line"]
 
+
 def _is_ours(frame: Any) -> bool:
     return is_own(frame.f_code.co_filename)
 

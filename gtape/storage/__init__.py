@@ -1,1 +1,1 @@
-"""storage: say here what the package is for."""
+"""Files that are written whole or not at all: archives of values and the notes of checkpoints."""

@@ -1,1 +1,1 @@
-"""tapes: say here what the package is for."""
+"""What users enter and leave: gradient tapes, forward accumulators, functions, control flow."""

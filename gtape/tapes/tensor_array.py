@@ -11,7 +11,8 @@ from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
-from gtape.tensors.axes import only_int, whole_numbers
+from gtape.tensors.axes import only_int
+from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
 __all__ = ["TensorArray"]

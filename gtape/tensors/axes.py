@@ -154,25 +154,6 @@ def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
         raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
 
 
-def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
-    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
-
-    Raises
-    ------
-    OperandTypeError
-        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
-    """
-    from gtape.tensors.tensor import as_operand
-
-    t = as_operand(v)
-    found = np.asarray(t._value)
-    if found.dtype.kind not in "biuf":
-        raise OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
-    if found.dtype.kind == "f" and not (np.abs(found.astype(np.float64)) < _LARGEST).all():
-        raise InvalidArgumentError(f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}")
-    return found.astype(np.int64)
-
-
 def only_int(v: Any, what: str) -> int:
     """A static argument that is one integer, alone or in a list; `what` names it in the error.
 

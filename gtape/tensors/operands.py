@@ -15,7 +15,7 @@ from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = [
     "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
-    "require_floats", "text_as_array",
+    "require_floats", "text_as_array", "whole_numbers",
 ]  # fmt: skip
 
 # What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
@@ -176,3 +176,22 @@ def failure(
                 "transpose_a=True or transpose_b=True missing?"
             )
     return errors.InvalidArgumentError(f"{prim.name}({shapes}): {reason.strip()}")
+
+
+def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
+    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
+
+    Raises
+    ------
+    OperandTypeError
+        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
+    """
+    t = as_operand(v)
+    found = np.asarray(t._value)
+    if found.dtype.kind not in "biuf":
+        raise errors.OperandTypeError(f"{op}: `{name}` must be whole numbers, not {t.dtype.name}")
+    if found.dtype.kind == "f" and not (np.abs(found.astype(np.float64)) < 2**63).all():
+        raise errors.InvalidArgumentError(
+            f"{op}: `{name}` must be whole numbers below 2**63, got {shown(found.tolist())}"
+        )
+    return found.astype(np.int64)

@@ -18,6 +18,7 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
+from gtape.tensors.axes import static_ints
 
 __all__ = ["PublicTensor", "Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
 
@@ -436,8 +437,6 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         raise
     if shape is None:
         return born(t)
-    from gtape.tensors.axes import static_ints
-
     unknown = isinstance(shape, (list, tuple)) and any(d is None for d in shape)
     sizes = () if unknown else static_ints(shape)
     if unknown or any(d < 0 for d in sizes):

@@ -1,1 +1,1 @@
-"""bounds: say here what the package is for."""
+"""How far rounding alone may move a derivative: error bounds along a program."""

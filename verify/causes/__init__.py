@@ -1,1 +1,1 @@
-"""causes: say here what the package is for."""
+"""Why a derivative differs: kinks, ties, domains, custom gradients, the smallest witness."""

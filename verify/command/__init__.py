@@ -1,1 +1,1 @@
-"""command: say here what the package is for."""
+"""The command `gtape`: arguments, runs, output."""

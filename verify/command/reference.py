@@ -227,9 +227,7 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
     if isinstance(kink, (int, float)):
         return (float(kink),), f"x = {kink:g}"
     if kink not in _MET:
-        raise KeyError(
-            f"{prim.name} declares a kink {kink!r}, which {__name__} has no point for: add one to _MET"
-        )
+        raise KeyError(f"{prim.name} declares a kink {kink!r}, which {__name__} has no point for: add one to _MET")
     return _MET[kink], kink
 
 

@@ -1,1 +1,1 @@
-"""judging: say here what the package is for."""
+"""Checks and judgements: `check`, `judge`, `exact`, and what the tape calls under `verify=True`."""

@@ -1,1 +1,1 @@
-"""oracles: say here what the package is for."""
+"""Exact derivatives of recorded programs, as enclosures."""

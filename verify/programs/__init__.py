@@ -1,1 +1,1 @@
-"""programs: say here what the package is for."""
+"""Random programs, planted faults, and the counts of false alarms."""

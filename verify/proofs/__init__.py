@@ -1,1 +1,1 @@
-"""proofs: say here what the package is for."""
+"""Proofs that each rule is the derivative of the op's mirror."""

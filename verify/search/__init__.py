@@ -1,1 +1,1 @@
-"""search: say here what the package is for."""
+"""Searches for the worst point of each op: census, points, trials, workers."""

@@ -1,1 +1,1 @@
-"""verdicts: say here what the package is for."""
+"""What a check says: verdicts, findings, reports, distances in ULP."""

@@ -1,1 +1,1 @@
-"""fast: say here what the package is for."""
+"""The calls and steps of `gtape.engine` once more, generated for speed. Tests switch this room off and compare."""

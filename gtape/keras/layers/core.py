@@ -9,6 +9,7 @@ from typing import Any
 import gtape
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.symbolic import KerasTensor
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -413,3 +414,6 @@ class Lambda(Layer):
 
     def call(self, inputs: Any) -> Any:
         return self.function(inputs, **self.arguments)
+
+
+KerasTensor._lambda = Lambda

@@ -42,6 +42,7 @@ class KerasTensor:
     """
 
     __hash__ = object.__hash__
+    _lambda: Any  # the layer that operators become: gtape.keras.layers.core puts it here
 
     def __init__(self, shape: Any, dtype: Any = "float32", made: Any = None, name: str | None = None) -> None:
         self.shape = checks.shape(self, "shape", shape)
@@ -73,12 +74,10 @@ class KerasTensor:
         )
 
     def _with(self, op: Any, *others: Any) -> Any:
-        from gtape.keras.layers.core import Lambda
-
         symbolic = [x for x in others if isinstance(x, KerasTensor)]
         if symbolic:
-            return Lambda(lambda pair: op(*pair))([self, *symbolic])
-        return Lambda(lambda x: op(x, *others))(self)
+            return self._lambda(lambda pair: op(*pair))([self, *symbolic])
+        return self._lambda(lambda x: op(x, *others))(self)
 
     def __add__(self, other: Any) -> Any:
         return self._with(lambda a, b: a + b, other)

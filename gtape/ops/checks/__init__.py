@@ -1,1 +1,1 @@
-"""checks: say here what the package is for."""
+"""Assertions on values and shapes."""

@@ -1,1 +1,1 @@
-"""elementwise: say here what the package is for."""
+"""Ops that act on each element: arithmetic, exponentials, circular and hyperbolic functions, comparisons."""

@@ -1,1 +1,1 @@
-"""linalg: say here what the package is for."""
+"""Linear algebra: products, factorizations, equations, spectra, norms of matrices."""

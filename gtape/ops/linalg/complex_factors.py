@@ -29,7 +29,7 @@ from gtape.ops.elementwise.part_arithmetic import (
     total,
 )
 from gtape.ops.linalg.matmul import adjoint_of
-from gtape.ops.linalg.spectral import as_column, as_row, diagonal_matrix, gaps
+from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix, gaps
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.axes import shape_of
 from gtape.tensors.tensor import Tensor, constant

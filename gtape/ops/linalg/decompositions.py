@@ -352,7 +352,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     >>> unit.numpy(), norm.numpy()
     (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
     """
-    from gtape.ops.reduction.norms import norm
+    from gtape.ops.linalg.norms import norm
     from gtape.ops.shape.creation import cast
 
     x = convert_to_tensor(tensor)

@@ -16,7 +16,7 @@ from gtape.declare.primitive import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels.double import doubled
 from gtape.ops.elementwise.part_arithmetic import PARTS, conjugate, parts, product, together, total
-from gtape.ops.linalg.spectral import as_column, as_row, diagonal_matrix, sized
+from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix, sized
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import matrix_operand
 from gtape.tensors.tensor import Tensor

@@ -22,7 +22,8 @@ from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_part
 from gtape.ops.linalg.equations import triangular_solve
 from gtape.ops.linalg.matmul import matmul
-from gtape.ops.linalg.spectral import diagonal_matrix, svd
+from gtape.ops.linalg.spectra import diagonal_matrix
+from gtape.ops.linalg.spectral import svd
 from gtape.ops.picking.gather import gather
 from gtape.tensors.operands import matrix_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap

@@ -15,11 +15,15 @@ from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
+from gtape.engine.custom import custom_gradient
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
+from gtape.ops.linalg import complex_factors
+from gtape.ops.linalg.spectra import as_row, diagonal_matrix, gaps, sized, sums
+from gtape.ops.shape.join import concat
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import matrix_operand
-from gtape.tensors.tensor import Tensor
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["eigh", "eigvalsh", "svd"]
 
@@ -65,32 +69,6 @@ _safe_quotient = primitive(
 )
 
 
-def as_row(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a row, which meets columns."""
-    shape = shape_of(w)
-    return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
-
-
-def as_column(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a column, which meets rows."""
-    return xp.reshape(w, shape=(*shape_of(w), 1))
-
-
-def diagonal_matrix(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a diagonal one."""
-    n = shape_of(w)[-1]
-    return xp.diag_embed(w, k=0, shape=(n, n))
-
-
-def gaps(xp: Any, w: Any) -> Any:
-    """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
-    return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
-
-
-def _sums(xp: Any, w: Any) -> Any:
-    return as_row(xp, w) + as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
-
-
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
     """How a function changes when the columns of `v` turn into each other: exactly 0 where it is the same in any basis
     of what they span, so that it may be divided by no difference at all."""
@@ -99,17 +77,6 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- eigenvalues
-
-
-def sized(xp: Any, w: Any) -> tuple[Any, Any]:
-    """Values in units of a power of two of about the largest, and that unit, for matrices: [..., 1, 1].
-
-    Differences of tiny values are tiny, and what they divide may overflow. It is divided by the unit at the very end,
-    apart from what belongs to the values themselves.
-    """
-    row = as_row(xp, w)
-    unit = xp.magnitude(row, axis=(-2, -1))
-    return xp.reshape(row / unit, shape=shape_of(w)), unit
 
 
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -159,7 +126,7 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gs, gu, gv), (s, u, v)), home = doubled(xp, g, y)
     s, unit = sized(xp, s)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
-    even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, _sums(xp, s))
+    even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, sums(xp, s))
     back = xp.swap_last(v)
     made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
@@ -176,7 +143,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
     even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
-    odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, _sums(xp, s))
+    odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, sums(xp, s))
     du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
@@ -308,8 +275,6 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
     if x._aval.complex:
-        from gtape.ops.linalg import complex_factors
-
         return complex_factors.eigh(x)
     values, vectors = _eigh(x)
     return values, vectors
@@ -355,8 +320,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     """
     x = matrix_operand(tensor, "svd")
     if x._aval.complex:
-        from gtape.ops.linalg import complex_factors
-
         s, u, v = complex_factors.svd(x)
     else:
         s, u, v = _svd(x)
@@ -367,23 +330,17 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 def completed(u: Tensor) -> Tensor:
     """Orthonormal columns, and those of the complement beside them."""
-    from gtape.ops.shape.join import concat
-
     m, n = u._aval.shape[-2:]
     if m == n:
         return u
     if m == n + 1 and not u._aval.complex:
         return concat([u, _complement(u)], axis=-1)
-    from gtape.engine.custom import custom_gradient
-
     any_basis = custom_gradient(declared="of columns that are determined up to their basis")(_any_basis_of_complement)
     return concat([u, any_basis(u)], axis=-1)
 
 
 def _any_basis_of_complement(u: Tensor) -> tuple[Tensor, Any]:
     """Columns that complete `u`; a gradient goes through them where it is the same for every choice of them."""
-    from gtape.tensors.tensor import wrap
-
     value = np.asarray(u._value)
     columns = k.complement(value)
 

@@ -1,1 +1,1 @@
-"""nn: say here what the package is for."""
+"""Neural networks: convolution, pooling, softmax, cross-entropies, normalization."""

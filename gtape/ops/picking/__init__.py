@@ -1,1 +1,1 @@
-"""picking: say here what the package is for."""
+"""Ops that pick or place elements: indexing, gather, scatter, sorting, segments."""

@@ -13,7 +13,8 @@ from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import index_values
 from gtape.ops.shape.decisions import decided
-from gtape.tensors.axes import scalar_int, whole_numbers
+from gtape.tensors.axes import scalar_int
+from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [

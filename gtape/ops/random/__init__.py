@@ -1,1 +1,1 @@
-"""random: say here what the package is for."""
+"""Random numbers: samplers, generators, and the gradients that pass through samples."""

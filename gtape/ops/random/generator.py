@@ -14,7 +14,7 @@ from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import stream
 from gtape.ops.random.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
-from gtape.tensors.axes import whole_numbers
+from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 

@@ -1,1 +1,1 @@
-"""reduction: say here what the package is for."""
+"""Ops that reduce along axes: sums, extrema, moments, norms, cumulative sums, scans."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
-from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
-__all__ = ["norm", "reduce_euclidean_norm"]
+__all__ = ["reduce_euclidean_norm"]
 
 
-def _scale(x: Any, axis: tuple[int, ...]) -> Any:
+def scale_of(x: Any, axis: tuple[int, ...]) -> Any:
     """A power of two near the greatest magnitude of each row; 1 where that is 0 or not finite."""
     top = np.maximum.reduce(np.abs(x), axis=axis, keepdims=True, initial=0)
     usable = np.isfinite(top) & (top > 0)
@@ -34,7 +32,7 @@ def _rows(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any]:
     squares = np.add.reduce(wide * wide, axis=axis, keepdims=True)
     if x.dtype != np.float64 or (squares.size and squares.min() > 1e-250 and squares.max() < 1e300):
         return wide, np.sqrt(squares), None
-    exponent = _scale(wide, axis)
+    exponent = scale_of(wide, axis)
     wide = np.ldexp(wide, -exponent)
     return wide, np.sqrt(np.add.reduce(wide * wide, axis=axis, keepdims=True)), exponent
 
@@ -166,12 +164,12 @@ _norm = primitive(
 )
 
 
-def _real(x: Any, op: str) -> Tensor:
+def real_operand(x: Any, op: str) -> Tensor:
     t = float_operand(x, op)
     return REGISTRY["abs"](t) if t._aval.complex else t
 
 
-def _as_given(y: Tensor, given: Tensor) -> Tensor:
+def as_given(y: Tensor, given: Tensor) -> Tensor:
     """A length in the dtype of what it is the length of: complex vectors have complex lengths in TensorFlow.
 
     Only Euclidean ones: sums and maxima of magnitudes are real.
@@ -216,120 +214,5 @@ def reduce_euclidean_norm(
     if given._aval.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
         return wrap(np.asarray(length).astype(given._aval.dtype))
-    t = _real(given, "reduce_euclidean_norm")
-    return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
-
-
-@diagnosed
-def norm(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
-) -> Tensor:
-    """Norm of vectors or matrices.
-
-    Parameters
-    ----------
-    tensor : floating-point or complex tensor, any shape
-    ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
-        A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum), 2
-        (largest singular value).
-    axis : int or pair of int, optional
-        One axis for vectors, two for matrices; by default all elements are one vector.
-    keepdims : bool, optional
-        Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    ValueError
-        For an order that does not exist, or axes that are no vector or matrix.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.norm([3.0, 4.0]))
-    5.0
-    >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))
-    6.0
-    """
-    given = as_operand(tensor)
-    t = _real(given, "norm")
-    if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        y = _matrix_norm(given, t, ord, axis, bool(keepdims))
-        return _as_given(y, given) if ord in ("euclidean", "fro") else y
-    if isinstance(axis, (list, tuple, float)):
-        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
-    y = _vector_norm(t, ord, axis, bool(keepdims))
-    return _as_given(y, given) if ord in ("euclidean", 2) else y
-
-
-def _matrix_norm(given: Tensor, t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
-    """The norm of `given`, whose magnitudes are `t`."""
-    from gtape.ops.reduction.extrema import reduce_max
-    from gtape.ops.reduction.sums import reduce_sum
-
-    if ord not in ("euclidean", "fro", 1, 2, math.inf):
-        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {shown(ord)}")
-    rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
-    if rows == columns:
-        raise ValueError(f"'axis' must be a pair of different axes, got {shown(axis)}")
-    if ord in ("euclidean", "fro"):
-        return reduce_euclidean_norm(t, [rows, columns], keep)
-    if ord == 2:
-        return _spectral_norm(given, rows, columns, keep)
-    inner, outer = (rows, columns) if ord == 1 else (columns, rows)
-    sums = reduce_sum(REGISTRY["abs"](t), inner, True)
-    greatest = reduce_max(sums, outer, True)
-    return greatest if keep else _dropped(greatest, (rows, columns))
-
-
-def _vector_norm(t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
-    from gtape.ops.reduction.extrema import reduce_max
-    from gtape.ops.reduction.sums import reduce_sum
-
-    if ord in ("euclidean", 2):
-        return reduce_euclidean_norm(t, axis, keep)
-    if isinstance(ord, str) or not ord > 0:
-        raise ValueError(
-            f"'ord' must be a supported vector norm: 'euclidean', inf or a positive number, got {shown(ord)}"
-            + (": 'fro' is a matrix norm, of two axes" if ord == "fro" else "")
-        )
-    if ord == 1:
-        return reduce_sum(REGISTRY["abs"](t), axis, keep)
-    if ord == math.inf:
-        return reduce_max(REGISTRY["abs"](t), axis, keep)
-    return _p_norm(t, float(ord), axes_of(axis, t.ndim), keep)
-
-
-def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
-    from gtape.ops.linalg.spectral import svd
-
-    others = [a for a in range(t.ndim) if a not in (rows, columns)]
-    s = svd(REGISTRY["transpose"](t, perm=(*others, rows, columns)), compute_uv=False)
-    greatest = s[..., 0]
-    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._aval.shape)])
-    return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest
-
-
-def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
-    # Scaling by any constant leaves the formula true: by a power of two near the maximum, nothing overflows.
-    value = np.asarray(t._value)
-    # Not below the normal numbers: there the way back, times the scale and divided by it, would lose all digits.
-    least = np.finfo(value.dtype).minexp + 2
-    exponent = np.maximum(_scale(value, axes), least) if axes else np.zeros_like(value, np.int32)
-    scale = np.ldexp(np.ones((), value.dtype), exponent).astype(value.dtype)
-    total = REGISTRY["sum"](
-        REGISTRY["pow"](REGISTRY["abs"](REGISTRY["divide"](t, wrap(scale))), p), axis=axes, keepdims=True
-    )
-    zero = REGISTRY["equal"](total, 0)
-    safe = REGISTRY["where"](zero, wrap(value.dtype.type(1)), total)
-    root = REGISTRY["where"](zero, wrap(value.dtype.type(0)), REGISTRY["pow"](safe, 1.0 / p)) * wrap(scale)
-    return root if keep else _dropped(root, axes)
-
-
-def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))
+    t = real_operand(given, "reduce_euclidean_norm")
+    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)

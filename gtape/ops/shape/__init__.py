@@ -1,1 +1,1 @@
-"""shape: say here what the package is for."""
+"""Ops that change shape, order or dtype: reshaping, joining, broadcasting, creating, casting."""

@@ -1,1 +1,1 @@
-"""special: say here what the package is for."""
+"""Special functions: gamma, Bessel, incomplete and integral functions."""
