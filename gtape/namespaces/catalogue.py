@@ -20,7 +20,18 @@ from typing import Any
 from gtape.declare.primitive import Primitive
 from gtape.namespaces import places
 
-__all__ = ["find", "listed", "load", "modules", "names_in", "names_of", "namespace", "public_path", "resolve", "unknown"]
+__all__ = [
+    "find",
+    "listed",
+    "load",
+    "modules",
+    "names_in",
+    "names_of",
+    "namespace",
+    "public_path",
+    "resolve",
+    "unknown",
+]
 
 _ROOMS = ("ops", "tapes")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -22,7 +22,16 @@ def _same(x: Any) -> Any:
 
 
 _stop = elementwise(
-    "stop_gradient", _same, None, ints=True, public=False, complex=True, summary="x, as a constant.", ulps=0.5
+    "stop_gradient",
+    _same,
+    None,
+    ints=True,
+    public=False,
+    complex=True,
+    summary="x, as a constant.",
+    role="stop",
+    takes=("string",),
+    ulps=0.5,
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.bounds import BY_ELIMINATION, LONG_RULES, local_error
+from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating
@@ -106,7 +106,7 @@ class Local(Algebra):
             several = isinstance(node.output, tuple)
             y = tuple([_f64(v) for v in node.output]) if several else _f64(node.output)
             dtype = np.asarray(node.output[0] if several else node.output).dtype
-            if node.prim.name == "cast":
+            if "cast" in node.prim.roles:
                 found = spacing(y, dtype) / 2 * 1.0001
             else:
                 found = local_error(node.prim, [_f64(v) for v in self.inputs(node)], y, node.params, dtype)
@@ -140,7 +140,7 @@ class Local(Algebra):
         """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if node.name == "cast" or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
+        if "cast" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
             return
         exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
@@ -190,12 +190,12 @@ class Local(Algebra):
         exact_g = [objects(BALLS.lift(v)) for v in parts]
         # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
         # the rule commits: its recorded output is one more input, exact as it stands.
-        given = node.prim.kind == "implicit" or node.prim.name in BY_ELIMINATION
+        given = node.prim.kind == "implicit" or node.prim.rounding.eliminates
         exact_y = [objects(BALLS.lift(v)) for v in outputs] if given else self.at_inputs(node)
         exact = ran(BALLS, exact_g, exact_y if given or several else [exact_y], map(self.balls, node.inputs))
         own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
         own = own if several or given else (own,)
-        err = Independent if node.prim.name in LONG_RULES else Err
+        err = Independent if node.prim.rounding.independent else Err
         bounded = ran(
             ErrorWorld(dtype, err),
             [err(v, 0.0, dtype) for v in parts],
@@ -213,7 +213,7 @@ class Local(Algebra):
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
         """Compare an elementwise rule at those elements where all values are finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
-        if node.prim.name == "where":  # what is not taken may be anything
+        if "selection" in node.prim.roles:  # what is not taken may be anything
             taken, left, right = spread
             spread = [taken, np.where(taken, left, left.dtype.type(0)), np.where(taken, right.dtype.type(0), right)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])

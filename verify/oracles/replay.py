@@ -96,7 +96,7 @@ class Replay:
                     return BALLS.lift(node.output)  # a NaN: what was recorded stands
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
-            elif (node.prim.kinks or node.name in ("cast", "decided")) and self._other_choice(node, env):
+            elif (node.prim.kinks or node.prim.roles & {"cast", "decision"}) and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
         value = self.program.step(BALLS, node, env)
