@@ -46,7 +46,7 @@ class Cell:
     """
 
     complex = False
-    out_dtype = np.dtype(np.float64)
+    out_dtype: Any = np.dtype(np.float64)
     several: bool
     outputs: list[Any]
     points: list[dict[Any, Any]]

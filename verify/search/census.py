@@ -59,7 +59,7 @@ class _Real:
 
     dtypes = ("float64", "float32")
     number: Any = float
-    rules = (("at_kinks", kink_allowance), ("at_roots", root_allowance))
+    rules: tuple[Any, ...] = (("at_kinks", kink_allowance), ("at_roots", root_allowance))
     distance = staticmethod(distance)
     targeted = 6
 
