@@ -270,8 +270,7 @@ class _Run:
             what = f"the rule gives {left} for element {at}, the mirror's derivative is {right}"
             if self.prim.kind == "implicit" and identity.direction == "vjp":
                 what = f"<rule(g), dA> is {left}, <g, dL> is {right}"
-            what += f", off by {sp.N(left - right, 10)}"
-            return self.refute(cell, identity, what, wrong)
+            return self.refute(cell, identity, f"off by {sp.N(left - right, 10)}: {what}", wrong)
         how = self.zero.prove(residual, identity.linear, cell.by_signs)
         return how if how is not None else "points" if tested else "open"
 
