@@ -119,7 +119,7 @@ class Local(Algebra):
         if outside_its_domain(node.prim, self.inputs(node)):
             verdict = "domain"
             reason = f"{node.name} is given an array outside its domain, such as one that is not symmetric; {reason}"
-        self.findings.append(Finding(verdict, op=node.name, line=node.line, reason=reason, **found))
+        self.findings.append(Finding(verdict, at=node, reason=reason, **found))
 
     def value(self, node: Node) -> None:
         """Is the op's result its exact value at its recorded inputs?"""

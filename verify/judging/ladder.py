@@ -88,7 +88,7 @@ def climb(
             except TooDeep as e:
                 return None, open_at(str(e))
             except Misshapen as e:
-                return None, Finding("rule", order=order, op=e.node.name, line=e.node.line, reason=str(e))
+                return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"

@@ -152,7 +152,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     like : iterable of arrays
         The inputs whose shapes and dtypes a rule may read.
     """
-    layouts = tuple([make_aval(_dtype_of(v), np.shape(v)) for v in like])
+    layouts = tuple([_layout(v) for v in like])
     # As on the tape, a linear rule gets shapes and dtypes alone.
     xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
     shape = () if isinstance(y, tuple) else np.shape(y)
@@ -178,13 +178,17 @@ def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite
     """
     kept = []
     for c in made:
-        if c is not None and c is not g and np.shape(c) == np.shape(g):
+        if c is not None and c is not g:
             good = finite(c)
-            if good is not True and not good.all():
+            if good is not True and not good.all() and np.shape(c) == np.shape(g):
                 c = np.where(~good & (g == 0), zero, c)
         kept.append(c)
     return kept
 
 
-def _dtype_of(value: Any) -> Any:
-    return np.dtype(object) if isinstance(value, tuple) else np.asarray(value).dtype
+def _layout(value: Any) -> Any:
+    """Shape and dtype of a value; of a tuple, no more than that it is an object."""
+    if isinstance(value, tuple):
+        return make_aval(np.dtype(object), ())
+    value = np.asarray(value)
+    return make_aval(value.dtype, value.shape)
