@@ -181,13 +181,13 @@ class RuleStep:
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
+        prim, active = self.prim, self.active
+        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual cases: in fewer calls
+            return prim.vjp[active[0]](NUMPY, g, xs[active[0]], **self.params)
         if ins is not None:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
-        if self.world is NUMPY and len(self.active) == 1 and self.prim.partials is None and not self.prim.variadic:
-            (i,) = self.active  # nearly always: without the calls below
-            if self.prim.kind == "linear":
-                return self.prim.vjp[i](NUMPY, g, xs[i], **self.params)
-            return self.prim.vjp[i](NUMPY, g, out, *xs, **self.params)
+        if len(active) == 1 and self.adds_nothing:
+            return prim.vjp[active[0]](NUMPY, g, out, *xs, **self.params)
         made = self.cotangents(NUMPY, g, out, xs)
         return made[0] if len(made) == 1 else made
 
