@@ -58,7 +58,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     values = [t._value for t in tensors]
     try:
-        if narrow and prim.name != "cast":
+        if narrow and "cast" not in prim.roles:
             y = _run(stack, kernel, *widened(values), **params)
             # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
             y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
@@ -193,7 +193,7 @@ def connections(
         if varies and prim.connected(i):
             active.append(i)
             parents.append(r)
-        elif varies and not prim.differentiable and prim.name != "stop_gradient":
+        elif varies and not prim.differentiable and "stop" not in prim.roles:
             stand_by = True  # no way to the inputs, but the result may be a source
         else:
             if stack.trace:

@@ -14,6 +14,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.tensors.variable import Variable
 
 __all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
+NAMESPACES = ()
 
 
 def _same(x: Any) -> Any:
@@ -21,7 +22,16 @@ def _same(x: Any) -> Any:
 
 
 _stop = elementwise(
-    "stop_gradient", _same, None, ints=True, public=False, complex=True, summary="x, as a constant.", ulps=0.5
+    "stop_gradient",
+    _same,
+    None,
+    ints=True,
+    public=False,
+    complex=True,
+    summary="x, as a constant.",
+    role="stop",
+    takes=("string",),
+    ulps=0.5,
 )
 
 

@@ -22,6 +22,7 @@ from gtape.tensors.variable import Variable
 __all__ = [
     "case", "cond", "control_dependencies", "device", "group", "init_scope", "no_op", "switch_case", "while_loop",
 ]  # fmt: skip
+NAMESPACES = ()
 
 
 def _single(result: Any) -> Any:

@@ -14,6 +14,7 @@ import sympy as sp
 
 from gtape.base.layout import make_aval
 from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.rounding import stable
 from gtape.engine.rules import RuleStep, cotangents
 from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
@@ -193,7 +194,16 @@ def polar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     for table, value in ((ARRAYS, mirror), (PARAMETRISED, (0, solved))):
         monkeypatch.setitem(table, "polar_of_tests", value)
-    made = implicit("polar_of_tests", kernel, (pull,), (push,), samples=((((2,),), {}),), public=False)
+    made = implicit(
+        "polar_of_tests",
+        kernel,
+        (pull,),
+        (push,),
+        outputs=2,
+        rounding=stable(4, 4),
+        samples=((((2,),), {}),),
+        public=False,
+    )
     yield made
     del REGISTRY["polar_of_tests"]
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from gtape.recording.trace import branches_taken
 from gtape.symbolic.balls import objects, precision
-from gtape.symbolic.program import Node, Program, build
-from gtape.verify.causes.choices import COMPARISONS, varying
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.choices import varying
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -66,7 +67,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
 
 
 def _is_comparison(node: Node) -> bool:
-    return node.kind == "op" and node.name in COMPARISONS
+    return node.kind == "op" and "comparison" in node.prim.roles
 
 
 def _deciding(program: Program, i: int) -> list[Node]:

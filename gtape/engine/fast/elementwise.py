@@ -254,7 +254,7 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
     None where the primitive goes the general way.
     """
     n = len(prim.rules)
-    if prim.kind != "elementwise" or prim.params or prim.name == "where" or prim.opaque or n > 2:
+    if prim.kind != "elementwise" or prim.params or "selection" in prim.roles or prim.opaque or n > 2:
         return None
     if not any(prim.connected(i) for i in range(n)):
         return None
