@@ -135,10 +135,8 @@ class _Sweep:
 
     def _filled(self, g: Any, layouts: Any) -> Any:
         """A cotangent, made complete if it is one of several outputs with these layouts."""
-        if g.__class__ is not PartialOutputs:
-            return g
         leading = () if self.batch is None else (self.batch,)
-        return g.filled(lambda i: _zeros(self.world, layouts[i], *leading), len(layouts))
+        return PartialOutputs.filled(g, layouts, lambda layout: _zeros(self.world, layout, *leading))
 
     def _pass_by_rules(self, record: Record, step: RuleStep, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         world, batch = self.world, self.batch

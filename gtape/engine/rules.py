@@ -265,7 +265,7 @@ def output_of(made: record.Record) -> Any:
 
 
 class PartialOutputs:
-    """The cotangent of an op with several outputs: what has arrived for each output so far."""
+    """Cotangents of the outputs of an op with several, by the number of the output, as far as they have arrived."""
 
     __slots__ = ("parts",)
 
@@ -278,10 +278,17 @@ class PartialOutputs:
             parts[i] = parts[i] + g if i in parts else g
         return self
 
-    def filled(self, make: Callable[[int], Any], n: int) -> tuple[Any, ...]:
-        """A cotangent for each of `n` outputs: ``make(i)`` where none has arrived."""
-        parts = self.parts
-        return tuple([parts[i] if i in parts else make(i) for i in range(n)])
+    @staticmethod
+    def of(g: Any) -> dict[int, Any]:
+        """The cotangents of an op, by the number of the output: 0 for an op with one output."""
+        return g.parts if isinstance(g, PartialOutputs) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
+
+    @staticmethod
+    def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
+        """A cotangent as rules take it: a tuple with ``zeros(output)`` for an output without a cotangent."""
+        if g.__class__ is not PartialOutputs:
+            return g
+        return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
 
 
 class PartStep:
