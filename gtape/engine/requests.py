@@ -1,4 +1,4 @@
-"""What gradient() is asked for, made records and cotangents for a sweep; and what a sweep found, made results."""
+"""Converts gradient()'s arguments to records and seeds, and a sweep's cotangents to tensors."""
 
 from __future__ import annotations
 
