@@ -251,7 +251,7 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
-        return ins  # type: ignore[no-any-return]
+        return ins
     keeps = record.step_of(made).keeps
     if len(keeps) == 2:
         return (ins, made[record.OUT])

@@ -316,6 +316,8 @@ class off:
 
     __slots__ = ("__weakref__", "_before", "_probe", "_sessions", "_statement", "_watch")
 
+    _watch: Any  # set by `Leaving`
+
     def __init__(self, sessions: tuple[Session, ...] = (), probe: dict[int, Any] | None = None) -> None:
         self._sessions = sessions
         self._probe = probe
@@ -444,8 +446,8 @@ def parents_of(record: Record) -> tuple[Record, ...]:
 
 def step_of(record: Record) -> Any:
     """The step of a record, which a generated function carries as an attribute; None for a leaf."""
-    step = record[STEP]
-    return step.step if step.__class__ is FunctionType else step
+    step: Any = record[STEP]
+    return step.step if step.__class__ is FunctionType else step  # type: ignore[attr-defined]
 
 
 def for_a_check_alone(record: Record) -> bool:
