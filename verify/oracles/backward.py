@@ -129,7 +129,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     # As on the tape, a linear rule gets shapes and dtypes alone.
     xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.pull, g, y, xs, avals=layouts, out_shape=shape)
+    return cotangents(world, node.step, g, y, xs, avals=layouts, out_shape=shape)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
@@ -140,7 +140,7 @@ def by_user(node: Node, g: Any) -> list[Any]:
         given = tuple([np.asarray(c, np.asarray(o).dtype) for c, o in zip(given, outputs, strict=True)])
     else:
         given = np.asarray(given, np.asarray(outputs[0]).dtype)
-    made: list[Any] = node.pull.cotangents(NUMPY, given)
+    made: list[Any] = node.step.cotangents(NUMPY, given)
     return made
 
 

@@ -295,10 +295,10 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch([g for g in gs if g._aval.inexact])
-        for captured in _captured(node.pull.grad_fn):
+        for captured in _captured(node.step.grad_fn):
             if captured._aval.inexact:
                 tape.watch(captured)
-        back = node.pull.run(gs)
+        back = node.step.run(gs)
     picked = [back[a] for a in node.active]
     valued = [p for p in picked if p is not None]
     program = build([(p._record, p._value) for p in valued], [])
