@@ -46,7 +46,7 @@ class Node:
     """
 
     __slots__ = (
-        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "pull", "seq",
+        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "seq", "step",
     )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
@@ -55,7 +55,7 @@ class Node:
         self.output = output
         self.seq = seq
         self.prim: Any = None
-        self.pull: Any = None
+        self.step: Any = None
         self.inputs: tuple[int, ...] = ()
         self.active: tuple[int, ...] = ()
         self.flows: tuple[Any, ...] = ()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
-from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
@@ -89,7 +90,7 @@ class _Noisy(Algebra):
         return self.world.lift(c)
 
     def add(self, a: Any, b: Any) -> Any:
-        return a + b if isinstance(a, Parts) else self.world.rounded(a + b)
+        return a + b if isinstance(a, PartialOutputs) else self.world.rounded(a + b)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         if node.prim.declared is None:
@@ -98,7 +99,7 @@ class _Noisy(Algebra):
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         xs, y, prim = [self.env[j] for j in node.inputs], self.env[node.index], node.prim
-        g = Parts.filled(g, y)
+        g = PartialOutputs.filled(g, y)
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
             made = kept_off(made, g)

@@ -62,7 +62,7 @@ def _through_custom(node: Node, ts: list[Any]) -> Any:
     dtype = np.asarray(outs[0]).dtype
     tensors = [None if t is None else wrap(np.asarray(t).astype(dtype)) for t in ts]
     out: Any = tuple([wrap(o) for o in outs]) if isinstance(node.output, tuple) else wrap(outs[0])
-    made = node.pull.jvp_custom(tensors, (), out)
+    made = node.step.jvp_custom(tensors, (), out)
     if made is None:
         return None
     return tuple([m if m is None else np.asarray(m._value) for m in made]) if isinstance(out, tuple) else made._value

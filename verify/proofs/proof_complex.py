@@ -150,7 +150,7 @@ class _ComplexCell(Cell):
 
     def vjp(self, i: int) -> Identity:
         """The cotangent of argument `i`."""
-        real = self.split and self.prim.name in ("real", "imag")
+        real = self.split and "part" in self.prim.roles
         gs = [self.generic(f"g{k}", o.shape, -1 - k, real) for k, o in enumerate(self.outputs)]
 
         def expected() -> list[Any]:
