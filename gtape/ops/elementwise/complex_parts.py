@@ -101,8 +101,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -126,8 +124,6 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -151,8 +147,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -177,8 +171,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     ----------
     real, imag : tensor of float32 or float64
         Of one dtype; shapes broadcast.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -222,8 +214,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

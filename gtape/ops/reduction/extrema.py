@@ -210,8 +210,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
         0 by default, as in TensorFlow.
     output_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -243,8 +241,6 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
         0 by default, as in TensorFlow.
     output_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

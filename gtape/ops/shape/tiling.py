@@ -71,8 +71,6 @@ def pad(
         Constant values; or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
         What is added in mode "CONSTANT".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -147,8 +145,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     multiples : sequence of int
         How many times, one for each axis.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -193,8 +189,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         How many times: one number for all, or one for each element of the axis.
     axis : int, optional
         By default the tensor is flattened first.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -247,8 +241,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     *args : tensors with one axis (or none)
     indexing : {"xy", "ij"}
         Cartesian ("xy", the default: the first two axes of the results are swapped) or matrix indexing.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
