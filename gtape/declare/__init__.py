@@ -1,1 +1,47 @@
-"""Declarations of ops: kernel, rules, domain, samples. One declaration holds all that gtape knows of an op."""
+"""Declare an op from outside gtape: its kernel, its rules, its accuracy and its mirror, in one place.
+
+    from gtape import declare
+
+    log_cosh = declare.elementwise(
+        "log_cosh", kernel, lambda xp, y, x: xp.tanh(x), domain=declare.ANY_REAL, ulps=4
+    )
+    declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))
+
+The declaration is checked at once. The op then has gradients of every order, forward and reverse, is checked under the
+verify flag, and is found by ``gtape verify log_cosh --load your_module``, by strategies, census and proofs.
+"""
+
+from __future__ import annotations
+
+from gtape.declare.domains import (
+    ANY_REAL,
+    BOOLEAN,
+    NONNEGATIVE,
+    NONZERO,
+    OPEN_UNIT,
+    POSITIVE,
+    UNIT,
+    Domain,
+    Interval,
+)
+from gtape.declare.mirrors import mirror
+from gtape.declare.primitive import Primitive, elementwise, implicit, linear, primitive
+from gtape.declare.registry import together
+from gtape.declare.rounding import (
+    EXACT,
+    PRODUCT,
+    SUM,
+    Rounding,
+    elimination,
+    growing,
+    products,
+    stable,
+    sums,
+    ulps,
+)
+
+__all__ = [
+    "ANY_REAL", "BOOLEAN", "EXACT", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITIVE", "PRODUCT", "SUM", "UNIT",
+    "Domain", "Interval", "Primitive", "Rounding", "elementwise", "elimination", "growing", "implicit", "linear",
+    "mirror", "primitive", "products", "stable", "sums", "together", "ulps",
+]  # fmt: skip

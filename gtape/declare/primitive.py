@@ -9,19 +9,19 @@ numbers are Python integers and the constants of `CONSTANTS`, so that every worl
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtape.base import late
 from gtape.declare.domains import ANY_REAL, Domain, Interval
 from gtape.declare.reads import declared_reads, probed_reads
-from gtape.declare.registry import CONSTANTS, REGISTRY
+from gtape.declare.registry import CONSTANTS, REGISTRY, Place
+from gtape.declare.rounding import Rounding
 
 if TYPE_CHECKING:
     from gtape.tensors.tensor import Tensor
 
-__all__ = ["CHANGED", "CONSTANTS", "REGISTRY", "Primitive", "elementwise", "implicit", "linear", "primitive"]
+__all__ = ["CHANGED", "CONSTANTS", "REGISTRY", "ROLES", "Primitive", "elementwise", "implicit", "linear", "primitive"]
 
 Rule = Callable[..., Any]
 Partial = Rule | int | None
@@ -29,6 +29,22 @@ Partial = Rule | int | None
 
 # Called with a primitive whose kernel or rule was swapped, by the modules that keep what they derived from it.
 CHANGED: list[Callable[[Any], None]] = []
+
+# What an op may be besides a function with a derivative, where its place in a program tells more than its numbers do.
+ROLES = {
+    "cast": "changes the dtype of its argument",
+    "comparison": "compares its two arguments",
+    "complex": "makes complex numbers of real ones",
+    "conjugate": "conjugates complex numbers",
+    "decision": "is what a user's own code decided by values",
+    "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
+    "part": "takes a real part of complex numbers",
+    "read": "passes its argument on as it is",
+    "reshape": "gives its elements another shape",
+    "selection": "takes its second or third argument, as its first one says",
+    "stop": "passes values on, and no gradients",
+}
+_TAKES = frozenset({"bool", "string"})
 
 _SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
 
@@ -44,8 +60,14 @@ class Primitive:
         How its rules were given.
     kernel : callable
         ``kernel(*arrays, **params)`` on NumPy values.
-    module : str
-        The module that declares it.
+    place : Place
+        Where it is declared; ``module`` is the module.
+    rounding : Rounding
+        How its kernel rounds; `ulps` is its size in units in the last place.
+    roles : frozenset of str
+        Which of `ROLES` it has.
+    takes : frozenset of str
+        What it takes besides numbers: "bool", "string".
     scalar : callable or None
         The same on Python floats, for the hot ops; may raise ArithmeticError or ValueError where NumPy gives inf or
         NaN.
@@ -76,9 +98,9 @@ class Primitive:
 
     __slots__ = (
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
-        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "module", "name",
-        "outputs", "params", "partials", "plans", "promotes", "public", "reads", "samples", "scalar", "selects",
-        "sparse", "special", "summary", "ulps", "users", "variadic", "vjp", "wide",
+        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs",
+        "params", "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
+        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "wide",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
@@ -97,8 +119,7 @@ class Primitive:
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
         if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
             raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
-        if dict.__contains__(REGISTRY, name):
-            raise ValueError(f"the primitive {name!r} is declared twice")
+        self.place = Place.of_caller()
         self.name, self.kind, self.kernel = name, kind, kernel
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
@@ -107,13 +128,17 @@ class Primitive:
         self.diagonal: Callable[..., Any] | None = None
         for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
             setattr(self, slot, data.pop(slot, None))
+        self.roles = self._known("role", data.pop("role", ()), ROLES)
+        self.takes = self._known("takes", data.pop("takes", ()), _TAKES)
+        self.rounding: Rounding = self._rounding(data.pop("rounding", None), data.pop("ulps", None))
+        self.ulps = self.rounding.ulps
         self.arguments: tuple[str, ...] = (
             tuple(data.pop("arguments", ())) or ("x", "y", "z")[: len(self.partials or ())]
         )
         self.batched: bool = data.pop("batched", False)
         self.complex: Any = data.pop("complex", kind == "linear")
         self.differentiable: bool = data.pop("differentiable", True)
-        self.domain: Domain = data.pop("domain")
+        self.domain: Domain = self._domain(data.pop("domain"))
         self.holds_zero: bool = data.pop("holds_zero", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
@@ -126,14 +151,50 @@ class Primitive:
         self.public: bool = data.pop("public", True)
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
-        self.ulps: float = data.pop("ulps", 1.0)
         self.variadic: bool = data.pop("variadic", False)
         self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
-        self.module = _declaring_module()
         if data:
-            raise TypeError(f"unknown words in the declaration of {name!r}: {', '.join(data)}")
-        REGISTRY[name] = self
+            raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
+        REGISTRY.put(self)
+
+    def _known(self, word: str, given: str | Sequence[str], known: Iterable[str]) -> frozenset[str]:
+        found = frozenset([given] if isinstance(given, str) else given)
+        if not found.issubset(known):
+            raise ValueError(f"{self.declaration} says {word}={given!r}: known are {', '.join(sorted(known))}")
+        return found
+
+    def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
+        if ulps is not None and rounding is None and self.kind == "elementwise":
+            return Rounding("ulps", ulps, ulps)
+        if not isinstance(rounding, Rounding) or ulps is not None:
+            raise ValueError(
+                f"{self.declaration} does not say how the kernel rounds: give "
+                + ("ulps=2.0 (units in the last place), or " if self.kind == "elementwise" else "one ")
+                + "rounding=... of EXACT, SUM, PRODUCT, ulps(n), stable(forward, backward), elimination(forward, "
+                "backward), growing(n), from gtape.declare"
+            )
+        if self.kind == "elementwise" and rounding.kind not in ("exact", "ulps"):
+            raise ValueError(f"{self.declaration} says rounding={rounding}: an elementwise op has EXACT or ulps(n)")
+        return rounding
+
+    def _domain(self, given: Domain | None) -> Domain:
+        if given is None and self.place.outside:
+            raise ValueError(
+                f"{self.declaration} does not say where the op is defined: give domain=..., such as ANY_REAL, "
+                "POSITIVE, Interval(lo, hi) or Domain(interval, interval), from gtape.declare"
+            )
+        return _domain(ANY_REAL, len(self.partials or ())) if given is None else given
+
+    @property
+    def declaration(self) -> str:
+        """The declaration, for errors."""
+        return f"the declaration of {self.name!r} ({self.place})"
+
+    @property
+    def module(self) -> str:
+        """The module that declares it."""
+        return self.place.module
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
@@ -143,12 +204,16 @@ class Primitive:
                 object.__setattr__(self, "reads", _Probed(self.partials, self.params))
             elif name == "vjp" and self.kind in ("general", "implicit"):
                 object.__setattr__(self, "reads", declared_reads(self.name, None, self.rules))
-            for forget in CHANGED:
-                forget(self)
-            users = (self, *self.users)
-            self.users.clear()
-            for prim in users:
-                prim.renew()
+            self.replaced_by(self)
+
+    def replaced_by(self, other: Primitive) -> None:
+        """Let everything forget what was derived from this declaration, because `other` is in its place."""
+        for forget in CHANGED:
+            forget(other)
+        users = (other, *self.users)
+        self.users.clear()
+        for prim in users:
+            prim.renew()
 
     def renew(self) -> None:
         """Find out again all that follows from the declaration. Its function stays the one that others hold."""
@@ -203,14 +268,6 @@ def primitive_named(name: str) -> Primitive:
     return REGISTRY[name]
 
 
-def _declaring_module() -> str:
-    """The name of the module whose code declares a primitive: the innermost caller outside this file."""
-    frame: Any = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
-        frame = frame.f_back
-    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
-
-
 def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
     """A kernel that first looks at shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
 
@@ -262,7 +319,7 @@ def elementwise(
     partials: Partial | tuple[Partial, ...],
     *,
     scalar: Callable[..., float] | None = None,
-    domain: Interval | Domain = ANY_REAL,
+    domain: Interval | Domain | None = None,
     ints: bool = False,
     params: Sequence[str] = (),
     reads: Sequence[Sequence[Any]] | None = None,
@@ -282,7 +339,7 @@ def elementwise(
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
-        Where value and derivative exist.
+        Where value and derivative exist. An op from outside gtape has to say it.
     ints : bool
         Whether integer tensors are accepted (the result is then not differentiable).
     params : sequence of str
@@ -291,7 +348,8 @@ def elementwise(
         What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
         run on stand-ins, which note what they read.
     **data
-        kinks, special, ulps, summary, example, public, selects, infix, complex, holds_zero: see `Primitive`.
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, holds_zero, role, takes:
+        see `Primitive`.
 
     Returns
     -------
@@ -305,7 +363,7 @@ def elementwise(
         kernel,
         partials=entries,
         scalar=scalar,
-        domain=_domain(domain, len(entries)),
+        domain=None if domain is None else _domain(domain, len(entries)),
         ints=ints,
         params=params,
         reads=_Probed(entries, params) if reads is None else declared_reads(name, reads, entries),
@@ -379,13 +437,26 @@ def primitive(
     -------
     Primitive
     """
+    return _by_rules("general", name, kernel, vjp, jvp, domain=domain, reads=reads, params=params, **data)
+
+
+def _by_rules(
+    kind: str,
+    name: str,
+    kernel: Callable[..., Any],
+    vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...],
+    *,
+    domain: Interval | Domain,
+    reads: Sequence[Sequence[Any]] | None = None,
+    **data: Any,
+) -> Primitive:
     return Primitive(
         name,
-        "general",
+        kind,
         kernel,
         vjp=vjp,
         jvp=jvp,
-        params=params,
         domain=_domain(domain, len(vjp)),
         reads=declared_reads(name, reads, vjp),
         differentiable=any(r is not None for r in vjp),
@@ -409,6 +480,4 @@ def implicit(
     they have no closed form, Newton's method solves them from the recorded output, which settles signs and order. Its
     domain's condition, on whole arrays, says where there are derivatives. Arguments as for `primitive`.
     """
-    made = primitive(name, kernel, vjp, jvp, params=params, domain=domain, **data)
-    made.kind = "implicit"
-    return made
+    return _by_rules("implicit", name, kernel, vjp, jvp, domain=domain, params=params, **data)

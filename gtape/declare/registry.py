@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gtape.base import late
 from gtape.base.locks import Lock
@@ -12,7 +15,56 @@ from gtape.base.locks import Lock
 if TYPE_CHECKING:
     from gtape.declare.primitive import Primitive
 
-__all__ = ["CONSTANTS", "REGISTRY"]
+__all__ = ["CONSTANTS", "REGISTRY", "Place", "together"]
+
+
+class Place(NamedTuple):
+    """Where something is declared.
+
+    Attributes
+    ----------
+    module, file : str
+    line : int
+    run : module spec or None
+        Another object each time that a module is loaded; None for a script and for a notebook's cells.
+    """
+
+    module: str
+    file: str
+    line: int
+    run: Any
+
+    @classmethod
+    def of_caller(cls) -> Place:
+        """The innermost caller outside this package."""
+        frame: Any = sys._getframe()
+        while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("gtape.declare"):
+            frame = frame.f_back
+        if frame is None:
+            return cls("", "", 0, None)
+        space = frame.f_globals
+        return cls(str(space.get("__name__", "")), frame.f_code.co_filename, frame.f_lineno, space.get("__spec__"))
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+    @property
+    def outside(self) -> bool:
+        """Whether that is outside gtape."""
+        return not self.module.startswith("gtape.")
+
+    def again(self, other: Place) -> bool:
+        """Whether this place runs again at `other`: a function, a notebook's cell, a module that is loaded again.
+
+        Two lines of one run of a module are two declarations.
+        """
+        if not self.outside or self.module != other.module:
+            return False
+        if self[:3] == other[:3]:
+            return True
+        if self.run is not None:
+            return self.run is not other.run
+        return self.file != other.file or self.file.startswith("<")
 
 
 class _Registry(dict[str, "Primitive"]):
@@ -23,6 +75,8 @@ class _Registry(dict[str, "Primitive"]):
     """
 
     complete = False
+    # Counts declarations: what is derived from all of them is derived again when there are more.
+    version = 0
     _loading = False
 
     def __init__(self) -> None:
@@ -44,6 +98,42 @@ class _Registry(dict[str, "Primitive"]):
                     self.complete = True
                 finally:
                     self._loading = False
+
+    def put(self, prim: Primitive) -> None:
+        """Take in a declaration; one from outside gtape is checked, and may replace itself.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken, or something is wrong with a declaration from outside.
+        """
+        name, place = prim.name, prim.place
+        if place.outside:
+            self.load()  # gtape's own names are taken, whether or not their modules have been needed yet
+        first = dict.get(self, name)
+        if first is not None and not first.place.again(place):
+            raise ValueError(f"{prim.declaration} gives a name that is taken: {first.place} declares it first")
+        self[name] = prim
+        self.version += 1
+        if place.outside:
+            waiting = _together.get()
+            if waiting is not None:
+                waiting.append((prim, first))
+            else:
+                self.check(prim, first)
+        if first is not None:
+            first.replaced_by(prim)
+
+    def check(self, prim: Primitive, first: Primitive | None) -> None:
+        """Check a declaration from outside; a wrong one leaves what was declared before it."""
+        try:
+            late.check_declaration(prim)
+        except BaseException:
+            del self[prim.name]
+            if first is not None:
+                self[prim.name] = first
+            prim.replaced_by(first or prim)
+            raise
 
     def __missing__(self, name: str) -> Primitive:
         if not (self.complete or self._loading):
@@ -87,6 +177,29 @@ class _Registry(dict[str, "Primitive"]):
 
 
 REGISTRY = _Registry()
+
+_together: ContextVar[list[tuple[Primitive, Primitive | None]] | None] = ContextVar("gtape_together", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Declare ops whose rules name each other, as those of sine and cosine do; they are checked when the block ends.
+
+    Examples
+    --------
+    >>> from gtape import declare
+    >>> with declare.together():
+    ...     pass
+    """
+    waiting: list[tuple[Primitive, Primitive | None]] = []
+    token = _together.set(waiting)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+    for prim, first in waiting:
+        REGISTRY.check(prim, first)
+
 
 CONSTANTS: dict[str, float] = {
     "pi": math.pi,

@@ -13,7 +13,7 @@ import numpy as np
 
 from gtape.declare.primitive import CHANGED, CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["COMPLEX", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
+__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
 
 _float64 = np.float64
 _float64_dtype = np.dtype(np.float64)
@@ -100,7 +100,7 @@ class NumPyWorld(_World):
     """Rules on raw NumPy values and Python floats: the first-order backward pass."""
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
-        if prim.name == "where":
+        if "selection" in prim.roles:
             return _where(prim.kernel)
         if prim.kind == "elementwise" and prim.scalar is not None and not prim.params:
             return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
@@ -133,7 +133,7 @@ class TapeWorld(_World):
     """Rules on tensors: a backward pass that an outer tape records."""
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
-        return _mask_where(prim.function) if prim.name == "where" else prim.function
+        return _mask_where(prim.function) if "selection" in prim.roles else prim.function
 
 
 def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,6 +148,8 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 NUMPY = NumPyWorld()
 COMPLEX = ComplexWorld()
+# Stands for NUMPY in steps of ops on half precision: they compute in float32 and round once.
+NARROW = NumPyWorld()
 TAPE = TapeWorld()
 
 

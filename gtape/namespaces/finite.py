@@ -26,14 +26,10 @@ from gtape.recording.trace import user_line
 
 __all__ = ["disable_check_numerics", "enable_check_numerics"]
 
-# Ops that only move values, or choose among them: the fault is that of the op before. TensorFlow skips the same ones.
-_HARMLESS = frozenset({
-    "broadcast_to", "concat", "gather", "gather_nd", "identity", "maximum", "minimum", "reshape", "reverse", "roll",
-    "split", "stack", "strided_slice", "transpose",
-})  # fmt: skip
-
 # The names of the ops by their kernels; a kernel that is planned for a layout has the op's name itself.
 _names: dict[Callable[..., Any], str] = {}
+# Ops that only move values, or choose among them: the fault is that of the op before. TensorFlow skips the same ones.
+_harmless: set[str] = set()
 # The threads that asked.
 _checking: set[int] = set()
 _lock = Lock()
@@ -65,7 +61,7 @@ class _CheckedRun:
                 self.kernel = f
             named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
             name = named or plain(getattr(self.kernel, "__name__", "an op"))
-            if name not in _HARMLESS:
+            if name not in _harmless:
                 for i, part in enumerate(made if made.__class__ is tuple else (made,)):
                     if _bad(part):
                         raise _found(name, i, part, args)
@@ -117,6 +113,7 @@ def _call_every_kernel(so: bool) -> None:
 
 
 def _name_kernels() -> None:
+    _harmless.update(prim.name for prim in REGISTRY.values() if "move" in prim.roles)
     _names.update({prim.kernel: prim.name for prim in REGISTRY.values() if prim.kernel.__hash__ is not None})
 
 

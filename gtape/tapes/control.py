@@ -22,7 +22,16 @@ def _same(x: Any) -> Any:
 
 
 _stop = elementwise(
-    "stop_gradient", _same, None, ints=True, public=False, complex=True, summary="x, as a constant.", ulps=0.5
+    "stop_gradient",
+    _same,
+    None,
+    ints=True,
+    public=False,
+    complex=True,
+    summary="x, as a constant.",
+    role="stop",
+    takes=("string",),
+    ulps=0.5,
 )
 
 
@@ -125,13 +134,8 @@ def recompute_grad(f: Any) -> Any:
             if before.trace:
                 y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
             else:
-                outside = record.peek()
-                try:
-                    record.set_stack((), probe)
+                with record.off(probe=probe):
                     y = f(*inner_args, **inner_kwargs)
-                finally:
-                    record.go_back(outside)
-                    record.hand_on()
             if before.probe is not None:
                 before.probe.update(probe)
 

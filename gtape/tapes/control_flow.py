@@ -386,13 +386,8 @@ def init_scope() -> Iterator[None]:
     >>> print(tape.gradient(y, x))
     None
     """
-    before = record.peek()
-    try:
-        record.set_stack(())
+    with record.off():
         yield
-    finally:
-        record.go_back(before)
-        record.hand_on()
 
 
 @block

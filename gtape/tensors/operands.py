@@ -24,10 +24,6 @@ FAILURES = (
     NotImplementedError, RecursionError, np.linalg.LinAlgError,
 )  # fmt: skip
 
-_ON_BOOLS = frozenset({"equal", "not_equal"})
-_ON_STRINGS = frozenset({"add", "equal", "identity", "not_equal", "stop_gradient", "where"})
-
-
 # Errors are raised `from None`: that an operand was no tensor, which is how one gets here, is not what was wrong.
 
 
@@ -45,21 +41,22 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
         aval = t._aval
         if prim.kind == "elementwise":
             if not aval.inexact and not prim.ints and not prim.promotes:
-                if aval.dtype.kind == "b" and prim.name == "where":
+                if aval.dtype.kind == "b" and "selection" in prim.roles:
                     continue
                 raise errors.OperandTypeError(
                     f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
                 ) from None
-            if aval.dtype.kind == "O" and prim.name not in _ON_STRINGS:
+            if aval.dtype.kind == "O" and "string" not in prim.takes:
+                able = sorted([p.name for p in REGISTRY.values() if "string" in p.takes])
                 raise errors.OperandTypeError(
-                    f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only "
-                    f"{', '.join(sorted(_ON_STRINGS))} take strings"
+                    f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only {', '.join(able)} "
+                    "take strings"
                 ) from None
             if aval.dtype.kind == "b":
-                if prim.name == "where":
+                if "selection" in prim.roles:
                     continue
-                if prim.name not in _ON_BOOLS and BOOLEAN not in prim.domain.intervals:
+                if "bool" not in prim.takes and BOOLEAN not in prim.domain.intervals:
                     raise errors.OperandTypeError(
                         f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gtape.declare.mirrors import Mirror, hand_over
+
 __all__ = ["ARRAYS", "COMPLEX", "OUTPUT_SHAPES", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar"]
 
 SCALARS: dict[str, Callable[..., Any]] = {}
@@ -69,3 +71,19 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
     PARAMETRISED[name] = (index, f)
     if shapes is not None:
         OUTPUT_SHAPES[name] = shapes
+
+
+def _adopt(made: Mirror) -> None:
+    """Take in a mirror that was declared beside its op, outside gtape; it replaces that of an earlier declaration."""
+    name = made.prim.name
+    for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES):
+        table.pop(name, None)  # type: ignore[attr-defined]
+    if made.prim.kind == "elementwise":
+        scalar(name, made.function, complex=made.complex)
+        return
+    array(name, made.function)
+    if made.solved is not None:
+        parametrised(name, made.argument, made.solved, shapes=made.shapes)
+
+
+hand_over(_adopt)

@@ -14,7 +14,8 @@ import sympy as sp
 
 from gtape.base.layout import make_aval
 from gtape.declare.primitive import REGISTRY, implicit
-from gtape.engine.rules import Pull, cotangents
+from gtape.declare.rounding import stable
+from gtape.engine.rules import RuleStep, cotangents
 from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
 from gtape.verify.proofs import proof_normal
@@ -193,7 +194,16 @@ def polar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     for table, value in ((ARRAYS, mirror), (PARAMETRISED, (0, solved))):
         monkeypatch.setitem(table, "polar_of_tests", value)
-    made = implicit("polar_of_tests", kernel, (pull,), (push,), samples=((((2,),), {}),), public=False)
+    made = implicit(
+        "polar_of_tests",
+        kernel,
+        (pull,),
+        (push,),
+        outputs=2,
+        rounding=stable(4, 4),
+        samples=((((2,),), {}),),
+        public=False,
+    )
     yield made
     del REGISTRY["polar_of_tests"]
 
@@ -343,10 +353,10 @@ def _pulled(cell: Cell, gs: list[Any], *, batch: bool) -> list[Any]:
     avals = tuple(a.aval for a in arguments)
     active = tuple(i for i, a in enumerate(arguments) if a.symbols is not None and cell.prim.connected(i))
     outs = tuple(make_aval(np.dtype(np.float64), o.shape) for o in cell.outputs)
-    pull = Pull(cell.prim, active, cell.params, avals, outs if cell.several else outs[0])
+    step = RuleStep(cell.prim, active, cell.params, avals, outs if cell.several else outs[0])
     g, y = (tuple(gs), tuple(cell.outputs)) if cell.several else (gs[0], cell.outputs[0])
     shape = () if cell.several else outs[0].shape
-    return cotangents(cell.world, pull, g, y, tuple(cell.xs), avals=avals, out_shape=shape, batch=batch)
+    return cotangents(cell.world, step, g, y, tuple(cell.xs), avals=avals, out_shape=shape, batch=batch)
 
 
 def _symbols(letter: str, shape: tuple[int, ...]) -> np.ndarray:

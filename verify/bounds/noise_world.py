@@ -57,7 +57,7 @@ class NoiseWorld:
         return self._run(prim, args, params)
 
     def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if prim.name == "cast":
+        if "cast" in prim.roles:
             x = np.asarray(args[0])
             to = np.dtype(params["dtype"])
             if to.kind not in "fc" or not holds_floats(x):
@@ -73,11 +73,7 @@ class NoiseWorld:
             return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
         if not prim.differentiable or not holds_floats(np.asarray(y)):
             return y
-        if prim.name == "where" or (
-            prim.kind == "linear"
-            and np.size(y) >= max((np.size(a) for a in args), default=0)
-            and prim.name not in _SUMMING
-        ):
+        if prim.rounding.kind == "exact":
             return y
         y, values = widest(y), [np.asarray(a) for a in args]
         return self._moved(
@@ -120,9 +116,6 @@ def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], b
             slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
             underflown = underflown & (x != 0) & (slope * x == 0)
     return np.where((y == 0) & ~underflown, 0.0, bound)
-
-
-_SUMMING = frozenset({"cumsum", "center"})
 
 
 def spread_of(runs: list[Any], base: Any) -> Any:

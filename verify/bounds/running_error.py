@@ -16,7 +16,6 @@ from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX
 from gtape.verify.bounds.bounds import (
     COMPLEX_ULPS,
-    MULTILINEAR,
     at_least_tiniest,
     both,
     carried_errors,
@@ -107,7 +106,7 @@ class Independent(Err):
     """
 
     __slots__ = ()
-    margin = 1.2  # a few roundings may happen to agree; measured, see `bounds.LONG_RULES`
+    margin = 1.2  # a few roundings may happen to agree; measured, see `Rounding.independent`
 
     @staticmethod
     def joined(*errors: Any) -> Any:
@@ -157,7 +156,7 @@ class ErrorWorld:
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """One primitive: its value, what it commits, and what it hands on."""
-        if prim.name == "cast":
+        if "cast" in prim.roles:
             x = args[0]
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":
@@ -188,9 +187,9 @@ class ErrorWorld:
                 if isinstance(a, Err) and p is not None:
                     slope = p if isinstance(p, int) else p(COMPLEX, y, *values, **params)
                     e = e + np.nan_to_num(np.abs(widest(slope)) * a.e, nan=0.0, posinf=np.inf)
-        elif prim.name in _PARTS:
+        elif not _PARTS.isdisjoint(prim.roles):
             e = e + args[0].e
-        elif prim.kind == "linear":
+        elif prim.kind == "linear" and prim.rounding.kind in ("exact", "sum") and not prim.rounding.signed:
             carried = [
                 np.broadcast_to(a.e, a.v.shape)
                 if isinstance(a, Err)
@@ -199,8 +198,8 @@ class ErrorWorld:
                 else a
                 for a in args
             ]
-            e = e + prim.kernel(*carried, **params)
-        elif prim.name in MULTILINEAR:
+            e = e + np.abs(prim.kernel(*carried, **params))
+        elif prim.rounding.kind == "product":
             for i, a in enumerate(args):
                 if isinstance(a, Err):
                     parts = [np.abs(v) for v in values]
@@ -214,4 +213,4 @@ class ErrorWorld:
 
 
 # Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.
-_PARTS = frozenset({"real", "imag", "conj"})
+_PARTS = frozenset({"part", "conjugate"})

@@ -97,7 +97,12 @@ def _matches(program: Program, node: Node, pattern: Any, bound: dict[str, Node],
             return _same(program, bound[pattern], node)
         bound[pattern] = node
         return True
-    while node.kind == "op" and node.name != pattern[0] and node.prim.kind == "linear" and node.prim.ulps == 0:
+    while (
+        node.kind == "op"
+        and node.name != pattern[0]
+        and node.prim.kind == "linear"
+        and node.prim.rounding.kind == "exact"
+    ):
         node = program.nodes[node.inputs[0]]  # an op that only moves numbers
     if node.kind != "op" or node.name != pattern[0]:
         return False

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape.recording import branches
+from gtape.recording.trace import branches_taken
 from gtape.symbolic.balls import objects, precision
-from gtape.symbolic.program import Node, Program, build
-from gtape.verify.causes.choices import COMPARISONS, varying
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.choices import varying
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -37,7 +38,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
         `convention` where a branch hangs on a comparison of equal numbers, `conditioning` where rounding decided it
         otherwise than the exact values do; one for each line of the user's.
     """
-    taken = branches.taken(session)
+    taken = branches_taken(session)
     if not taken:
         return []
     program = build([(r, v) for r, v, _ in taken], sources, session)
@@ -66,7 +67,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
 
 
 def _is_comparison(node: Node) -> bool:
-    return node.kind == "op" and node.name in COMPARISONS
+    return node.kind == "op" and "comparison" in node.prim.roles
 
 
 def _deciding(program: Program, i: int) -> list[Node]:

@@ -22,9 +22,8 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["COMPARISONS", "choices_met", "varying"]
+__all__ = ["choices_met", "varying"]
 
-COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 # So many are also looked at each by itself, which takes one replay or two.
 _MANY = 4
 _BITS = 600
@@ -94,20 +93,22 @@ def _decides(program: Program, node: Node) -> bool:
         return False
     if isinstance(node.output, tuple) or np.asarray(node.output).dtype.kind == "c":
         return False
-    return is_step(node) or (not is_floating(node.output) and bool(node.prim.kinks or node.name in ("cast", "decided")))
+    return is_step(node) or (
+        not is_floating(node.output) and bool(node.prim.kinks or node.prim.roles & {"cast", "decision"})
+    )
 
 
 def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
     """A quick look: does the next float decide otherwise, are there equal elements?"""
     if not _decides(program, node):
         return False
-    if node.name in COMPARISONS:
+    if "comparison" in node.prim.roles:
         return _equal(node, oracle) is not None
     values = [np.asarray(program.nodes[j].output) for j in node.inputs]
     if not all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
         return False
-    if node.prim.kind != "elementwise" and node.name != "cast":
-        return node.name == "decided" or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
+    if node.prim.kind != "elementwise" and "cast" not in node.prim.roles:
+        return "decision" in node.prim.roles or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
     for k, v in enumerate(values):
         for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():
             with np.errstate(all="ignore"):
@@ -134,7 +135,7 @@ def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[
     found = []
     for node in suspects:
         if any(s is None for s in sides):  # only what needs no look around
-            mask = _equal(node, oracle) if node.name in COMPARISONS else None
+            mask = _equal(node, oracle) if "comparison" in node.prim.roles else None
             outcomes = [] if mask is None else [np.where(mask, ~np.asarray(node.output), node.output)] * 2
         else:
             outcomes = [np.asarray(s[node.index]) for s in sides if s is not None]
@@ -176,8 +177,10 @@ def _beside(program: Program, oracle: Oracle, sign: int) -> dict[int, Any] | Non
 
 
 def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program) -> Any:
-    if node.kind != "op" or node.name == "stop_gradient":
-        return here[node.index] if node.name == "stop_gradient" else program.step(BALLS, node, env)
+    if node.kind != "op":
+        return program.step(BALLS, node, env)
+    if "stop" in node.prim.roles:
+        return here[node.index]
     # What no tape follows is a constant of the function in question; a decision looks at all of its inputs.
     smooth = node.prim.differentiable and is_floating(node.output)
     still = {
@@ -278,7 +281,7 @@ def _number(x: Any, index: tuple[int, ...]) -> str:
 
 
 def _words(node: Node) -> str:
-    if node.name in COMPARISONS:
+    if "comparison" in node.prim.roles:
         return f"{node.name} of equal numbers"
     if node.prim.kinks:
         return f"{node.name} at a jump or tie ({node.prim.kinks[0]})"

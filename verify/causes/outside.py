@@ -223,8 +223,10 @@ def _asked_for(node: Any) -> bool:
     """Whether an infinity is a constant that an op was told to put there, as the logarithm of no terms is, or moved."""
     if node.kind != "op":
         return False
-    moves = node.prim.kind == "linear" and node.prim.ulps == 0
-    return moves or (node.prim.name == "pad" and not np.isfinite(node.params["value"]))
+    filling = node.params.get("value")
+    if node.prim.rounding.kind != "exact":
+        return False
+    return node.prim.kind == "linear" or (isinstance(filling, float) and not np.isfinite(filling))
 
 
 def _at_pole(node: Any, inputs: list[Any], place: tuple[int, ...]) -> bool:

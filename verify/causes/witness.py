@@ -11,6 +11,7 @@ import numpy as np
 
 from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
+from gtape.verify.verdicts.naming import importing
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["add_witnesses"]
@@ -25,7 +26,7 @@ _TEXT = """\
 import numpy as np
 import gtape
 from gtape.declare.primitive import REGISTRY
-
+{imports}
 xs = [{inputs}]
 with gtape.GradientTape(verify=True) as tape:
     tape.watch([x for x in xs if x.dtype.is_floating or x.dtype.is_complex])
@@ -86,7 +87,10 @@ def _text(node: Node, inputs: list[Any]) -> str:
         n = int(np.prod(shape))
         if n > 1:  # not all the same: a sum of probabilities has no derivative
             seeds = f", output_gradients=np.arange(1, {n + 1}).reshape({shape}).astype({dtype!r})"
-    return _TEXT.format(inputs=", ".join(written), name=node.name, arguments=words, seeds=seeds)
+    return _TEXT.format(
+        inputs=", ".join(written), name=node.name, arguments=words, seeds=seeds,
+        imports=importing(node.prim),
+    )  # fmt: skip
 
 
 def _shows(text: str) -> bool:

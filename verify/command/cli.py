@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gtape.base.escaping import plain, plain_lines
+from gtape.verify.command.loading import load
 from gtape.verify.command.output import (
     Usage,
     check_path,
@@ -83,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
             default=min(os.cpu_count() or 1, 8),
             metavar="N",
             help="how many processes to use (default: %(default)s); 1 starts none",
+        )
+        made.add_argument(
+            "--load",
+            action="append",
+            default=[],
+            metavar="MODULE",
+            help="import MODULE first, or the file MODULE.py, which declares ops with gtape.declare; may be repeated",
         )
         made.add_argument(
             "--no-progress",
@@ -216,6 +224,8 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
             flush()
             return int(e.code or 0)
         command = f"gtape {options.command}"
+        for module in options.load:
+            load(module)
         status = int(options.run(options, interrupts))
         flush()
         return status

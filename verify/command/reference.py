@@ -208,7 +208,7 @@ def conventions() -> tuple[Convention, ...]:
 def _conventions() -> Iterator[Convention]:
     for prim in REGISTRY.values():
         named = _FUNCTIONS.get(prim.name)
-        if not prim.kinks or (named is None and (not prim.differentiable or not prim.public)):
+        if prim.place.outside or not prim.kinks or (named is None and (not prim.differentiable or not prim.public)):
             continue
         op, f = named or (prim.name, function(prim.name))
         for kink in prim.kinks:
@@ -247,7 +247,7 @@ def ends() -> tuple[End, ...]:
     """
     found = []
     for prim in sorted(REGISTRY.values(), key=lambda p: p.name):
-        if prim.kind != "elementwise" or not prim.public or not prim.differentiable:
+        if prim.place.outside or prim.kind != "elementwise" or not prim.public or not prim.differentiable:
             continue
         generic = [_inside(i) for i in prim.domain.intervals]
         for a, interval in enumerate(prim.domain.intervals):
@@ -276,7 +276,7 @@ def _inside(interval: Any) -> float:
 
 def without_derivative() -> list[str]:
     """The public ops that have no derivative anywhere: their gradient is None."""
-    return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable)
+    return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable and not p.place.outside)
 
 
 # ---------------------------------------------------------------------------------------------- the page

@@ -165,7 +165,7 @@ def _proof(name: str) -> dict[str, Any]:
 
     p = prove(name)
     state = "proved" if p.proved else "certified" if p.certified else "refuted" if p.counterexample else "open"
-    return {"proof": state, "cases": len(p.cases), "counterexample": p.counterexample}
+    return {"proof": state, "cases": len(p.cases), "counterexample": p.counterexample, "unseen": p.unseen}
 
 
 def _census(name: str, params: dict[str, Any], dtype: str, points: int) -> list[dict[str, Any]]:
@@ -243,7 +243,13 @@ def _enter(line: Line, kind: str, result: Any) -> None:
         if line.proof in ("refuted", "open"):
             line.verdicts.add("rule" if line.proof == "refuted" else "undecided")
             line.findings.append(
-                result["counterexample"] or f"no normal form decides all {result['cases']} cases of {line.name}"
+                result["counterexample"]
+                or (
+                    f"no point that was tried reaches the branch {result['unseen'][0]} of the mirror of {line.name}: "
+                    "numbers in `special` of its declaration add points"
+                    if result["unseen"]
+                    else f"no normal form decides all {result['cases']} cases of {line.name}"
+                )
             )
     elif kind == "census":
         for row in result:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -174,7 +174,7 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
         i for i in special
         if point[i] == 0 and math.copysign(1e-9, point[i]) not in prim.domain.intervals[i]
     ]  # fmt: skip
-    compared = re.search("[xy] == (y|low|high)(?! ==)", _words(prim)) or prim.kernel in _COMPARISONS
+    compared = re.search("[xy] == (y|low|high)(?! ==)", _words(prim)) or "comparison" in prim.roles
 
     def along(fixed: Collection[int]) -> Limit:
         moving = [i for i in special if i not in fixed]
@@ -217,11 +217,6 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
 
 def _inside(prim: Primitive, point: tuple[Any, ...]) -> bool:
     return all(v in i for v, i in zip(point, prim.domain.intervals, strict=True) if isinstance(v, float))
-
-
-_COMPARISONS: tuple[Callable[..., Any], ...] = (
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-)  # fmt: skip
 
 
 def depends(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], on: int, by: int | None) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,6 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
     return arrays, params
 
 
-@cache
 def _params() -> dict[str, dict[str, Any]]:
     """Static parameters of each elementwise primitive: the first that a rule asks for."""
     from gtape.verify.search.subjects import subjects

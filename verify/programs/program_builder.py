@@ -321,5 +321,6 @@ def _elementwise_ops() -> list[Primitive]:
         and p.public
         and p.differentiable
         and not p.params
+        and not p.place.outside  # programs call ops by TensorFlow's names
         and n not in ("where", "clip_by_value", "floormod")
     ]

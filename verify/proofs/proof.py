@@ -22,7 +22,7 @@ from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 from gtape.verify.proofs.proof_cells import Setting, boxed, settings, unseen
-from gtape.verify.proofs.proof_complex import MAKES_COMPLEX, complex_cases
+from gtape.verify.proofs.proof_complex import complex_cases
 from gtape.verify.proofs.proof_normal import Zero, agree
 from gtape.verify.proofs.proof_rules import Cell, Identity, cells
 from gtape.verify.proofs.proof_text import counterexample
@@ -171,10 +171,12 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
-        raise ValueError(f"{name} has no mirror: declare one in symbolic/mirrors")
+        raise ValueError(
+            f"{name} has no mirror, so there is nothing to prove it against: declare one, gtape.declare.mirror({name!r}, f)"
+        )
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
-    for setting in () if name in MAKES_COMPLEX else settings(prim):
+    for setting in () if "complex" in prim.roles else settings(prim):
         points: list[dict[Any, Any]] = []
         for cell, todo in cells(setting):
             run.cell(cell, todo)

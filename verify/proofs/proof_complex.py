@@ -18,7 +18,7 @@ import sympy as sp
 
 from gtape.base.layout import make_aval
 from gtape.declare.primitive import Primitive
-from gtape.engine.rules import Pull, cotangents
+from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.balls import Undecided, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
@@ -29,12 +29,8 @@ from gtape.verify.proofs.proof_cells import boxed, parameters
 from gtape.verify.proofs.proof_normal import Zero
 from gtape.verify.proofs.proof_rules import FAULTS
 
-__all__ = ["MAKES_COMPLEX", "ComplexCase", "complex_cases"]
+__all__ = ["ComplexCase", "complex_cases"]
 
-# Their results are complex for real arguments: nothing is to be proved of real numbers alone.
-MAKES_COMPLEX = frozenset({"complex"})
-
-_BY_PARTS = frozenset({"real", "imag", "conj", *MAKES_COMPLEX})
 _BITS = 200
 _SAMPLES = 2
 _NOT_HOLOMORPHIC = (sp.Abs, sp.re, sp.im, sp.conjugate, sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling, sp.arg)
@@ -103,7 +99,7 @@ def complex_cases(prim: Primitive, *, seconds: float) -> list[ComplexCase]:
         Empty for what has no rules of its own there, and for what equations define: its rules are rational in the
         entries, so that the identities proved for real symbols are identities of polynomials.
     """
-    takes = prim.complex is True or callable(prim.complex) or prim.name in MAKES_COMPLEX
+    takes = prim.complex is True or callable(prim.complex) or "complex" in prim.roles
     if not takes or prim.kind == "implicit":
         return []
     if prim.kind == "elementwise":
@@ -138,20 +134,21 @@ class _Run:
             i for i, s in enumerate(shapes)
             if not isinstance(s, np.ndarray) and (prim.variadic or (i < len(prim.rules) and prim.connected(i)))
         ]  # fmt: skip
-        self.split = prim.name in _BY_PARTS
-        self.dtype = np.dtype(np.float64 if prim.name in MAKES_COMPLEX else np.complex128)
+        self.makes = "complex" in prim.roles  # of real arguments
+        self.split = bool(prim.roles & {"part", "conjugate", "complex"})
+        self.dtype = np.dtype(np.float64 if self.makes else np.complex128)
         self.parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.xs: list[Any] = []
         for i, s in enumerate(shapes):
             if isinstance(s, np.ndarray):
-                self.xs.append(s.astype(bool) if prim.name == "where" else s)
+                self.xs.append(s.astype(bool) if "selection" in prim.roles else s)
             elif not self.split:
                 self.xs.append(_symbols(f"z{i}", tuple(s)))
             else:
                 a, b = _symbols(f"a{i}", tuple(s), real=True), _symbols(f"b{i}", tuple(s), real=True)
                 self.parts[i] = (a, b)
-                self.xs.append(a if prim.name in MAKES_COMPLEX else boxed(a + sp.I * b))
-        if prim.name == "where":
+                self.xs.append(a if self.makes else boxed(a + sp.I * b))
+        if "selection" in prim.roles:
             self.xs[0] = np.asarray(True)
             self.active = [1, 2]
         made = getattr(self.world, prim.name)(*self.xs, **params)
@@ -190,7 +187,7 @@ class _Run:
 
     def _pulled(self, i: int) -> tuple[list[Any], list[Any], list[Any]]:
         prim = self.prim
-        complex_out = not self.split or prim.name not in ("real", "imag")
+        complex_out = "part" not in prim.roles
         gs = [_symbols(f"g{k}", o.shape, **({} if not self.split else {"real": True})) for k, o in self._numbered()]
         if self.split and complex_out:
             gs = [boxed(g + sp.I * _symbols(f"h{k}", g.shape, real=True)) for k, g in enumerate(gs)]
@@ -199,10 +196,10 @@ class _Run:
         reads = prim.reads[i]
         xs = tuple(x if j in reads or prim.variadic else avals[j] for j, x in enumerate(self.xs))
         y: Any = (tuple(self.outputs) if self.several else self.outputs[0]) if "y" in reads else None
-        pull = Pull(prim, (i,), self.params, avals, outs if self.several else outs[0])
+        step = RuleStep(prim, (i,), self.params, avals, outs if self.several else outs[0])
         shape = () if self.several else self.outputs[0].shape
         g = tuple(gs) if self.several else gs[0]
-        got = cotangents(self.world, pull, g, y, xs, avals=avals, out_shape=shape)[0]
+        got = cotangents(self.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
         seeds = sorted(set().union(*[e.free_symbols for g in gs for e in g.ravel()]), key=str)
         return [got], [self._transposed(i, gs)], seeds
 
@@ -221,7 +218,7 @@ class _Run:
 
         def one(p: Any, q: Any) -> Any:
             along = [sp.Add(*[sp.re(sp.expand(g * _diff(e, s))) for e, g in pairs]) for s in (p, q)]
-            return along[0] if self.prim.name in MAKES_COMPLEX else along[0] - sp.I * along[1]
+            return along[0] if self.makes else along[0] - sp.I * along[1]
 
         return boxed(np.frompyfunc(one, 2, 1)(a, b))
 
@@ -229,7 +226,7 @@ class _Run:
         real = {"real": True} if self.split else {}
         shape = np.shape(self.xs[i])
         t, u = _symbols("t", shape, **real), _symbols("u", shape, **real)
-        tangent = t if not self.split or self.prim.name in MAKES_COMPLEX else boxed(t + sp.I * u)
+        tangent = t if not self.split or self.makes else boxed(t + sp.I * u)
         given = [tangent if j == i else None for j in range(len(self.xs))]
         y: Any = tuple(self.outputs) if self.several else self.outputs[0]
         out_shape = () if self.several else self.outputs[0].shape
@@ -238,7 +235,7 @@ class _Run:
         if self.split:
             a, b = self.parts[i]
             steps = [*zip(a.ravel(), t.ravel(), strict=True)]
-            steps += [] if self.prim.name in MAKES_COMPLEX else [*zip(b.ravel(), u.ravel(), strict=True)]
+            steps += [] if self.makes else [*zip(b.ravel(), u.ravel(), strict=True)]
         else:
             steps = [*zip(self.xs[i].ravel(), t.ravel(), strict=True)]
         expected = [_map(lambda e: sp.Add(*[v * _diff(e, s) for s, v in steps]), o) for o in self.outputs]

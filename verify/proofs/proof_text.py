@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from gtape.verify.verdicts.naming import importing
+
 __all__ = ["counterexample"]
 
 
@@ -53,6 +55,7 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
         "import gtape as tf",
         "from gtape.namespaces.catalogue import load",
         "from gtape.declare.primitive import REGISTRY",
+        *importing(prim).splitlines(),
         "",
         "load()",
     ]

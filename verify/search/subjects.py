@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,13 @@ def asked_by(prim: Primitive, params: dict[str, Any]) -> list[tuple[str, dict[st
     return spy.asked
 
 
-@cache
 def _all() -> tuple[Subject, ...]:
     catalogue.load()
+    return _found(REGISTRY.version)
+
+
+@lru_cache(maxsize=1)
+def _found(version: int) -> tuple[Subject, ...]:
     wanted = [p for p in REGISTRY.values() if p.kind == "elementwise" and p.differentiable]
     found: dict[tuple[str, Any], dict[str, Any]] = {}
     front = []

@@ -10,9 +10,25 @@ from typing import Any
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 
-__all__ = ["made_of", "primitives_named"]
+__all__ = ["importing", "made_of", "primitives_named"]
 
 _DEPTH = 4  # functions that call functions that call primitives
+
+
+def importing(prim: Primitive) -> str:
+    """The line of source that declares a primitive again; nothing for those of gtape.
+
+    Examples
+    --------
+    >>> from gtape.verify.verdicts.naming import importing
+    >>> importing(REGISTRY["sin"])
+    ''
+    """
+    if not prim.place.outside:
+        return ""
+    if prim.module == "__main__":
+        return f"# {prim.place.file} declares {prim.name}: run this behind it\n"
+    return f"import {prim.module}  # declares {prim.name}\n"
 
 
 def made_of(name: str) -> list[str]:

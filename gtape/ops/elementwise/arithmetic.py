@@ -49,7 +49,7 @@ negative = elementwise(
 )  # fmt: skip
 
 add = elementwise(
-    "add", np.add, (1, 1), scalar=operator.add, infix="+", ints=True, ulps=0.5,
+    "add", np.add, (1, 1), scalar=operator.add, infix="+", ints=True, takes=("string",), ulps=0.5,
     summary="Sum, x + y.", example=((1.5, 2.0), 3.5),
     complex=True,
 )  # fmt: skip

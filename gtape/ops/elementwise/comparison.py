@@ -31,16 +31,15 @@ __all__ = [
 ]
 
 _TWO = (None, None)
-_RELATION: dict[str, Any] = {"kinks": ("x == y",), "ints": True, "ulps": 0.5}
+_RELATION: dict[str, Any] = {"role": "comparison", "kinks": ("x == y",), "ints": True, "ulps": 0.5}
+_EQUALITY: dict[str, Any] = {**_RELATION, "complex": True, "takes": ("bool", "string")}
 _LOGIC: dict[str, Any] = {"domain": BOOLEAN, "ints": True, "ulps": 0.5}
 _STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "ulps": 0.5}
 _WHOLE, _HALVES = ("x whole",), ("x halfway between whole numbers",)
 
-equal = elementwise(
-    "equal", np.equal, _TWO, summary="Whether x == y.", example=((1.0, 2.0), False), complex=True, **_RELATION
-)
+equal = elementwise("equal", np.equal, _TWO, summary="Whether x == y.", example=((1.0, 2.0), False), **_EQUALITY)
 not_equal = elementwise(
-    "not_equal", np.not_equal, _TWO, summary="Whether x != y.", example=((1.0, 2.0), True), complex=True, **_RELATION
+    "not_equal", np.not_equal, _TWO, summary="Whether x != y.", example=((1.0, 2.0), True), **_EQUALITY
 )
 less = elementwise("less", np.less, _TWO, summary="Whether x < y.", example=((1.0, 2.0), True), **_RELATION)
 less_equal = elementwise(

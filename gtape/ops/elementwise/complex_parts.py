@@ -18,6 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -48,7 +49,8 @@ _real = linear(
     lambda x: np.real(x),
     lambda xp, g, x: xp.cast(g, dtype=x.dtype),
     batched=True,
-    ulps=0.0,
+    role="part",
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -57,7 +59,8 @@ _imag = linear(
     _imag_kernel,
     lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
     batched=True,
-    ulps=0.0,
+    role="part",
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -66,7 +69,8 @@ _conj = linear(
     np.conjugate,
     lambda xp, g, x: xp.conj(g),
     batched=True,
-    ulps=0.0,
+    role="conjugate",
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -81,7 +85,8 @@ _complex = primitive(
     reads=((), ()),
     complex=False,
     batched=True,
-    ulps=0.0,
+    role="complex",
+    rounding=EXACT,
     public=False,
     samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain
 from gtape.declare.primitive import elementwise
+from gtape.declare.rounding import EXACT
 
 __all__ = [
     "abs",
@@ -188,21 +189,22 @@ minimum_slope = elementwise(
 maximum = elementwise(
     "maximum", np.maximum,
     (lambda xp, y, a, b: xp.maximum_slope(a, b), lambda xp, y, a, b: 1 - xp.maximum_slope(a, b)),
-    scalar=_maximum_float, kinks=("x == y",), selects=True, ints=True, ulps=0.5,
+    scalar=_maximum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
     summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0),
 )  # fmt: skip
 
 minimum = elementwise(
     "minimum", np.minimum,
     (lambda xp, y, a, b: xp.minimum_slope(a, b), lambda xp, y, a, b: 1 - xp.minimum_slope(a, b)),
-    scalar=_minimum_float, kinks=("x == y",), selects=True, ints=True, ulps=0.5,
+    scalar=_minimum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
     summary="The smaller of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 1.5),
 )  # fmt: skip
 
 where = elementwise(
     "where", np.where,
     (None, lambda xp, y, c, a, b: xp.where(c, 1, 0), lambda xp, y, c, a, b: xp.where(c, 0, 1)),
-    domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True, ulps=0.5, arguments=("condition", "x", "y"),
+    domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True,
+    role="selection", takes=("bool", "string"), rounding=EXACT, arguments=("condition", "x", "y"),
     summary="x where the condition holds, otherwise y.", example=((True, 1.5, 2.0), 1.5), complex=True,
 )  # fmt: skip
 

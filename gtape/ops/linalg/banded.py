@@ -8,6 +8,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
@@ -79,6 +80,8 @@ _tridiagonal = implicit(
     jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
     reads=((0, "y"), (0,)),
     complex=True,
+    rounding=elimination(0.5, 4),
+    wide=True,
     public=False,
     samples=(
         (((3, 1), (1, 1)), {}),

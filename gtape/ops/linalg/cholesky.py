@@ -9,6 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import implicit, linear
+from gtape.declare.rounding import SUM, elimination
 from gtape.kernels import lapack
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.equations import triangular_solve
@@ -30,7 +31,7 @@ half_tril = linear(
     lambda xp, g, x: xp.half_tril(g),
     batched=True,
     public=False,
-    ulps=0.5,
+    rounding=SUM,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
 
@@ -68,6 +69,8 @@ _cholesky = implicit(
     jvp=(_cholesky_push,),
     reads=(("y",),),
     batched=True,
+    rounding=elimination(0.5, 1.5),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )

@@ -15,6 +15,7 @@ import numpy as np
 
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.rounding import elimination
 from gtape.kernels.double import doubled
 from gtape.ops.elementwise.part_arithmetic import (
     conjugate,
@@ -170,6 +171,8 @@ _hermitian = implicit(
     jvp=(_hermitian_push,),
     reads=(("y",),),
     outputs=2,
+    rounding=elimination(4, 8, columns=(1,), parts=True),
+    wide=True,
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
@@ -239,6 +242,8 @@ _singular = implicit(
     jvp=(_singular_push,),
     reads=(("y",),),
     outputs=3,
+    rounding=elimination(6, 16, columns=(1, 2), parts=True),
+    wide=True,
     public=False,
     samples=(
         (((2, 1, 1),), {}),

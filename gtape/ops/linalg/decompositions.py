@@ -11,6 +11,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import REGISTRY, implicit, primitive
+from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
@@ -76,6 +77,8 @@ _qr = implicit(
     jvp=(_qr_push,),
     reads=(("y",),),
     outputs=2,
+    rounding=elimination(3, 3, columns=(0, 1)),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
 )
@@ -123,6 +126,8 @@ _pinv = primitive(
     vjp=(_pinv_pull,),
     jvp=(_pinv_push,),
     params=("rcond",),
+    rounding=elimination(4, 24, whole=True, independent=True),
+    wide=True,
     public=False,
     samples=(
         (((1, 1),), {"rcond": 1e-14}),

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.primitive import linear, primitive
+from gtape.declare.rounding import SUM, elimination, growing
 from gtape.kernels.lapack import check_square, known
 from gtape.tensors.axes import shape_of
 
@@ -210,6 +211,7 @@ take_direction = linear(
     lambda gs, *, index: gs[..., index : index + 1, :, :],
     _take_rule,
     params=("index",),
+    rounding=SUM,
     public=False,
     selects=True,
     samples=(((((3, 1, 2)),), {"index": 1}), (((1, 2, 2),), {"index": 0})),
@@ -277,6 +279,8 @@ det = primitive(
     reads=((0,),),
     batched=True,
     complex=True,
+    rounding=growing(1, eliminates=True),
+    wide=True,
     public=False,
     samples=_MATRICES,
 )
@@ -288,6 +292,8 @@ cofactors = primitive(
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
     reads=((0,),),
     complex=True,
+    rounding=elimination(0.5, (0, 0, 0.5)),
+    wide=True,
     public=False,
     samples=_MATRICES,
 )
@@ -299,6 +305,8 @@ det_form = primitive(
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
     complex=True,
+    rounding=elimination(0.5, (0, 0, 0.5)),
+    wide=True,
     public=False,
     samples=(
         (((1, 1), (1, 1, 1)), {}),

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import EXACT
 from gtape.ops.elementwise.selection import where
 from gtape.ops.linalg.bands import inverse, length, places, taken
 from gtape.ops.reduction.sums import sum_op
@@ -54,7 +55,7 @@ diag_part_op = linear(
     batched=True,
     selects=True,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=(
         (((2, 2),), {"k": 0}),
         (((2, 3),), {"k": 1}),
@@ -72,7 +73,7 @@ diag_embed_op = linear(
     params=("k", "shape"),
     batched=True,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=(
         (((2,),), {"k": 0, "shape": (2, 2)}),
         (((2,),), {"k": 1, "shape": (2, 3)}),
@@ -89,7 +90,7 @@ _band_part = linear(
     batched=True,
     selects=True,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=(
         (((3, 3),), {"lower": 0, "upper": -1}),
         (((3, 2),), {"lower": -1, "upper": 0}),

@@ -13,6 +13,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import implicit, primitive
+from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels.double import doubled
 from gtape.ops.elementwise.part_arithmetic import PARTS, conjugate, parts, product, together, total
 from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix, sized
@@ -75,7 +76,7 @@ _eig_pivot = primitive(
     (None,),
     (None,),
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=((((2, 2, 2),), {}), (((2, 1, 1),), {})),
 )
 
@@ -157,6 +158,8 @@ _eig = implicit(
     reads=(("y",),),
     domain=Domain(ANY_REAL, where=_apart),
     outputs=2,
+    rounding=elimination(4, 60, columns=(1,), parts=True),
+    wide=True,
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )

@@ -14,6 +14,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import implicit, primitive
+from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
 from gtape.ops.linalg.matmul import adjoint_of
 from gtape.ops.shape.broadcasting import broadcast_to_op
@@ -31,7 +32,7 @@ _magnitude = primitive(
     (None,),
     complex=True,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     params=("axis",),
     samples=((((2, 2),), {"axis": (-2, -1)}), (((2, 3, 1),), {"axis": (-1,)})),
 )
@@ -54,6 +55,8 @@ _inverse = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
+    rounding=elimination(0.5, 5),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -72,6 +75,8 @@ _solve = implicit(
     reads=((0, "y"), (0,)),
     batched=True,
     complex=True,
+    rounding=elimination(0.5, 4),
+    wide=True,
     public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
 )
@@ -98,6 +103,7 @@ _triangular_solve = implicit(
     params=("lower",),
     batched=True,
     complex=True,
+    rounding=elimination(0.5, 1.5),
     public=False,
     samples=(
         (((2, 2), (2, 1)), {"lower": True}),

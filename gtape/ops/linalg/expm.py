@@ -17,6 +17,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
 from gtape.ops.linalg.determinant import as_direction, pulled_directions, pushed_directions, with_direction
 from gtape.tensors.operands import matrix_operand
@@ -123,6 +124,8 @@ _expm = primitive(
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
     reads=((0,),),
+    rounding=elimination(4, 4, whole=True),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
@@ -136,6 +139,8 @@ _expm_form = primitive(
     ),
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
+    rounding=elimination(4, 4, whole=True),
+    wide=True,
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import growing
 from gtape.kernels import lapack
 from gtape.ops.linalg import determinant
 from gtape.ops.linalg.cholesky import cholesky
@@ -22,6 +23,8 @@ _log_abs_det = primitive(
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
     reads=((0,),),
     batched=True,
+    rounding=growing(1, eliminates=True),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -32,6 +35,7 @@ _det_sign = primitive(
     vjp=(lambda xp, g, y, a: xp.zeros_like(a),),
     jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
     reads=((0,),),
+    rounding=growing(1, eliminates=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )

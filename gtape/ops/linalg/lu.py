@@ -15,6 +15,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import elimination
 from gtape.engine.worlds import TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.double import doubled
@@ -99,6 +100,8 @@ _factors = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
+    rounding=elimination(0.5, 1.5, independent=True),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )

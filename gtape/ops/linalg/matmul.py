@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.declare.primitive import REGISTRY, linear, planned, primitive
+from gtape.declare.rounding import EXACT, products
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -32,7 +33,7 @@ swap_last = linear(
     _swap_last,
     lambda xp, g, x: xp.swap_last(g),
     batched=True,
-    public=False,
+    rounding=EXACT, public=False,
     samples=(((( 2, 3),), {}), (((1, 1),), {}), (((2, 1, 3),), {}), (((0, 2),), {})),
 )  # fmt: skip
 
@@ -109,6 +110,7 @@ matmul_op = primitive(
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
     batched=True,
     complex=True,
+    rounding=products(lambda a, b: a.shape[-1]),
     public=False,
     samples=(
         (((2, 3), (3, 2)), {}),

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import stable
 from gtape.ops.linalg.matmul import matrix_transpose
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.operands import operands
@@ -24,6 +25,7 @@ _cross = primitive(
     reads=((1,), (0,)),
     batched=True,
     complex=True,
+    rounding=stable(0, 1),
     public=False,
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
 )

@@ -14,6 +14,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitive import implicit, linear, primitive
+from gtape.declare.rounding import EXACT, elimination, stable
 from gtape.engine.custom import custom_gradient
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
@@ -40,7 +41,7 @@ _off_diagonal = linear(
     batched=True,
     selects=True,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
 
@@ -62,6 +63,7 @@ _safe_quotient = primitive(
         lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
     ),
     reads=((1,), (1, "y")),
+    rounding=stable(0.51),
     public=False,
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
 )
@@ -104,6 +106,8 @@ _eigh = implicit(
     jvp=(_eigh_push,),
     reads=(("y",),),
     outputs=2,
+    rounding=elimination(4, 8, columns=(1,)),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -157,6 +161,8 @@ _svd = implicit(
     jvp=(_svd_push,),
     reads=(("y",),),
     outputs=3,
+    rounding=elimination(6, 16, columns=(1, 2)),
+    wide=True,
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -191,6 +197,8 @@ _complement = implicit(
     domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_complement_pull,),
     jvp=(_complement_push,),
+    rounding=elimination(4, 4, whole=True),
+    wide=True,
     public=False,
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
 )

@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import PRODUCT
 from gtape.kernels import convolution as kernels
 from gtape.tensors.axes import lead_of, shape_of
 
@@ -137,6 +138,7 @@ correlate = primitive(
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
     params=_PARAMS,
     batched=True,
+    rounding=PRODUCT,
     public=False,
     samples=(
         (((1, 3, 1), (2, 1, 2)), _LINE),
@@ -165,6 +167,7 @@ correlate_input = primitive(
     reads=((1,), (0,)),
     params=("size", *_PARAMS),
     batched=True,
+    rounding=PRODUCT,
     public=False,
     samples=(
         (((1, 4, 2), (2, 1, 2)), {"size": (3,), **_LINE}),
@@ -192,6 +195,7 @@ correlate_filter = primitive(
     reads=((1,), (0,)),
     params=("taps", *_PARAMS),
     batched=True,
+    rounding=PRODUCT,
     public=False,
     samples=(
         (((1, 3, 1), (1, 4, 2)), {"taps": (2,), **_LINE}),

@@ -18,6 +18,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor
@@ -182,6 +183,14 @@ def _kept(xp: Any, g: Any, axis: int) -> Any:
     return xp.reshape(g, shape=(*shape[:at], 1, *shape[at:]))
 
 
+def _center_terms(x: Any, t: Any, *, axis: int) -> Any:
+    return np.abs(t) + np.sum(_softmax(x, axis=axis) * np.abs(t), axis=axis, keepdims=True)
+
+
+def _spread_terms(x: Any, g: Any, *, axis: int) -> Any:
+    return np.abs(g) + _softmax(x, axis=axis) * np.sum(np.abs(g), axis=axis, keepdims=True)
+
+
 _ONE = (
     (((3,),), {"axis": -1}),
     (((1,),), {"axis": -1}),
@@ -198,7 +207,8 @@ softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    ulps=4.0,
+    rounding=stable(4),
+    wide=True,
     samples=_ONE,
 )
 
@@ -211,7 +221,8 @@ log_softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    ulps=4.0,
+    rounding=stable(4),
+    wide=True,
     samples=_ONE,
 )
 
@@ -232,7 +243,8 @@ _softmax_center = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    ulps=4.0,
+    rounding=stable(4, 4, by=_center_terms),
+    wide=True,
     samples=_TWO,
 )
 
@@ -251,7 +263,8 @@ _softmax_spread = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    ulps=4.0,
+    rounding=stable(4, 4, by=_spread_terms),
+    wide=True,
     samples=_TWO,
 )
 
@@ -272,7 +285,8 @@ cross_entropy_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    ulps=4.0,
+    rounding=stable(4, 4),
+    wide=True,
     samples=_TWO,
 )
 

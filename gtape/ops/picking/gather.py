@@ -9,6 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
@@ -76,7 +77,7 @@ _gather_rows = primitive(
     batched=True,
     selects=True,
     sparse=_as_slices,
-    ulps=0.0,
+    rounding=EXACT,
     complex=True,
     public=False,
     samples=(
@@ -95,6 +96,7 @@ _scatter_rows = primitive(
     params=("size",),
     batched=True,
     complex=True,
+    rounding=SUM,
     public=False,
     samples=(
         (((3,), _SOME), {"size": 3}),
@@ -112,7 +114,8 @@ _gather = primitive(
     params=("axis", "size"),
     batched=True,
     selects=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     complex=True,
     public=False,
     samples=(
@@ -132,6 +135,7 @@ _scatter = primitive(
     params=("axis", "size"),
     batched=True,
     complex=True,
+    rounding=SUM,
     public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),

@@ -9,6 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import boolean_mask
 from gtape.ops.shape.decisions import decided
@@ -58,7 +59,8 @@ _strided_slice = linear(
     params=("key",),
     batched=True,
     selects=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=_KEYS,
 )
@@ -76,7 +78,7 @@ _place = linear(
     lambda xp, g, x, *, key, shape: xp.strided_slice(g, key=key),
     params=("key", "shape"),
     batched=True,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=(
         (((),), {"key": (1,), "shape": (3,)}),

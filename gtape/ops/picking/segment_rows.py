@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import index_values, scatter_rows_kernel
 from gtape.tensors.axes import scalar_int
@@ -81,7 +82,7 @@ def _share(name: str, kernel: Any) -> None:
         (None, None),
         params=("size",),
         kinks=_TIES,
-        ulps=0.5,
+        rounding=ulps(0.5),
         public=False,
         samples=_SAMPLES,
     )
@@ -109,7 +110,7 @@ segment_max_op = primitive(
     batched=True,
     selects=True,
     kinks=_TIES,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=_SAMPLES,
 )
@@ -123,7 +124,7 @@ segment_min_op = primitive(
     batched=True,
     selects=True,
     kinks=_TIES,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=_SAMPLES,
 )

@@ -11,6 +11,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import one_axis, scalar_int
@@ -34,7 +35,7 @@ _order = primitive(
     (None,),
     params=("descending",),
     kinks=("two elements are equal",),
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from gtape.declare.domains import Domain, Interval
 from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.declare.rounding import ulps
 from gtape.kernels.random_gamma import gamma_draw, gamma_draw_slope
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -30,6 +32,11 @@ def _away_from_roots(least: float) -> Domain:
     )
 
 
+def _cancelled_terms(a: Any, z: Any, *, order: int) -> Any:
+    """From the second order on, terms of the size of 1 cancel nearly all for large a; they have 64 bits."""
+    return 0.0 if order < 2 else 2.0**-60 * math.factorial(order - 1) * np.maximum(a, 1.0) ** (2 - order)
+
+
 # z is noise, a recorded constant: no gradient flows to it.
 _gamma_draw = elementwise(
     "gamma_draw",
@@ -50,7 +57,7 @@ _gamma_draw_slope = elementwise(
     arguments=("a", "z"),
     domain=_away_from_roots(0.1),
     special=(1.0,),
-    ulps=2.0,
+    rounding=ulps(2, noise=_cancelled_terms),
     limit=4500.0,  # the third derivative of a draw and those beyond: 1e-12
     public=False,
 )

@@ -18,6 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
 from gtape.ops.reduction.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
 from gtape.tensors.axes import shape_of
@@ -143,7 +144,8 @@ _share = primitive(
     (lambda xp, t, y, x: _share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    ulps=2.0,
+    rounding=growing(2),
+    wide=True,
     public=False,
     samples=_SAMPLES,
 )
@@ -154,7 +156,8 @@ _rest = primitive(
     (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    ulps=2.0,
+    rounding=growing(2),
+    wide=True,
     public=False,
     samples=_SAMPLES,
 )
@@ -172,7 +175,8 @@ _pull = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    ulps=4.0,
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g))),
+    wide=True,
     public=False,
     samples=_PAIRS,
 )
@@ -189,7 +193,8 @@ _push = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    ulps=4.0,
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t))),
+    wide=True,
     public=False,
     samples=_PAIRS,
 )
@@ -200,7 +205,7 @@ _cumulative_logsumexp = primitive(
     (lambda xp, t, y, x: xp.cumulative_push(x, t),),
     reads=((0,),),
     batched=True,
-    ulps=4.0,
+    rounding=stable(3, 3),
     public=False,
     samples=_SAMPLES,
 )

@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
 from gtape.ops.shape.decisions import decided
@@ -60,7 +61,7 @@ _EXTREMUM: dict[str, Any] = {
     "batched": True,
     "selects": True,
     "kinks": _TIES,
-    "ulps": 0.0,
+    "rounding": EXACT,
     "public": False,
     "samples": AXIS_SAMPLES,
 }
@@ -72,7 +73,7 @@ _max_share = primitive(
     (None,),
     params=("axis",),
     kinks=_TIES,
-    ulps=0.5,
+    rounding=ulps(0.5),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
@@ -83,7 +84,7 @@ _min_share = primitive(
     (None,),
     params=("axis",),
     kinks=_TIES,
-    ulps=0.5,
+    rounding=ulps(0.5),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
@@ -127,7 +128,7 @@ _argmax = primitive(
     params=("axis",),
     kinks=_TIES,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=_ARG_SAMPLES,
 )
 _argmin = primitive(
@@ -138,7 +139,7 @@ _argmin = primitive(
     params=("axis",),
     kinks=_TIES,
     public=False,
-    ulps=0.0,
+    rounding=EXACT,
     samples=_ARG_SAMPLES,
 )
 

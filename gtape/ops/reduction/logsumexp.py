@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.extrema import max_kernel
 from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
@@ -41,6 +42,10 @@ def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     return y if keepdims else y.reshape(left_shape(x.shape, axis))
 
 
+def _terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    return 1.0 + np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0.0)
+
+
 def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
     top, _, _, e = _shifted_exp(x, axis)
     w = e / np.add.reduce(e, axis=axis, keepdims=True)
@@ -62,7 +67,8 @@ _logsumexp_slope = primitive(
     (_slope_rule,),
     params=("axis",),
     batched=True,
-    ulps=4.0,
+    rounding=stable(6),
+    wide=True,
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
@@ -82,7 +88,8 @@ _logsumexp = primitive(
     reads=((0,),),
     params=("axis", "keepdims"),
     batched=True,
-    ulps=2.0,
+    rounding=stable(2, 2, by=_terms),
+    wide=True,
     public=False,
     samples=AXIS_SAMPLES,
 )

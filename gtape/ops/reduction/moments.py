@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
 from gtape.ops.reduction.common import KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.norms import reduce_euclidean_norm
@@ -32,13 +33,18 @@ def _center_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
     return (d - np.add.reduce(d, axis=axis, keepdims=True) / n).astype(x.dtype, copy=False)
 
 
+def _center_terms(x: Any, *, axis: tuple[int, ...]) -> Any:
+    mean = abs(x) - _center_kernel(abs(x), axis=axis)
+    return (count_of(x.shape, axis) + 1) * mean + abs(_center_kernel(x, axis=axis))
+
+
 _center = linear(
     "center",
     _center_kernel,
     lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
     params=("axis",),
     batched=True,
-    ulps=2.0,
+    rounding=sums(_center_terms, signed=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )

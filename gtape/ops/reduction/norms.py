@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import stable
 from gtape.tensors.axes import axes_of, from_end, left_shape, shape_of, spread
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -76,6 +77,13 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
     return np.where(length == 0, 0, y).astype(t.dtype, copy=False)
 
 
+def _slope_terms(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    n = np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    n = np.where(n == 0, 1.0, n)
+    u = np.abs(x / n)
+    return (np.abs(t) + u * np.sum(u * np.abs(t), axis=axis, keepdims=True)) / n
+
+
 def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     return xp.unit_slope(x, g, axis=from_end(axis, len(shape_of(x))))
 
@@ -119,7 +127,8 @@ _unit_slope = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    ulps=4.0,
+    rounding=stable(4, 4, by=_slope_terms),
+    wide=True,
     public=False,
     samples=tuple(
         ((s, s), {"axis": axis})
@@ -135,7 +144,8 @@ _unit = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    ulps=3.0,
+    rounding=stable(3),
+    wide=True,
     public=False,
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
 )
@@ -148,7 +158,8 @@ _norm = primitive(
     params=("axis", "keepdims"),
     batched=True,
     kinks=_KINK,
-    ulps=2.0,
+    rounding=stable(2),
+    wide=True,
     public=False,
     samples=_SAMPLES,
 )

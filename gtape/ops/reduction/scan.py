@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import axes_of, kept_shape, merged, one_axis, shape_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand
@@ -45,7 +46,7 @@ shift_op = linear(
     lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
     params=("axis", "by"),
     batched=True,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=(
         (((3,),), {"axis": -1, "by": 1}),
@@ -83,6 +84,7 @@ _cumsum = linear(
     lambda xp, g, x, *, axis, exclusive, reverse: xp.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),
     params=("axis", "exclusive", "reverse"),
     batched=True,
+    rounding=SUM,
     public=False,
     samples=(*_SCANS, (((0,),), {"axis": -1, "exclusive": False, "reverse": False})),
 )
@@ -155,6 +157,7 @@ _linear_recurrence = primitive(
     params=("axis", "reverse"),
     batched=True,
     complex=True,
+    rounding=stable(1, 2, feeds=1),
     public=False,
     samples=tuple(
         ((s, s), {"axis": a, "reverse": r})
@@ -231,6 +234,7 @@ _cumprod = primitive(
     params=("axis", "exclusive", "reverse"),
     batched=True,
     complex=True,
+    rounding=stable(0.5, 1),
     public=False,
     samples=_SCANS,
 )
@@ -289,6 +293,7 @@ _prod_others = primitive(
     reads=((0,),),
     batched=True,
     complex=True,
+    rounding=stable(0.5, 1),
     public=False,
     samples=_LAST_SAMPLES,
 )
@@ -300,6 +305,7 @@ _prod = primitive(
     reads=((0,),),
     batched=True,
     complex=True,
+    rounding=stable(0.5, 1),
     public=False,
     samples=(*_LAST_SAMPLES, (((0,),), {})),
 )

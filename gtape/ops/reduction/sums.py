@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import linear, planned
+from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
 from gtape.tensors.axes import axes_of, count_of, from_end
@@ -70,6 +71,7 @@ sum_op = linear(
     _sum_rule,
     params=("axis", "keepdims"),
     batched=True,
+    rounding=SUM,
     public=False,
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
 )
@@ -82,7 +84,7 @@ spread_out_op = linear(
     _spread_out_rule,
     params=("shape", "axis", "keepdims"),
     batched=True,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=(
         (((),), {"shape": (2, 3), "axis": (0, 1), "keepdims": False}),
@@ -102,6 +104,11 @@ def _mean_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     return lambda v: _add_up(v, axis, dtype, None, keepdims) / n
 
 
+def _mean_terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    n = count_of(x.shape, axis)
+    return (n + 1) * (n > 1) * _mean_kernel(abs(x), axis=axis, keepdims=keepdims)
+
+
 _mean = linear(
     "reduce_mean",  # the worlds of object arrays have a method of their own called mean
     _mean_kernel,
@@ -111,7 +118,7 @@ _mean = linear(
     params=("axis", "keepdims"),
     batched=True,
     public=False,
-    ulps=2.0,
+    rounding=sums(_mean_terms),
     samples=AXIS_SAMPLES,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
 from gtape.tensors.axes import axes_of
@@ -32,10 +33,24 @@ _BOOL_SAMPLES: tuple[Any, ...] = tuple(
 )
 
 _any = primitive(
-    "any", _any_kernel, (None,), (None,), params=("axis", "keepdims"), public=False, ulps=0.0, samples=_BOOL_SAMPLES
+    "any",
+    _any_kernel,
+    (None,),
+    (None,),
+    params=("axis", "keepdims"),
+    public=False,
+    rounding=EXACT,
+    samples=_BOOL_SAMPLES,
 )
 _all = primitive(
-    "all", _all_kernel, (None,), (None,), params=("axis", "keepdims"), public=False, ulps=0.0, samples=_BOOL_SAMPLES
+    "all",
+    _all_kernel,
+    (None,),
+    (None,),
+    params=("axis", "keepdims"),
+    public=False,
+    rounding=EXACT,
+    samples=_BOOL_SAMPLES,
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import linear, planned
+from gtape.declare.rounding import EXACT, SUM
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, shape_of, static_ints
 from gtape.tensors.tensor import Tensor, as_operand
@@ -35,7 +36,8 @@ broadcast_to_op = linear(
     _broadcast_to_rule,
     params=("shape",),
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((),), {"shape": (2, 3)}),
@@ -84,6 +86,7 @@ _sum_to = linear(
     _sum_to_rule,
     params=("shape", "batch"),
     batched=True,
+    rounding=SUM,
     public=False,
     samples=(
         (((),), {"shape": (), "batch": 0}),

@@ -8,14 +8,14 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
-from gtape.base.new_constants import born
 from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor, as_operand, born, wrap
 
 __all__ = [
     "cast",
@@ -59,7 +59,7 @@ _zeros_like = primitive(
     (None,),
     (None,),
     complex=True,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -69,7 +69,7 @@ _ones_like = primitive(
     (None,),
     (None,),
     complex=True,
-    ulps=0.0,
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -78,7 +78,9 @@ _identity = linear(
     _identity_kernel,
     lambda xp, g, x: g,
     batched=True,
-    ulps=0.0,
+    role=("move", "read"),
+    takes=("string",),
+    rounding=EXACT,
     public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
@@ -88,7 +90,8 @@ _cast = linear(
     lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
     params=("dtype",),
     batched=True,
-    ulps=0.5,
+    role="cast",
+    rounding=ulps(0.5),
     public=False,
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
 )

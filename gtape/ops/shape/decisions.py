@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.primitive import primitive
+from gtape.declare.rounding import EXACT
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -24,7 +25,8 @@ _decided = primitive(
     (None,),
     (None,),
     params=("work",),
-    ulps=0.0,
+    role="decision",
+    rounding=EXACT,
     public=False,
     samples=(
         ((np.array([2, 0, 2]),), {"work": np.flatnonzero}),

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, one_axis, only_int, scalar_int, shape_of, static_ints
 from gtape.tensors.operands import operands
@@ -46,7 +47,8 @@ _concat = linear(
     params=("axis",),
     variadic=True,
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((2,), (3,)), {"axis": 0}),
@@ -74,7 +76,8 @@ _stack = linear(
     params=("axis",),
     variadic=True,
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((), ()), {"axis": 0}),
@@ -107,7 +110,8 @@ _split = linear(
     _split_rule,
     params=("sizes", "axis"),
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((5,),), {"sizes": (2, 3), "axis": -1}),

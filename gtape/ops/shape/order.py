@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import axes_of, from_end, one_axis, shape_of, static_ints, truth_of
 from gtape.tensors.tensor import Tensor, as_operand
@@ -37,7 +38,8 @@ transpose_op = linear(
     _transpose_rule,
     params=("perm",),
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((2, 3),), {"perm": (1, 0)}),
@@ -59,7 +61,8 @@ _reverse = linear(
     lambda xp, g, x, *, axis: xp.reverse(g, axis=from_end(axis, len(tuple(x.shape)))),
     params=("axis",),
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((3,),), {"axis": (-1,)}),
@@ -84,7 +87,8 @@ _roll = linear(
     _roll_rule,
     params=("shift", "axis"),
     batched=True,
-    ulps=0.0,
+    role="move",
+    rounding=EXACT,
     public=False,
     samples=(
         (((3,),), {"shift": (1,), "axis": (-1,)}),

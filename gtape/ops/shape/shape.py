@@ -16,6 +16,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, one_axis, only_int, static_ints
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -35,7 +36,8 @@ reshape_op = linear(
     lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
     params=("shape",),
     batched=True,
-    ulps=0.0,
+    role=("move", "reshape"),
+    rounding=EXACT,
     public=False,
     samples=(
         (((6,),), {"shape": (2, 3)}),

@@ -9,6 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.shape.join import same_dtypes
 from gtape.tensors.axes import check_room, one_axis, scalar_int, shape_of, static_ints
@@ -44,7 +45,7 @@ _pad = primitive(
     reads=((),),
     params=("paddings", "value"),
     batched=True,
-    ulps=0.0,
+    rounding=EXACT,
     complex=True,
     public=False,
     samples=(

@@ -1,0 +1,96 @@
+"""Mirrors that are declared beside their op: kept until `gtape.symbolic` asks for them, so that no SymPy is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gtape.declare.primitive import Primitive
+from gtape.declare.registry import REGISTRY, Place
+
+__all__ = ["Mirror", "hand_over", "mirror"]
+
+
+class Mirror(NamedTuple):
+    """What `mirror` was given."""
+
+    prim: Primitive
+    function: Callable[..., Any]
+    complex: Callable[..., Any] | None
+    solved: Callable[..., Any] | None
+    argument: int
+    shapes: Callable[..., Any] | None
+
+
+_waiting: dict[str, Mirror] = {}
+_receiver: Callable[[Mirror], None] | None = None
+
+
+def mirror(
+    op: Primitive | str,
+    function: Callable[..., Any],
+    *,
+    complex: Callable[..., Any] | None = None,
+    solved: Callable[..., Any] | None = None,
+    argument: int = 0,
+    shapes: Callable[..., Any] | None = None,
+) -> None:
+    """Declare the mirror of an op: an independent textbook definition, which proofs and checks compare with.
+
+    Parameters
+    ----------
+    op : Primitive or str
+        One that your module declares.
+    function : callable
+        For an elementwise op ``function(*symbols, **params) -> sympy.Expr``; that of a kinked op is a ``Piecewise``,
+        whose branch at the kink gives its convention. For another op ``function(W, *object_arrays, **params)``:
+        ``W.exp(x)`` and so on apply other mirrors, and plain NumPy moves elements about.
+    complex : callable, optional
+        The same for complex symbols, where `function` asks for their sign.
+    solved : callable, optional
+        For an implicit op ``solved(W, y, *object_arrays, **params) -> (y, x)``: the output with the structure that it
+        has, and the argument for which it is the output. Proofs run in the entries of the output then.
+    argument : int
+        Which argument `solved` gives.
+    shapes : callable, optional
+        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes; needed where `function` has no
+        closed form.
+
+    Raises
+    ------
+    ValueError
+        If there is no such op, or another module declares it.
+
+    Examples
+    --------
+    >>> from gtape import declare
+    >>> cube = declare.elementwise(
+    ...     "cube_of_docs", lambda x: x * x * x, lambda xp, y, x: 3 * x * x, domain=declare.ANY_REAL, ulps=1.0
+    ... )
+    >>> declare.mirror(cube, lambda x: x**3)
+    """
+    name = op.name if isinstance(op, Primitive) else op
+    if not isinstance(name, str) or name not in REGISTRY:
+        raise ValueError(f"there is no primitive {name!r} to give a mirror: declare it first")
+    prim, here = REGISTRY[name], Place.of_caller()
+    if here.module != prim.module:
+        raise ValueError(
+            f"{here} gives {name!r} a mirror; that is for its own module, because {prim.place} declares it"
+        )
+    if (solved is not None or shapes is not None) and prim.kind == "elementwise":
+        raise ValueError(f"the mirror of {name!r} is that of an elementwise op: it takes no `solved` and no `shapes`")
+    if complex is not None and prim.kind != "elementwise":
+        raise ValueError(f"the mirror of {name!r} is not that of an elementwise op: it takes no `complex`")
+    made = Mirror(prim, function, complex, solved, argument, shapes)
+    if _receiver is None:
+        _waiting[name] = made
+    else:
+        _receiver(made)
+
+
+def hand_over(receiver: Callable[[Mirror], None]) -> None:
+    """Give all mirrors so far to whoever keeps them, and each new one from now on."""
+    global _receiver
+    _receiver = receiver
+    while _waiting:
+        receiver(_waiting.popitem()[1])

@@ -1,0 +1,135 @@
+"""How an op rounds: data on its declaration, from which `gtape.verify` makes bounds.
+
+Every declaration says it, in one or two words: `EXACT`, `ulps(2)`, `SUM`, `PRODUCT`, `stable(4, 1)`,
+`elimination(0.5, 4)`, `growing(1)`. A rounding is half a unit in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["EXACT", "PRODUCT", "SUM", "Rounding", "elimination", "growing", "products", "stable", "sums", "ulps"]
+
+Size = float | tuple[float, ...]
+
+
+class Rounding:
+    """How far the result of a kernel may be from the exact one. Made by the words of this module.
+
+    Attributes
+    ----------
+    kind : {"exact", "ulps", "sum", "product", "stable"}
+    ulps : float
+        What each element commits, in units in its last place; of sums and products, roundings per term.
+    forward, backward : float or tuple of float
+        Of a stable algorithm: what it commits, in units in the last place of the result, and how far the inputs of
+        which the result would be exact are away, in roundings. A tuple holds the coefficients of a polynomial in the
+        length of the longest axis.
+    by : callable or None
+        ``by(*arrays, **params)``: the sum of the magnitudes of the terms that a result sums, each as often as it is
+        rounded.
+    terms : callable or None
+        ``terms(*arrays, **params)``: how many products a result sums, where that is known from the shapes.
+    signed : bool
+        Whether some terms of a sum are subtracted, so that its kernel says nothing of their magnitudes.
+    noise : callable or None
+        ``noise(*arrays, **params)``: what a kernel commits besides, in absolute numbers, because its terms cancel.
+    whole : bool
+        Whether the result is accurate against its largest element only.
+    eliminates : bool
+        Whether the inputs move against the size of their matrices, as those of an elimination do.
+    independent : bool
+        Whether its rules have so many products that added bounds would hide faults of one rounding: their errors are
+        taken to know nothing of each other. Measured on 50,000 random matrices, regular, nearly singular, scaled: none
+        above 0.8 of that bound.
+    columns : tuple of int
+        The outputs that hold vectors as columns, which may turn by more than the first order says.
+    parts : bool
+        Whether these come as real and imaginary parts, along the axis before those of the matrix.
+    feeds : int or None
+        The argument that takes up numbers which may be subnormal after each step of a recurrence.
+    """
+
+    __slots__ = (
+        "backward", "by", "columns", "eliminates", "feeds", "forward", "independent", "kind", "noise", "parts",
+        "signed", "terms", "ulps", "whole",
+    )  # fmt: skip
+
+    def __init__(
+        self, kind: str, ulps: float = 1.0, forward: Size = 0.0, backward: Size = 0.0, *,
+        by: Callable[..., Any] | None = None, terms: Callable[..., Any] | None = None,
+        noise: Callable[..., Any] | None = None, signed: bool = False, whole: bool = False, eliminates: bool = False,
+        independent: bool = False, columns: tuple[int, ...] = (), parts: bool = False, feeds: int | None = None,
+    ) -> None:  # fmt: skip
+        for size in (ulps, forward, backward):
+            if not all(isinstance(k, (int, float)) and 0 <= k < float("inf") for k in _coefficients(size)):
+                raise ValueError(f"how an op rounds is said by finite numbers that are not negative, not by {size!r}")
+        self.kind, self.ulps, self.forward, self.backward = kind, float(ulps), forward, backward
+        self.by, self.terms, self.noise, self.signed = by, terms, noise, signed
+        self.whole, self.eliminates, self.independent = whole, eliminates, independent
+        self.columns, self.parts, self.feeds = columns, parts, feeds
+
+    def __repr__(self) -> str:
+        if self.kind in ("exact", "sum", "product"):
+            return self.kind.upper()
+        said = f"{self.ulps:g}" if self.kind == "ulps" else f"{self.forward}, {self.backward}"
+        return f"{'elimination' if self.eliminates else self.kind}({said})"
+
+    def sizes(self, n: int) -> tuple[float, float]:
+        """`forward` and `backward` for a longest axis of length `n`."""
+        forward, backward = [
+            sum(c * n**k for k, c in enumerate(_coefficients(size))) for size in (self.forward, self.backward)
+        ]
+        if self.kind != "stable":
+            return forward, backward
+        # Sums of n terms lie inside, but for a sixteenth of a unit a term.
+        return forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
+
+
+def _coefficients(size: Any) -> tuple[float, ...]:
+    return size if isinstance(size, tuple) else (size,)
+
+
+EXACT = Rounding("exact", 0.0)  # moves or chooses numbers, and rounds none
+SUM = Rounding("sum")  # sums terms; how many, its kernel tells when it is given ones
+PRODUCT = Rounding("product")  # sums products of elements of its arguments
+
+
+def ulps(count: float, *, noise: Callable[..., Any] | None = None) -> Rounding:
+    """Each element lies within `count` units in the last place of the exact one (0.5: correctly rounded)."""
+    return Rounding("ulps", count, count, noise=noise)
+
+
+def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
+    """A sum: ``by(*arrays, **params)`` gives the magnitudes of its terms, each as often as it is rounded, summed.
+
+    `signed` where some of the terms are subtracted.
+    """
+    return Rounding("sum", by=by, signed=signed)
+
+
+def products(terms: Callable[..., Any]) -> Rounding:
+    """A sum of so many products: ``terms(*arrays, **params)``, which is quicker than to count them."""
+    return Rounding("product", terms=terms)
+
+
+def stable(forward: Size, backward: Size = 0.0, **more: Any) -> Rounding:
+    """A stable algorithm: `forward` units in the last place of the result, for inputs `backward` roundings away.
+
+    Either may be a tuple: coefficients of a polynomial in the length of the longest axis. ``by=f`` replaces what the
+    moved inputs make of the result by the magnitudes that ``f(*arrays, **params)`` gives. More words: see `Rounding`.
+    Those of gtape are measured on random inputs of up to 40 elements: errors reach half of the sum of the two at most,
+    but for the last digit.
+    """
+    return Rounding("stable", _coefficients(forward)[0], forward, backward, **more)
+
+
+def elimination(forward: Size, backward: Size, **more: Any) -> Rounding:
+    """An elimination or a factorisation: as `stable`, with inputs moved against the size of their matrices."""
+    return stable(forward, backward, eliminates=True, **more)
+
+
+def growing(count: float = 1.0, **more: Any) -> Rounding:
+    """`count` units for each element of the longest axis, forward and backward: where nothing better is known."""
+    return stable((count, count), (0.0, count), **more)

@@ -1,0 +1,374 @@
+"""Checks of a declaration: what is wrong with it is said at once, with the op and the place, before a gradient is.
+
+A declaration from outside gtape is checked when it is made. Those of gtape itself are checked by the tests alone,
+because every program would wait for it. Rules run on arrays that note what rules must not do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.domains import BOOLEAN, Interval
+from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.engine.worlds import NUMPY
+
+__all__ = ["check"]
+
+Run = tuple[list[Any], dict[str, Any]]  # arrays and parameters
+
+_NUMBERS = (0.5, 2.0, -0.75, 1.25, -2.5, 3.0, 0.125, -0.25, 6.0, -7.0, 40.0, 1.0, 0.0)
+_POINTS = 4
+# A float with a longer fraction stands for a number that no float holds, such as 0.1.
+_SHORT = 2**20
+
+
+def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
+    """Look at a declaration, and run its kernel and its rules.
+
+    Parameters
+    ----------
+    prim : Primitive
+    calls : sequence of (arrays, params), optional
+        What to run them on; chosen from its domain, or its samples, by default.
+
+    Raises
+    ------
+    ValueError
+        That says what is wrong, and where the declaration is.
+    """
+    _check_words(prim)
+    _check_signatures(prim)
+    for arrays, params in _calls(prim) if calls is None else calls:
+        with np.errstate(all="ignore"):
+            y = _check_kernel(prim, arrays, params)
+            if prim.differentiable:
+                _check_rules(prim, arrays, params, y)
+
+
+def _wrong(prim: Primitive, text: str) -> ValueError:
+    return ValueError(f"{prim.declaration} is wrong: {text}")
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+
+def _check_words(prim: Primitive) -> None:
+    rules = prim.rules
+    if not prim.variadic:
+        if prim.kind in ("general", "implicit") and len(prim.vjp) != len(prim.jvp):
+            raise _wrong(prim, f"it has {len(prim.vjp)} rules vjp, and {len(prim.jvp)} rules jvp; give one an argument")
+        if prim.kind == "elementwise" and len(prim.domain.intervals) != len(rules):
+            raise _wrong(
+                prim, f"its domain has {len(prim.domain.intervals)} intervals for {len(rules)} arguments; give one each"
+            )
+    if prim.kind == "elementwise":
+        return
+    if prim.differentiable and not prim.samples:
+        raise _wrong(
+            prim,
+            "it has no samples, so nobody knows how it is called; give samples=(((shape, ...), {parameters}), ...)",
+        )
+    for sample in prim.samples or ():
+        if len(sample) != 2 or not isinstance(sample[1], dict):
+            raise _wrong(prim, f"a sample is a pair of shapes and parameters, not {sample!r}")
+
+
+def _check_signatures(prim: Primitive) -> None:
+    n = prim.arity
+    xs = ["x"] if n == 1 else [f"x{i}" for i in range(max(n, 0))]
+    params = dict.fromkeys(prim.params)
+    if prim.variadic:
+        _check_signature(prim, "the transpose", prim.vjp, ["xp", "g", "xs"], params)
+        return
+    _check_signature(prim, "the kernel", prim.kernel, xs, params)
+    if prim.scalar is not None:
+        _check_signature(prim, "`scalar`", prim.scalar, xs, params)
+    if prim.domain.where is not None:
+        _check_signature(prim, "the condition of the domain", prim.domain.where, xs, {})
+    for what, i, rule in _rules(prim):
+        first = ["xp", "y", *xs] if prim.kind == "elementwise" else ["xp", "g", *xs]
+        if prim.kind in ("general", "implicit"):
+            first = ["xp", "g" if what == "vjp" else "t", "y", *xs]
+        _check_signature(prim, _named(what, i), rule, first, params)
+
+
+def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
+    """Its rules that are functions, with what they are and the argument they are for."""
+    words = {"elementwise": ("partials",), "linear": ("vjp",)}.get(prim.kind, ("vjp", "jvp"))
+    for word in words:
+        for i, rule in enumerate(getattr(prim, word)):
+            if callable(rule):
+                yield {"partials": "partial"}.get(word, "transpose" if prim.kind == "linear" else word), i, rule
+
+
+def _named(what: str, i: int) -> str:
+    return "the transpose" if what == "transpose" else f"the {what} of argument {i}"
+
+
+def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], params: dict[str, Any]) -> None:
+    asked = ", ".join([*names, *([f"*, {', '.join(params)}"] if params else [])])
+    if isinstance(f, np.ufunc):
+        if f.nin != len(names) or params:
+            raise _wrong(prim, f"{what} has to take ({asked}), and {f.__name__} takes {f.nin} arrays")
+        return
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # what is written in C need not tell
+        return
+    try:
+        signature.bind(*names, **params)
+    except TypeError as e:
+        raise _wrong(prim, f"{what} has to take ({asked}), and takes {signature}: {e}") from None
+
+
+# ------------------------------------------------------------------------------------------------ calls
+
+
+def _calls(prim: Primitive) -> list[Run]:
+    if prim.kind == "elementwise":
+        params = _defaults(prim)
+        points = [_points(interval, k) for k, interval in enumerate(prim.domain.intervals)]
+        where = prim.domain.where
+        rows = [row for row in zip(*points, strict=True) if where is None or where(*row)]
+        if not rows:
+            return []
+        kinds = [interval is BOOLEAN for interval in prim.domain.intervals]
+        columns = list(zip(*rows, strict=True))
+        return [
+            ([np.array(c, np.bool_ if boolean else dtype) for c, boolean in zip(columns, kinds, strict=True)], params)
+            for dtype in (np.float64, np.float32)
+        ]
+    return [call for shapes, params in prim.samples or () for call in _of_sample(prim, shapes, params)]
+
+
+def _defaults(prim: Primitive) -> dict[str, Any]:
+    if not prim.params:
+        return {}
+    known = inspect.signature(prim.kernel).parameters
+    found = {p: known[p].default for p in prim.params if p in known}
+    missing = [p for p in prim.params if found.get(p, inspect.Parameter.empty) is inspect.Parameter.empty]
+    if missing:
+        raise _wrong(prim, f"give the parameters {', '.join(missing)} of the kernel defaults, with which it is tested")
+    return found
+
+
+def _points(interval: Interval, k: int) -> list[float]:
+    """Some numbers of an interval, others for each argument."""
+    found = [v for v in _NUMBERS if v in interval]
+    if not found:
+        low, high = max(interval.lo, -1e300), min(interval.hi, 1e300)
+        found = [v for v in (low + (high - low) * t for t in (0.5, 0.25, 0.75)) if v in interval] or [low]
+    return [found[(k * 3 + j) % len(found)] for j in range(2 * _POINTS)]
+
+
+def _of_sample(prim: Primitive, shapes: Sequence[Any], params: dict[str, Any]) -> Iterator[Run]:
+    rng = np.random.default_rng(0)
+    complaint = "they lie outside the domain"
+    for dtype in (np.float64, np.float32):
+        for dominant in (False, True):
+            arrays = [_drawn(s, rng, dominant, dtype) for s in shapes]
+            if prim.domain.fit is not None:
+                arrays = list(prim.domain.fit(*arrays))
+            if prim.domain.where is not None and not prim.domain.where(*arrays):
+                continue
+            try:
+                prim.kernel(*arrays, **params)
+            except (np.linalg.LinAlgError, ArithmeticError) as e:
+                complaint = f"it raises {type(e).__name__}: {e}"
+                continue
+            except Exception as e:
+                raise _failed(prim, "the kernel", e, arrays, params) from e
+            yield arrays, params
+            break
+        else:
+            raise _wrong(prim, f"its kernel takes no arrays of its sample {(shapes, params)!r}: {complaint}")
+
+
+def _drawn(given: Any, rng: np.random.Generator, dominant: bool, dtype: Any) -> Any:
+    if isinstance(given, np.ndarray) and given.dtype.kind in "biu":
+        return given
+    shape = given.shape if isinstance(given, np.ndarray) else tuple(given)
+    x = rng.uniform(0.5, 1.5, shape)
+    if dominant and len(shape) >= 2 and shape[-1] == shape[-2]:
+        x = x + np.swapaxes(x, -1, -2) + 3 * shape[-1] * np.eye(shape[-1])
+    return x.astype(dtype)
+
+
+def _failed(prim: Primitive, what: str, e: Exception, arrays: list[Any], params: dict[str, Any]) -> ValueError:
+    given = ", ".join([f"{a.dtype}{list(a.shape)}" for a in arrays] + [f"{k}={v!r}" for k, v in params.items()])
+    return _wrong(prim, f"{what} raises {type(e).__name__} for {given}: {e}")
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> Any:
+    kept = [a.copy() for a in arrays]
+    try:
+        y = prim.kernel(*arrays, **params)
+    except Exception as e:
+        raise _failed(prim, "the kernel", e, arrays, params) from e
+    if any(not np.array_equal(a, k, equal_nan=a.dtype.kind == "f") for a, k in zip(arrays, kept, strict=True)):
+        raise _wrong(prim, "the kernel writes into its arguments; it has to leave them as they are")
+    several = isinstance(y, (tuple, list))
+    if (several or prim.outputs > 1) and (not several or len(y) != prim.outputs):
+        n = len(y) if several else 1
+        raise _wrong(prim, f"the kernel returns {n} arrays; say outputs={n}, or return {prim.outputs}")
+    dtypes = {a.dtype for a in arrays if a.dtype.kind == "f"}
+    for v in y if several else [y]:
+        if not isinstance(v, (np.ndarray, np.generic)):
+            raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
+        if prim.differentiable and len(dtypes) == 1 and v.dtype.kind == "f" and v.dtype not in dtypes:
+            raise _wrong(prim, f"the kernel makes {v.dtype} of {dtypes.pop()}; it has to keep the dtype")
+    if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
+        _check_terms(prim, arrays, params)
+    if prim.kind == "elementwise":
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        if np.shape(y) != shape:
+            raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
+        bad = np.flatnonzero(np.isnan(y)) if y.dtype.kind == "f" else []
+        if len(bad):
+            point = ", ".join(f"{a[bad[0]]}" for a in arrays)
+            raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
+    return y
+
+
+def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:
+    """A kernel that only adds makes of magnitudes no less than of the numbers with any signs."""
+    rng = np.random.default_rng(1)
+    whole = np.asarray(prim.kernel(*arrays, **params))
+    for _ in range(4):
+        signed = [a * rng.choice([-1, 1], a.shape).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+        if (np.abs(prim.kernel(*signed, **params)) > whole * 1.001).any():
+            raise _wrong(
+                prim, f"rounding={prim.rounding} is for sums of terms as they stand, and this kernel subtracts some: "
+                "say rounding=sums(by, signed=True), where by(*arrays) sums the magnitudes of the terms, or growing(1)"
+            )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ rules
+
+
+class _Refused(Exception):
+    """A rule does what rules must not do."""
+
+
+class _Exact(float):
+    """A number that is what it says: a constant of a world, a parameter; and what is computed of it."""
+
+
+def _closed(name: str) -> Callable[..., Any]:
+    own = getattr(float, name)
+
+    def operator(self: Any, *others: Any) -> Any:
+        made = own(self, *others)
+        return _Exact(made) if isinstance(made, float) else made
+
+    return operator
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    for _side in ("", "r"):
+        setattr(_Exact, f"__{_side}{_name}__", _closed(f"__{_side}{_name}__"))
+for _name in ("__neg__", "__abs__"):
+    setattr(_Exact, _name, _closed(_name))
+
+
+class _Watched(np.ndarray):
+    """An array that refuses to meet a float which stands for a number that no float holds."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
+        for v in inputs:
+            _refuse_inexact(v)
+        return _watched(getattr(ufunc, method)(*map(_bare, inputs), **{k: _bare(v) for k, v in words.items()}))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _watched(_bare(self)[key])
+
+
+def _watched(v: Any) -> Any:
+    if isinstance(v, (tuple, list)):
+        return type(v)([_watched(part) for part in v])
+    return np.asarray(v).view(_Watched) if isinstance(v, (np.ndarray, np.generic)) else v
+
+
+def _bare(v: Any) -> Any:
+    if isinstance(v, (tuple, list)):
+        return type(v)([_bare(part) for part in v])
+    return v.view(np.ndarray) if isinstance(v, _Watched) else v
+
+
+def _refuse_inexact(v: Any) -> None:
+    if not isinstance(v, (float, np.floating)) or isinstance(v, _Exact) or not math.isfinite(v):
+        return
+    if float(v).as_integer_ratio()[1] > _SHORT:
+        raise _Refused(
+            f"uses the number {float(v)!r}, which is not exact: write a quotient of whole numbers, such as x / 10, "
+            f"or a constant of xp ({', '.join(CONSTANTS)})"
+        )
+
+
+class _WatchingWorld:
+    """The NumPy world, in which a rule may ask for nothing that other worlds have not."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CONSTANTS:
+            return _Exact(CONSTANTS[name])
+        if name not in REGISTRY:
+            near = difflib.get_close_matches(name, [*REGISTRY, *CONSTANTS], 2, 0.6)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise _Refused(f"asks for xp.{name}, which is no primitive and no constant{hint}")
+        function = getattr(NUMPY, name)
+
+        def call(*args: Any, **params: Any) -> Any:
+            for a in args:
+                _refuse_inexact(a)
+            return _watched(function(*map(_bare, args), **params))
+
+        return call
+
+
+def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: Any) -> None:
+    world, xs = _WatchingWorld(), [_watched(a) for a in arrays]
+    several = isinstance(y, (tuple, list))
+    outputs = [np.asarray(v) for v in (y if several else [y])]
+    given = {k: _Exact(v) if isinstance(v, float) else v for k, v in params.items()}
+    ones = [np.ones_like(v).view(_Watched) for v in outputs]
+    g, out = (tuple(ones), tuple(map(_watched, outputs))) if several else (ones[0], _watched(outputs[0]))
+
+    def run(what: str, rule: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return rule(world, *args, **given)
+        except _Refused as e:
+            raise _wrong(prim, f"{what} {e}") from None
+        except Exception as e:
+            raise _failed(prim, what, e, arrays, params) from e
+
+    if prim.variadic:
+        made = run("the transpose", prim.vjp, g, xs)
+        for i, (c, a) in enumerate(zip(made, arrays, strict=False)):
+            _check_shape(prim, f"the transpose, for argument {i},", c, a.shape)
+        return
+    for what, i, rule in _rules(prim):
+        name = _named(what, i)
+        if what == "partial":
+            made = run(name, rule, out, *xs)
+            if np.broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
+                _check_shape(prim, name, made, outputs[0].shape)
+        elif what == "jvp":
+            made = run(name, rule, np.ones_like(arrays[i]).view(_Watched), out, *xs)
+            for c, o in zip(made if several else [made], outputs, strict=several):
+                _check_shape(prim, name, c, o.shape)
+        else:
+            _check_shape(prim, name, run(name, rule, g, *([] if what == "transpose" else [out]), *xs), arrays[i].shape)
+
+
+def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:
+    if made is not None and np.shape(made) != shape:
+        raise _wrong(prim, f"{what} gives the shape {np.shape(made)}, not {shape}")

@@ -1,0 +1,36 @@
+"""``--load``: a module that declares ops of its own is imported before a command looks for them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from gtape.verify.command.output import Usage
+
+__all__ = ["load"]
+
+
+def load(module: str) -> None:
+    """Import a module by its name, or by the path of its file; the working folder is looked in first.
+
+    A file is imported under its own name from its own folder, so that witnesses and other processes import it, too.
+
+    Raises
+    ------
+    Usage
+        If there is no such module, or its code raises: a declaration that is wrong says why.
+    """
+    path = Path(module)
+    name, folder = (path.stem, path.resolve().parent) if path.suffix == ".py" else (module, Path.cwd())
+    if path.suffix == ".py" and not path.is_file():
+        raise Usage(f"--load {module}: there is no such file")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        found = importlib.import_module(name)
+    except Exception as e:
+        raise Usage(f"--load {module}: {type(e).__name__}: {e}") from e
+    file = getattr(found, "__file__", None)
+    if path.suffix == ".py" and (file is None or Path(file).resolve() != path.resolve()):
+        raise Usage(f"--load {module}: another module is named {name} ({file or 'built in'}): rename the file")
