@@ -21,55 +21,54 @@ HOMES = (
     "gtape/ops/", "symbolic/mirrors/", "gtape/namespaces/places.py", "gtape/interop/", "gtape/keras/",
 )  # fmt: skip
 
+# Names of ops that mean something else too: fields of a declaration, arguments, columns of a table.
+WORDS = {"all", "any", "center", "complex", "order", "split"}
+
 ALLOWED: dict[str, int] = {
-    "gtape/base/layout.py": 2,
+    "gtape/base/layout.py": 1,
     "gtape/declare/domains.py": 1,
-    "gtape/declare/primitive.py": 2,
-    "gtape/dtypes.py": 2,
-    "gtape/engine/call.py": 2,
+    "gtape/declare/primitive.py": 3,
+    "gtape/declare/rounding.py": 3,
+    "gtape/dtypes.py": 1,
+    "gtape/engine/call.py": 1,
+    "gtape/engine/declarations.py": 6,
     "gtape/engine/diagonal_start.py": 1,
-    "gtape/engine/fast/elementwise.py": 1,
-    "gtape/engine/full_sweep.py": 3,
-    "gtape/engine/worlds.py": 2,
+    "gtape/engine/full_sweep.py": 2,
     "gtape/kernels/complex_pairs.py": 13,
     "gtape/kernels/real_pairs.py": 17,
-    "gtape/namespaces/finite.py": 13,
-    "gtape/storage/checkpoint_notes.py": 3,
     "gtape/tapes/control.py": 1,
-    "gtape/tensors/absent.py": 14,
-    "gtape/tensors/operands.py": 11,
+    "gtape/tensors/absent.py": 12,
+    "gtape/tensors/operands.py": 1,
     "gtape/tensors/operators.py": 17,
     "symbolic/compile.py": 12,
     "symbolic/expressions.py": 1,
     "symbolic/functions.py": 1,
     "symbolic/objects.py": 1,
     "symbolic/scalars.py": 1,
-    "verify/bounds/bounds.py": 124,
-    "verify/bounds/local.py": 4,
-    "verify/bounds/noise_world.py": 4,
-    "verify/bounds/running_error.py": 4,
+    "verify/bounds/bounds.py": 1,
+    "verify/bounds/local.py": 3,
+    "verify/bounds/noise_world.py": 1,
+    "verify/bounds/running_error.py": 2,
     "verify/causes/advice.py": 49,
     "verify/causes/branches.py": 4,
-    "verify/causes/choices.py": 12,
+    "verify/causes/choices.py": 2,
     "verify/causes/float_range.py": 3,
-    "verify/causes/outside.py": 2,
-    "verify/command/cli.py": 3,
-    "verify/command/reference.py": 14,
-    "verify/command/runs.py": 4,
+    "verify/causes/outside.py": 1,
+    "verify/command/cli.py": 2,
+    "verify/command/reference.py": 13,
+    "verify/command/runs.py": 1,
     "verify/judging/chunks.py": 25,
     "verify/judging/examine.py": 1,
-    "verify/oracles/replay.py": 2,
-    "verify/programs/false_alarms.py": 2,
-    "verify/programs/mutants.py": 6,
+    "verify/oracles/replay.py": 1,
+    "verify/programs/mutants.py": 4,
     "verify/programs/program_builder.py": 8,
     "verify/programs/program_source.py": 2,
     "verify/programs/programs.py": 2,
     "verify/proofs/proof_cells.py": 1,
-    "verify/proofs/proof_complex.py": 10,
+    "verify/proofs/proof_complex.py": 2,
     "verify/search/doctor.py": 1,
     "verify/search/special_values.py": 49,
     "verify/search/trials.py": 4,
-    "verify/verdicts/verdict.py": 1,
 }
 
 
@@ -86,7 +85,7 @@ def _names(tree: ast.Module) -> Iterator[ast.Constant]:
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "find_op":
             continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in REGISTRY:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in REGISTRY and node.value not in WORDS:
             yield node
         todo.extend(ast.iter_child_nodes(node))
 
