@@ -85,8 +85,9 @@ def _names(tree: ast.Module) -> Iterator[ast.Constant]:
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "find_op":
             continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in REGISTRY and node.value not in WORDS:
-            yield node
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if text in REGISTRY and text not in WORDS:
+            yield node  # type: ignore[misc]
         todo.extend(ast.iter_child_nodes(node))
 
 
