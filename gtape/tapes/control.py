@@ -41,8 +41,6 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor or IndexedSlices, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

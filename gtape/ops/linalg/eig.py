@@ -176,8 +176,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -221,8 +219,6 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

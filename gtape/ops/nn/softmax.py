@@ -313,8 +313,6 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -344,8 +342,6 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
