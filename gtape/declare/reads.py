@@ -130,7 +130,7 @@ def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequ
     made = tuple([frozenset(entry) for entry in given])
     if len(made) != n or any(entry - reads_everything(n) for entry in made):
         raise ValueError(
-            f"the declaration of {name!r} ({Place.of_caller()}) says reads={given!r}: give one tuple for each of its {n} "
-            'arguments, of "y" for the output and of indices of arguments'
+            f"the declaration of {name!r} ({Place.of_caller()}) says reads={given!r}: give one tuple for each of its "
+            f'{n} arguments, of "y" for the output and of indices of arguments'
         )
     return made
