@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy  # noqa: F401  everything needs it: the wait for it belongs here
 
-# Editors and type checkers read __init__.pyi, which .ci/write_stubs.py writes from what `dir` lists.
+# Editors and type checkers read __init__.pyi, which the build writes (.ci/write_stubs.py).
 
 
 class _Checkout:
@@ -61,6 +61,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "timestamp",
     ),
     "gtape.tapes.tape": ("GradientTape",),
+    "gtape.base.tensor_spec": ("TensorSpec",),
+    "gtape.engine.custom": ("custom_gradient",),
     "gtape.tensors.tensor": ("constant", "convert_to_tensor", "is_tensor"),
     "gtape.base.tensor_shape": ("TensorShape",),
     "gtape.tensors.variable": ("Variable",),
@@ -113,15 +115,12 @@ def _find(name: str) -> Any:
     dtypes = importlib.import_module("gtape.dtypes")
     if name in dtypes.__all__ or name == "bfloat16":  # which is there if ml_dtypes is
         return getattr(dtypes, name)
-    math = importlib.import_module("gtape.math")
-    if name in math._ALIASES:
-        return getattr(math, name)
     catalogue = importlib.import_module("gtape.namespaces.catalogue")
+    if name in catalogue.places.ALIASES["math"]:
+        return getattr(importlib.import_module("gtape.math"), name)
     found = catalogue.find(name)
     if found is None:
-        raise importlib.import_module("gtape.namespaces.listing").unknown(
-            "gtape", name, {*__dir__(), *catalogue.names_in()}
-        )
+        raise catalogue.unknown("gtape", name, {*__dir__(), *catalogue.names_in()})
     return found
 
 
@@ -143,7 +142,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from gtape import dtypes
-    from gtape.namespaces.listing import listed
+    from gtape.namespaces.catalogue import listed
 
     elsewhere = {*_HOME_OF, *_NAMESPACES, *_FROM_KERAS, *_INITIALIZERS, *_PLAIN}
     return listed(None, {*elsewhere, *dtypes.__all__})

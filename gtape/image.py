@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
+from gtape.namespaces.catalogue import namespace
 
-from gtape.namespaces.catalogue import resolve
-from gtape.namespaces.listing import listed
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return __dir__()
-    value = resolve(name, "image")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return listed("image")
+__getattr__, __dir__ = namespace("image", globals())

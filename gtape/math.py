@@ -8,31 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.namespaces.catalogue import resolve
-from gtape.namespaces.listing import listed
+from gtape.namespaces.catalogue import namespace
 
-_ALIASES = {
-    "truediv": "divide",
-    "div_no_nan": "divide_no_nan",
-    "mod": "floormod",
-    "realdiv": "divide",
-    "swish": "silu",
-}
-# Functions of gtape.nn that TensorFlow has here, too.
-_SHARED = frozenset({"l2_normalize", "log_softmax", "softmax"})
+_op, __dir__ = namespace("math", globals(), ["special"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return __dir__()
     if name == "special":
         from gtape.namespaces import special
 
         return special
-    value = resolve(name) if name in _SHARED else resolve(_ALIASES.get(name, name), "math", known=__dir__)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return listed("math", {*_ALIASES, *_SHARED, "special"})
+    return _op(name)

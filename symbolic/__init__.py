@@ -16,7 +16,7 @@ _HOMES = {
     "radius": "balls",
     "to_double_double": "balls",
     "to_float": "balls",
-    "trace": "program",
+    "trace": "tracing",
 }
 
 __all__ = sorted(_HOMES)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 
 from gtape.base.escaping import mermaid_text
-from gtape.symbolic.program import Node, Program
-from gtape.symbolic.worlds import SymPyWorld
+from gtape.symbolic.expressions import SymPyWorld
+
+if TYPE_CHECKING:
+    from gtape.symbolic.program import Node, Program
 
 __all__ = ["expressions", "latex", "mermaid"]
 

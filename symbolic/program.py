@@ -8,19 +8,16 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.recording.record import PARENTS, PULL, SEQ, TAPES, TRACE, Session
-from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor
+from gtape.recording.record import Session
 
-__all__ = ["GradMark", "Node", "Program", "build", "trace"]
+__all__ = ["GradMark", "Node", "Program"]
 
 
 class Node:
@@ -248,22 +245,22 @@ class Program:
 
     def expr(self) -> Any:
         """The output as a SymPy expression in x0, x1, ... (several: a list of them); see `gtape.symbolic.display`."""
-        from gtape.symbolic.display import expressions
+        from gtape.symbolic import display
 
-        found = expressions(self)
+        found = display.expressions(self)
         return found[0] if len(found) == 1 else found
 
     def latex(self) -> str:
         """The outputs in LaTeX, one line each."""
-        from gtape.symbolic.display import latex
+        from gtape.symbolic import display
 
-        return latex(self)
+        return display.latex(self)
 
     def to_mermaid(self) -> str:
         """The program as a Mermaid flowchart."""
-        from gtape.symbolic.display import mermaid
+        from gtape.symbolic import display
 
-        return mermaid(self)
+        return display.mermaid(self)
 
     def __str__(self) -> str:
         return "\n".join(f"{a} = {b}" for a, b in self.assignments)
@@ -279,209 +276,3 @@ def _numbers_of(nodes: Any) -> list[Any]:
 def _call_text(n: Node) -> str:
     words = [f"v{i}" for i in n.inputs] + [f"{k}={v!r}" for k, v in n.params.items()]
     return f"{n.name}({', '.join(words)})"
-
-
-class _Builder:
-    def __init__(self) -> None:
-        self.program = Program()
-        self.found: dict[Any, int] = {}
-
-    def add(self, kind: str, output: Any, seq: int) -> Node:
-        node = Node(len(self.program.nodes), kind, output, seq)
-        self.program.nodes.append(node)
-        if kind != "const":
-            self.program.by_seq.setdefault(seq, []).append(node.index)
-        return node
-
-    @staticmethod
-    def _key(record: Any, value: Any) -> Any:
-        if record is None:
-            return ("const", id(value))
-        if record[PULL] is None or not _traced(record):
-            return (record[SEQ], id(value) if not isinstance(value, float) else value)  # one node for each value read
-        return record[SEQ]
-
-    def visit(self, roots: list[tuple[Any, Any]]) -> None:
-        """Add the nodes of (record, value) pairs and of all that they depend on, without recursion."""
-        pending = [(r, v, False) for r, v in reversed(roots)]
-        while pending:
-            record, value, ready = pending.pop()
-            key = self._key(record, value)
-            if key in self.found:
-                continue
-            if record is None or record[PULL] is None or not _traced(record):
-                node = self.add("const" if record is None else "leaf", value, 0 if record is None else record[SEQ])
-                self.found[key] = node.index
-                self.keep.append(value)
-                continue
-            needs = _needs(record)
-            if not ready:
-                pending.append((record, value, True))
-                pending.extend((r, v, False) for r, v in reversed(needs))
-                continue
-            self.finish(record, key)
-
-    keep: list[Any]
-
-    def finish(self, record: Any, key: Any) -> None:
-        pull = record[PULL]
-        if pull.prim is None:  # one output of an op with several
-            parent = record[PARENTS]
-            whole = self.found[parent[SEQ]]
-            node = self.add("item", self.program.nodes[whole].output[pull.index], record[SEQ])
-            node.inputs, node.active = (whole,), (0,)
-            node.params = {"index": pull.index}
-            node.line = self.program.nodes[whole].line
-            self.found[key] = node.index
-            return
-        t = record[TRACE]
-        kind = "custom" if pull.prim.kind == "custom" else "op"
-        node = self.add(kind, t.output, record[SEQ])
-        node.prim, node.pull, node.active, node.params, node.line = pull.prim, pull, pull.active, pull.params, t.line
-        node.flows = t.flows
-        node.inputs = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.origins, t.inputs, strict=True))
-        if kind == "custom":
-            node.body = tuple(self.found[self._key(r, x._value)] for r, x in zip(t.body_origins, t.body, strict=True))
-        elif t.body is not None:
-            g = t.body
-            node.mark = GradMark(
-                id(g.targets),  # one list for all results of one call
-                [self.found[self._key(r, v)] for r, v in _targets_of(g) if v is not None],
-                [
-                    self.found[self._key(*c)]
-                    for c, (_, v) in zip(g.cotangents, _targets_of(g), strict=True)
-                    if v is not None
-                ],
-                [self.nodes_of(r) for r, _ in g.sources],
-                g.index,
-                g.session,
-            )
-        self.found[key] = node.index
-
-    def nodes_of(self, r: Any) -> list[int]:
-        return [] if r is None else list(self.program.by_seq.get(r[SEQ], []))
-
-
-def _traced(record: Any) -> bool:
-    if record[PULL] is not None and record[PULL].prim is None:
-        return _traced(record[PARENTS])
-    return len(record) > TRACE and record[TRACE] is not None
-
-
-def _needs(record: Any) -> list[tuple[Any, Any]]:
-    """What must be there before a record's node can be made: (record, value) of its inputs."""
-    pull = record[PULL]
-    if pull.prim is None:
-        return [(record[PARENTS], None)]
-    t = record[TRACE]
-    needs = [(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)]
-    if pull.prim.kind == "custom":
-        needs += [(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True)]
-    elif t.body is not None:
-        needs += [(r, v) for r, v in _targets_of(t.body) if v is not None]
-        needs += t.body.cotangents
-    return needs
-
-
-def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of what a gradient was taken of; value None for a leaf that is no source: it adds nothing."""
-    sources = {r[SEQ]: value for r, value in g.sources if r is not None}
-    found = []
-    for r in g.targets:
-        if r[PULL] is None or not _traced(r):
-            found.append((r, sources.get(r[SEQ])))
-        elif r[PULL].prim is None:
-            found.append((r, r[PARENTS][TRACE].output[r[PULL].index]))
-        else:
-            found.append((r, r[TRACE].output))
-    return found
-
-
-def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
-    """Whether a tape's gradient may arrive at a source: it watches or recorded it, or it is a target itself."""
-    return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
-
-
-def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None) -> Program:
-    """The program that computed some targets.
-
-    Parameters
-    ----------
-    targets : list of (record, value)
-    sources : list of tensors or variables
-    session : Session, optional
-        Of the tape whose gradients are in question.
-
-    Returns
-    -------
-    Program
-    """
-    b = _Builder()
-    b.program.session = session
-    b.keep = []
-    b.visit([(r, v) for r, v in targets])
-    for r, v in targets:
-        b.program.outputs.append(b.found[b._key(r, v)])
-    asked = [r for r, _ in targets]
-    b.program.sources = [b.nodes_of(s._record) if _reached(s._record, session, asked) else [] for s in sources]
-    return b.program
-
-
-@diagnosed
-def trace(f: Callable[..., Any], *args: Any) -> Program:
-    """Record what a function does to its arguments.
-
-    Parameters
-    ----------
-    f : callable
-        Takes tensors, returns a tensor or a nest of tensors.
-    *args : tensor, array or number
-        Where to run it; Python floats are taken as float64.
-
-    Returns
-    -------
-    Program
-
-    Raises
-    ------
-    TypeError
-        When the function returns what is no tensor.
-
-    Examples
-    --------
-    >>> import gtape
-    >>> print(gtape.symbolic.trace(lambda x: gtape.sin(x) * x, 0.5))
-    v1 = sin(v0)
-    v2 = multiply(v1, v0)
-    """
-    from gtape import nest
-    from gtape.tapes.tape import GradientTape
-
-    checks.function("trace", "f", f)
-    tensors = [as_input(a) for a in args]
-    with GradientTape(persistent=True, verify=True) as tape:
-        tape.watch([t for t in tensors if t._aval.inexact])
-        y = f(*tensors)
-    outs = list(nest.flatten(y))
-    for t in outs:
-        if not hasattr(t, "_aval"):
-            raise TypeError(f"the function returned {type(t).__name__}; it must return tensors, or a structure of them")
-    program = build([(t._record, t._value) for t in outs], tensors)
-    return program
-
-
-def as_input(x: Any) -> Tensor:
-    """A fresh tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype."""
-    from gtape.tensors.tensor import is_tensor, wrap
-
-    if is_tensor(x):
-        return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
-    if isinstance(x, (np.ndarray, np.generic)):
-        return wrap(np.array(x))
-    try:
-        array = np.asarray(x)
-    except (TypeError, ValueError):  # lists of different lengths
-        array = np.empty((), object)
-    if array.dtype == object:
-        raise ValueError(f"an argument must be a tensor, an array or numbers, not {shown(x)}") from None
-    return wrap(array.astype(np.float64) if array.dtype.kind in "if" and array.dtype.itemsize >= 4 else array)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WHEEL = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 # Where each folder of a checkout goes in an installation.
-FOLDERS = {"gtape": "gtape", **WHEEL["force-include"]}
+FOLDERS = {"gtape": "gtape", **WHEEL["hooks"]["custom"]["folders"]}
 
 
 def _folder_of(package: str) -> Path:
@@ -78,6 +80,68 @@ def test_project_urls_are_of_one_repository() -> None:
     urls = PYPROJECT["project"]["urls"]
     assert {"Homepage", "Documentation", "Issues"} <= set(urls)
     assert all(url.startswith(urls["Homepage"]) for url in urls.values())
+
+
+class _Hook:
+    """Stands in for hatchling's class, which tests need not have installed."""
+
+    root = str(ROOT)
+    config: Any = WHEEL["hooks"]["custom"]
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Any:
+    interface = types.ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = _Hook  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks", "hatchling.builders.hooks.plugin"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    return runpy.run_path(str(ROOT / _Hook.config["path"]))["Package"]()
+
+
+def test_a_wheel_holds_the_folders_and_the_stubs(hook: Any) -> None:
+    data: dict[str, Any] = {"force_include": {}}
+    hook.initialize("standard", data)
+    taken = {home: Path(source) for source, home in data["force_include"].items()}
+    assert {home for home in taken if not home.endswith(".pyi")} == {"gtape/symbolic", "gtape/verify"}
+    assert all((path / "__init__.py").is_file() for home, path in taken.items() if not home.endswith(".pyi"))
+    stubs = {home: path for home, path in taken.items() if home.endswith(".pyi")}
+    assert {"gtape/__init__.pyi", "gtape/math.pyi", "gtape/linalg.pyi", "gtape/nn.pyi"} <= set(stubs)
+    assert all((ROOT / home).with_suffix(".py").is_file() for home in stubs)
+    assert not any(path.is_relative_to(ROOT) for path in stubs.values())
+    assert "def sin(x: Any" in stubs["gtape/__init__.pyi"].read_text(encoding="utf-8")
+    hook.finalize("standard", data, "")
+    assert not any(path.exists() for path in stubs.values())
+
+
+def test_stubs_are_written_from_the_source_text_alone() -> None:
+    """A build has neither NumPy nor gtape: -S leaves out all that is installed."""
+    script = f"import runpy; print(len(runpy.run_path({str(ROOT / '.ci' / 'write_stubs.py')!r})['stubs']()))"
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) == 6
+
+
+def test_git_tracks_no_stubs() -> None:
+    run = subprocess.run(["git", "ls-files", "*.pyi"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip("no git checkout")
+    assert not run.stdout
+
+
+# What lies at the top of a checkout; the source distribution takes all of it.
+TOP = {
+    ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docs",
+    "gtape", "pyproject.toml", "symbolic", "tests", "verify",
+}  # fmt: skip
+
+
+def test_the_top_of_a_checkout_holds_what_is_known_there() -> None:
+    """`.ci/run` builds the source distribution, compares it with what git tracks, and runs tests where it is unpacked."""
+    run = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip("no git checkout")
+    assert {path.partition("/")[0] for path in run.stdout.splitlines()} == TOP
 
 
 def test_lowest_versions_are_declared_for_all_that_ci_pins() -> None:

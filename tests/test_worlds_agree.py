@@ -19,7 +19,7 @@ import gtape as tf
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.engine.fast.steps import step_for
-from gtape.engine.rules import plan_for
+from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import NUMPY
 from gtape.namespaces import catalogue
 from gtape.symbolic.balls import objects, precision, to_double_double
@@ -323,10 +323,8 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
             if out.__class__ is tuple or out.dtype.kind != "f":
                 continue
             active = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f" and prim.connected(i))
-            pull = plan_for(prim, active, len(arrays)).make(
-                prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval
-            )
-            step = step_for(pull)
+            rule = RuleStep(prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval)
+            step = step_for(rule)
             if step is None:
                 continue
             written += 1
@@ -334,7 +332,7 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
             ins, y = tuple(tensors), wrap(out)._value
             g = wrap(g)._value
             try:
-                expected = pull(g, ins, y)
+                expected = rule(g, ins, y)
             except ArithmeticError:
                 continue
             got = step(g, ins, y)

@@ -68,7 +68,10 @@ class Place(NamedTuple):
 
 
 class _Registry(dict[str, "Primitive"]):
-    """All primitives by name; the ops modules are imported when somebody first looks, to keep `import gtape` short."""
+    """All primitives by name. Asking for one imports the module that declares it, asking for all imports every ops module.
+
+    All come in the order of their modules' names, because the order of imports depends on what a program used first.
+    """
 
     complete = False
     # Counts declarations: what is derived from all of them is derived again when there are more.
@@ -132,7 +135,11 @@ class _Registry(dict[str, "Primitive"]):
             raise
 
     def __missing__(self, name: str) -> Primitive:
-        self.load()
+        if not (self.complete or self._loading):
+            late.load_ops(name)
+            if dict.__contains__(self, name):
+                return dict.__getitem__(self, name)
+            self.load()
         found = dict.get(self, name)
         if found is None:
             raise KeyError(name)
@@ -145,29 +152,27 @@ class _Registry(dict[str, "Primitive"]):
             return default
 
     def __contains__(self, name: object) -> bool:
-        if not super().__contains__(name):
-            self.load()
-        return super().__contains__(name)
+        return isinstance(name, str) and self.get(name) is not None
+
+    def _all(self) -> list[tuple[str, Primitive]]:
+        self.load()
+        return sorted(dict.items(self), key=lambda item: item[1].module)
 
     def __iter__(self) -> Iterator[str]:
-        self.load()
-        return super().__iter__()
+        return iter([name for name, _ in self._all()])
 
     def __len__(self) -> int:
         self.load()
         return super().__len__()
 
     def keys(self) -> Any:
-        self.load()
-        return super().keys()
+        return [name for name, _ in self._all()]
 
     def values(self) -> Any:
-        self.load()
-        return super().values()
+        return [prim for _, prim in self._all()]
 
     def items(self) -> Any:
-        self.load()
-        return super().items()
+        return self._all()
 
 
 REGISTRY = _Registry()

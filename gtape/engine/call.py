@@ -17,12 +17,14 @@ from gtape.base.half_precision import is_narrow, narrowed, widened
 from gtape.base.layout import FLOAT64_SCALAR, make_aval
 from gtape.declare.primitive import Primitive
 from gtape.engine.fast.steps import Known, remember
-from gtape.engine.rules import ComplexPull, NarrowPull, item_of, plan_for
+from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record
+from gtape.recording.record import INS, OUT, STEP, TAPES
+from gtape.recording.trace import Trace
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["apply", "record_op", "refuse"]
+__all__ = ["apply", "attach", "connections", "new_record", "record_op", "refuse"]
 
 
 def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
@@ -42,38 +44,26 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
 
 
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
-    """Run and record an op on complex numbers or on half precision, which is computed in float32 and rounded once."""
-    if any(t._aval.complex for t in tensors):
-        return _apply_complex(prim, tensors, params)
-    check_dtypes(prim, tensors)
-    stack = record.peek() or record.idle_stack()
-    values = [t._value for t in tensors]
-    try:
-        if "cast" in prim.roles:
-            y = _run(stack, prim.kernel, *values, **params)
-        else:
-            y = _run(stack, prim.kernel, *widened(values), **params)
-            # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
-            y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
-    except FAILURES as e:
-        raise failure(prim, tensors, e, params) from None
-    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
-    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
-
-
-def _apply_complex(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
-    """Run and record an op on complex operands that its usual kernel is not made for."""
-    how = prim.complex
-    if not how:
+    """Run and record an op on complex numbers, or on half precision, which is computed in float32 and rounded once."""
+    narrow = not any(t._aval.complex for t in tensors)
+    how = None if narrow else prim.complex
+    if not narrow and not how:
         raise errors.InvalidArgumentError(
             f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
         )
     check_dtypes(prim, tensors)
     if how.__class__ is str:
         return getattr(late.complex_parts, how)(*tensors, **params)
+    kernel = how if callable(how) else prim.kernel
     stack = record.peek() or record.idle_stack()
+    values = [t._value for t in tensors]
     try:
-        y = _run(stack, prim.kernel if how is True else how, *[t._value for t in tensors], **params)
+        if narrow and "cast" not in prim.roles:
+            y = _run(stack, kernel, *widened(values), **params)
+            # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
+            y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
+        else:
+            y = _run(stack, kernel, *values, **params)
     except FAILURES as e:
         raise failure(prim, tensors, e, params) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
@@ -146,41 +136,44 @@ def record_op(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], p
     for t in tensors:
         r = t._record
         if r is not None:
-            if r[6] is recording:
+            if r[TAPES] is recording:
                 if t._aval.inexact and prim.connected(i):
                     active.append(i)
                     parents.append(r)
-            elif r[6] is not record.NO_TAPES:
+            elif r[TAPES] is not record.NO_TAPES:
                 return _record_anyhow(stack, prim, tensors, params, out)
         i += 1
     if not active or not out._aval.inexact:
         return out if active or prim.differentiable else _record_anyhow(stack, prim, tensors, params, out)
     plan = plan_for(prim, tuple(active), i)
-    avals = tuple([t._aval for t in tensors])
+    layouts = tuple([t._aval for t in tensors])
     if params:
-        pull = plan.make(prim, plan.active, params, avals, out._aval)
+        step = RuleStep(prim, plan.active, params, layouts, out._aval)
     else:
-        found = plan.known.get(avals)
+        found = plan.known.get(layouts)
         if found is None:
-            found = remember(plan.known, avals, Known([plan.make(prim, plan.active, params, avals, out._aval)]))
+            found = remember(plan.known, layouts, Known([RuleStep(prim, plan.active, {}, layouts, out._aval)]))
         if found.unfamiliar:
             found.meet(stack)
-        pull = found.steps[0]
+        step = found.steps[0]
     keep = plan.keep
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
-    several = len(parents) > 2
-    out._record = [
-        next(record.count), None, pull, tuple(parents) if several else parents[0], ins,
-        out._value if plan.reads_y else None, recording, parents[1] if len(parents) == 2 else None,
-    ]  # fmt: skip
+    out._record = new_record(step, parents, ins, out._value if plan.reads_y else None, recording)
     if stack.note is not None:
         stack.note(out)
     return out
 
 
-def _connections(
-    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], smooth: bool
-) -> tuple[list[int], list[record.Record], record.TapeSet, bool]:
+def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tapes: record.TapeSet) -> record.Record:
+    """The record of a call that goes the general way."""
+    n = len(parents)
+    first = parents[0] if 0 < n < 3 else tuple(parents)
+    return [next(record.count), None, step, first, ins, out, tapes, parents[1] if n == 2 else None]
+
+
+def connections(
+    stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
+) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
     """Which inputs a gradient flows to, their records, the tapes that hold the op, and whether only a check wants it.
 
     An op without derivatives is held where its result may be a source.
@@ -193,7 +186,7 @@ def _connections(
         r = t._record
         if r is None:
             continue
-        mine = stack.meet(r[record.TAPES])
+        mine = stack.meet(r[TAPES])
         if not mine.sessions:
             continue
         varies = smooth and t._aval.inexact and not (stack.trace and record.for_a_check_alone(r))
@@ -208,8 +201,8 @@ def _connections(
             continue
         tapes = stack.join(tapes, mine)
     if active or stand_by:
-        return active, parents, tapes, False
-    return active, parents, idle, True
+        return tuple(active), parents, tapes, False
+    return (), parents, idle, True
 
 
 def _record_anyhow(
@@ -221,49 +214,56 @@ def _record_anyhow(
     if not stack.sessions:
         return out
     smooth = any([o._aval.inexact for o in outs])  # noqa: C419 - a list is quicker
-    active, parents, tapes, idle = _connections(stack, prim, tensors, smooth)
+    active, parents, tapes, idle = connections(stack, prim, tensors, smooth)
     if not tapes.sessions:
         return out
-    plan = plan_for(prim, tuple(active), len(tensors))
-    avals = tuple([t._aval for t in tensors])
-    make = plan.make
-    if any([a.detour for a in avals]):  # noqa: C419
-        make = NarrowPull if not any(a.complex for a in avals) else ComplexPull if callable(prim.complex) else make
-    pull = make(prim, plan.active, params, avals, tuple([o._aval for o in outs]) if several else out._aval)
+    plan = plan_for(prim, active, len(tensors))
+    layouts = tuple([t._aval for t in tensors])
+    out_layout = tuple([o._aval for o in outs]) if several else out._aval
+    step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
     ins: Any = None
     if plan.keep is not None:
         ins = tuple([t if kept else None for t, kept in zip(tensors, plan.keep, strict=True)])
     values: Any = tuple([o._value for o in outs]) if several else out._value
-    made = [
-        next(record.count), None, pull, parents[0] if len(parents) == 1 else tuple(parents), ins,
-        values if plan.reads_y else None, tapes, None,
-    ]  # fmt: skip
+    made = new_record(step, parents, ins, values if plan.reads_y else None, tapes)
+    trace = None
     if stack.trace:
-        from gtape.recording.trace import Trace
-
         trace = Trace(tuple(tensors), values, stack)
         trace.idle = idle
-        made.append(trace)
         # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
-        made[record.INS], made[record.OUT] = tuple(tensors), trace.output
+        made[INS], made[OUT] = tuple(tensors), values
+    attach(stack, made, tensors, out, trace)
+    return out
+
+
+def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], out: Any, trace: Any) -> None:
+    """Hang a record that was made the general way on its outputs, and show these to the sessions that hold it."""
+    step, tapes = made[STEP], made[TAPES]
+    prim = step.prim
+    several = out.__class__ is tuple
+    outs: tuple[Tensor, ...] = out if several else (out,)
+    custom = prim.kind == "custom"
+    if several or prim.selects or custom:  # first, because an interrupt may come when the record hangs already
+        for session in tapes.sessions:
+            session.selects = True
+            session.custom = session.custom or custom
+    if trace is not None:
+        made.append(trace)
     if several:
-        pull.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in outs])
+        step.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in outs])
         for i, o in enumerate(outs):
-            if pull.items[i] is not None:
-                o._record = item_of(made, i)
+            if step.items[i] is not None:
+                o._record = part_of(made, i)
     else:
         out._record = made
     for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
         if session not in tapes.sessions:
             continue
-        if prim.selects or several:
-            session.selects = True
         if session.forward is not None:
-            session.forward.advance(prim, tensors, params, out, made)
+            session.forward.advance(prim, tensors, step.params, out, made)
         for o in outs:
             session.track(o)
-    if not stack.trace and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
+    if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
         # No tape will sweep back over it: what a rule would read need not live on.
         for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
             record.uproot(r)
-    return out

@@ -14,9 +14,9 @@ from gtape.base import late
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
-from gtape.engine.rules import ItemPull
+from gtape.engine.call import attach, connections, new_record
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.worlds import NUMPY, TAPE
+from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.trace import Trace
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -26,31 +26,36 @@ from gtape.tensors.variable import Variable
 __all__ = ["custom_gradient"]
 
 
-class CustomPull:
+class CustomStep:
     """The backward step of one call of a custom gradient, which is its own primitive.
 
-    It answers what the sweeps and the forward mode ask a primitive.
+    It answers what the sweeps and the forward mode ask a primitive. Only the full sweep meets one.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    declared : str or None
+        Why its gradient is not the derivative of its body, if that is meant.
+    grad_fn : callable
+    active : tuple of int
+        The inputs, then variables, that a gradient flows to.
+    layouts, out_layout
+        As in `gtape.engine.rules.RuleStep`.
+    n_args : int
+        The number of inputs that are no variables.
+    variables : list of Variable
+        What the function read.
     """
 
     kind = "custom"
-    batched = False
-    selects = False
-    sparse = None
-    partials = None
-    variadic = True
+    batched = selects = False
+    sparse = partials = None
+    variadic = differentiable = True
 
     __slots__ = (
-        "active",
-        "avals",
-        "declared",
-        "grad_fn",
-        "n_args",
-        "name",
-        "out_aval",
-        "params",
-        "several",
-        "variables",
-    )
+        "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "variables",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,9 +63,8 @@ class CustomPull:
         declared: str | None,
         grad_fn: Any,
         active: tuple[int, ...],
-        avals: Any,
-        out_avals: Any,
-        several: bool,
+        layouts: tuple[Any, ...],
+        out_layout: Any,
         n_args: int,
         variables: list[Any],
     ) -> None:
@@ -68,21 +72,24 @@ class CustomPull:
         self.declared = declared
         self.grad_fn = grad_fn
         self.active = active
-        self.avals = avals
-        self.out_aval = out_avals
-        self.several = several
+        self.layouts = layouts
+        self.out_layout = out_layout
         self.n_args = n_args
         self.variables = variables
         self.params: dict[str, Any] = {}
 
     @property
-    def prim(self) -> CustomPull:
+    def prim(self) -> CustomStep:
         # Not stored: a cycle would keep the graph until the collector runs.
         return self
 
     @property
     def rules(self) -> tuple[Any, ...]:
-        return (None,) * len(self.avals)
+        return (None,) * len(self.layouts)
+
+    @staticmethod
+    def connected(i: int) -> bool:
+        return True
 
     def jvp_custom(self, tangents: list[Any], tensors: Any, out: Any) -> Any:
         """J t from the transpose of the linear map ``g -> grad_fn(g)``."""
@@ -127,8 +134,8 @@ class CustomPull:
             )
         kept = (Tensor, IndexedSlices) if sparse else (Tensor,)
         made = [
-            None if g is None else g if g.__class__ in kept else as_operand(g, like)
-            for g, like in zip([*given, *of_variables], self._likes(), strict=True)
+            None if g is None else g if g.__class__ in kept else as_operand(g, layout)
+            for g, layout in zip([*given, *of_variables], self.layouts, strict=True)
         ]
         for g in made:
             if g is not None and g.dtype.name == "string":
@@ -137,45 +144,28 @@ class CustomPull:
                 )
         return made
 
-    def _likes(self) -> list[Any]:
-        return [_Like(a) for a in self.avals]
-
     def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
         """The gradients for the active inputs, as values of `world`; with `sparse`, rows as a SparseCotangent."""
-        gs = list(g) if self.several else [g]
+        gs = list(g) if self.out_layout.__class__ is tuple else [g]
         gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
         back = self.run([_turned(x) for x in gs], sparse=sparse)
-        return [self._in(world, back[i], self.avals[i]) for i in self.active]
+        return [self._in(world, back[i], self.layouts[i]) for i in self.active]
 
     @staticmethod
-    def _in(world: Any, b: Any, aval: Any) -> Any:
+    def _in(world: Any, b: Any, layout: Any) -> Any:
         """One gradient as a value of a world."""
         if b is None:
             return None
         if isinstance(b, IndexedSlices):
             values = _turned(b.values)
-            return SparseCotangent(values if world is TAPE else values._value, b.indices.numpy(), aval.shape)
+            return SparseCotangent(values if world is TAPE else values._value, b.indices.numpy(), layout.shape)
         b = _turned(b)
         return b if world is TAPE else b._value
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        made = self.cotangents(NUMPY, g)
-        return made[0] if len(made) == 1 else made
 
 
 def _turned(g: Any) -> Any:
     """Sweeps run in the plain transpose; a user's function sees the conjugate of it, as TensorFlow's does."""
     return REGISTRY["conj"](g) if g is not None and g._aval.complex else g
-
-
-class _Like:
-    """Stands for an input whose dtype a returned number adopts."""
-
-    __slots__ = ("_aval",)
-    _is_gtape_tensor = True
-
-    def __init__(self, aval: Any) -> None:
-        self._aval = aval
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
@@ -257,13 +247,8 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     tensors = [x if isinstance(x, (Tensor, Variable)) else _input(x) for x in flat]
     before = record.get_stack()
     probe: dict[int, Any] = {}
-    outside = record.peek()
-    try:
-        record.set_stack(before.sessions, probe)
+    with record.off(before.sessions, probe):
         returned = f(*args, **kwargs)  # as they came: a number stays a number
-    finally:
-        record.go_back(outside)
-        record.hand_on()
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
@@ -320,61 +305,23 @@ def _record(
     several: bool,
 ) -> bool:
     """Record the call; whether any tape watches one of its inputs."""
-    tensors = [x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]]
-    active, parents = [], []
-    sessions: set[Any] = set()
-    for i, t in enumerate(tensors):
-        if t is None or t._record is None or not t._aval.inexact:
-            continue
-        mine = stack.meet(t._record[record.TAPES])
-        if mine.sessions and not (stack.trace and record.for_a_check_alone(t._record)):
-            active.append(i)
-            parents.append(t._record)
-            sessions |= mine.sessions
+    # An object that the function uses counts as a constant number.
+    tensors = [
+        wrap(0.0) if x is None else x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]
+    ]
+    active, parents, tapes, _ = connections(stack, CustomStep, tensors)
     if not active:
         return False
-    tapes = stack.recording if len(sessions) == len(stack.sessions) else record.TapeSet(sessions)
-    avals = tuple([wrap(0.0)._aval if t is None else t._aval for t in tensors])
-    out_avals = tuple([o._aval for o in outs]) if several else outs[0]._aval
+    layouts = tuple([t._aval for t in tensors])
+    out = tuple(outs) if several else outs[0]
+    out_layout = tuple([o._aval for o in outs]) if several else outs[0]._aval
     name = getattr(f, "__name__", "custom_gradient")
-    pull = CustomPull(name, declared, grad_fn, tuple(active), avals, out_avals, several, len(inputs), variables)
+    step = CustomStep(name, declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
     trace = None
     if stack.trace:
-        trace = Trace(
-            tuple([t if t is not None and t._aval.dtype.kind not in "SUO" else wrap(0.0) for t in tensors]),
-            tuple([o._value for o in outs]) if several else outs[0]._value,
-            stack,
-        )
+        seen = tuple([wrap(0.0) if t._aval.dtype.kind in "SUO" else t for t in tensors])
+        trace = Trace(seen, tuple([o._value for o in outs]) if several else outs[0]._value, stack)
         trace.body = inner
         trace.body_origins = tuple([x._record for x in inner])
-    made = [
-        next(record.count),
-        None,
-        pull,
-        parents[0] if len(parents) == 1 else tuple(parents),
-        None,
-        None,
-        tapes,
-        None,
-        trace,
-        None,
-    ]
-    if several:
-        for i, o in enumerate(outs):
-            if o._aval.inexact:
-                o._record = [next(record.count), None, ItemPull(i), made, None, None, tapes, None, None, None]
-    else:
-        outs[0]._record = made
-    out = tuple(outs) if several else outs[0]
-    for session in stack.sessions:
-        if session not in sessions:
-            continue
-        session.selects = session.custom = True  # what runs in grad_fn is unknown: take the careful sweep
-        if session.forward is not None:
-            session.forward.advance(pull, tensors, {}, out, made)
-        for o in outs:
-            session.track(o)
-    if trace is None and all([s.forward is not None for s in sessions]):  # noqa: C419 - a list is quicker
-        for r in [made, *[o._record for o in outs if o._record is not None]]:  # no tape will sweep back over it
-            record.uproot(r)
+    attach(stack, new_record(step, parents, None, None, tapes), tensors, out, trace)
     return True

@@ -7,13 +7,12 @@ them; and the product with a matrix that comes next scales its rows, where a gen
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from gtape.engine.rules import inputs_of
-from gtape.recording.record import INS, OUT, PULL, SEQ, Record, parents_of
+from gtape.recording.record import INS, OUT, SEQ, STEP, Record, parents_of, step_of
 
 __all__ = ["dense", "diagonal_start"]
 
@@ -52,16 +51,16 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
     while heap:
         seq = heappop(heap)
         r, d = waiting.pop(seq)
-        pull = r[PULL]
+        function, step = r[STEP], step_of(r)
         parents = parents_of(r)
         made: Any
-        if pull is None:
+        if step is None:
             made = ()
-        elif pull.__class__ is FunctionType:
-            made = pull(d, r[INS], r[OUT])
+        elif step.layouts is None:  # elementwise
+            made = function(d, r[INS], r[OUT])
             made = (made,) if len(parents) == 1 else made
-        elif "reshape" in pull.prim.roles:
-            made = (d.reshape(pull.avals[0].shape),)
+        elif "reshape" in step.prim.roles:
+            made = (d.reshape(step.layouts[0].shape),)
         else:
             seeds.extend(_products(r, d, parents, wanted) or [(r, dense(d))])
             continue
@@ -79,14 +78,14 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
 
 def _products(r: Record, d: Any, parents: tuple[Record, ...], wanted: set[int]) -> list[tuple[Record, Any]] | None:
     """The cotangents of the parents where the op has a short way for a diagonal; None where it has not for one."""
-    pull = r[PULL]
-    short = pull.prim.diagonal
+    step = step_of(r)
+    short = step.prim.diagonal
     if short is None:
         return None
     made = []
-    inputs = inputs_of(r, len(pull.avals))
-    for i, parent in zip(pull.active, parents, strict=True):
-        if parent[PULL] is None and parent[SEQ] not in wanted:
+    inputs = inputs_of(r, len(step.layouts))
+    for i, parent in zip(step.active, parents, strict=True):
+        if parent[STEP] is None and parent[SEQ] not in wanted:
             continue
         c = short(d, i, inputs)
         if c is None:

@@ -11,7 +11,7 @@ from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.recording import record
-from gtape.recording.record import PULL, TAPES, Session, Stack, record_of
+from gtape.recording.record import STEP, TAPES, Session, Stack, record_of
 
 __all__ = ["differentiate"]
 
@@ -51,7 +51,7 @@ def differentiate(
     source_records = [record_of(s) for s in sources]
     start = [(r, g) for r, g in start if g is not None]
     stack = record.get_stack()
-    foreign = any([session not in r[TAPES].sessions and r[PULL] is not None for r, _ in start])  # noqa: C419
+    foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
     if not (stack.sessions or session.shared or session.selects or session.trace or foreign or stops or session.stops):
         made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
         if made is not None:
@@ -79,7 +79,7 @@ def differentiate(
 def _empty_alone(visited: list[record.Record]) -> None:
     """Empty the records of ops that no open session holds."""
     for r in visited:
-        if r[PULL] is not None and not any(s.live for s in r[TAPES].sessions):
+        if r[STEP] is not None and not any(s.live for s in r[TAPES].sessions):
             record.empty(r)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,24 @@ import numpy as np
 from gtape.base import late
 from gtape.base.layout import aval_of
 from gtape.base.quiet import quietly
-from gtape.engine.rules import RULES_ALONE, ItemPull, Slots, cotangents_at_home, inputs_of, item_of, output_of
+from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.sweep import Capture
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.recording import record as record_module
-from gtape.recording.record import ANCHOR, INS, OUT, PULL, SEQ, TAPES, Record, Session, Stack, get_stack, parents_of
+from gtape.recording.record import (
+    ANCHOR,
+    INS,
+    OUT,
+    SEQ,
+    STEP,
+    TAPES,
+    Record,
+    Session,
+    Stack,
+    get_stack,
+    parents_of,
+    step_of,
+)
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
@@ -73,12 +84,12 @@ class _Sweep:
             seq = heappop(self._heap)
             record = self._waiting.pop(seq)
             g, mask = self._cots.pop(seq), self._masks.pop(seq)
-            pull = record[PULL]
+            step = record[STEP]
             # An anchor stands for a source, but is none.
-            if seq in self.wanted and (pull is not None or record is self.wanted[seq]):
+            if seq in self.wanted and (step is not None or record is self.wanted[seq]):
                 self.found[seq] = g
             self.visited.append(record)
-            if pull is None or seq in self.stops or self.session not in record[TAPES].sessions:
+            if step is None or seq in self.stops or self.session not in record[TAPES].sessions:
                 continue  # a leaf, or made while this tape was paused
             parents = parents_of(record)
             if any(self.session in p[TAPES].sessions for p in parents):
@@ -86,67 +97,67 @@ class _Sweep:
 
     def _pass(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Hand what has arrived at a record on to its parents."""
-        pull = record[PULL]
-        if pull.__class__ is Capture:
-            pull = pull.pull
-        if pull.__class__ is ItemPull:
+        step = step_of(record)
+        if step.__class__ is PartStep:
             if isinstance(g, SparseCotangent):  # of a lookup in one output, which is a source itself
                 g = g.dense(self.world)
-            self.arrive(parents[0], Slots({pull.index: g}))  # a mask is of one output
+            self.arrive(parents[0], PartialOutputs({step.index: g}))  # a mask is of one output
             return
         if isinstance(g, SparseCotangent):
-            if _is_read(pull) and _asked(parents[0], self.wanted):
+            if _is_read(step) and _asked(parents[0], self.wanted):
                 self.arrive(parents[0], g)
                 return
             g = g.dense(self.world)
-        prim = pull.prim
+        prim = step.prim
         if prim.kind == "custom":
-            self._pass_custom(pull, parents, g)
+            self._pass_custom(step, parents, g)
         elif prim.sparse is not None and self.sparse and self.batch is None and self._asks_directly(parents[0]):
             indices = inputs_of(record, 2)[1]._value
-            self.arrive(parents[0], prim.sparse(g, indices, pull.avals[0]))
+            self.arrive(parents[0], prim.sparse(g, indices, step.layouts[0]))
         else:
-            self._pass_by_rules(record, pull, parents, g, mask)
+            self._pass_by_rules(record, step, parents, g, mask)
 
     def _asks_directly(self, parent: Record) -> bool:
         """Whether what is looked up in is asked for itself."""
         return _asked(parent, self.wanted) or _read_of_asked(parent, self.wanted)
 
-    def _pass_custom(self, pull: Any, parents: tuple[Record, ...], g: Any) -> None:
-        if isinstance(g, Slots):
-            g = _fill_slots(self.world, g, pull.out_aval, self.batch)
+    def _pass_custom(self, step: Any, parents: tuple[Record, ...], g: Any) -> None:
+        g = self._filled(g, step.out_layout)
         if self.batch == 0:
             return  # an empty target: nothing can be asked of a function that is written for one cotangent
         if self.batch is None:
-            made = pull.cotangents(self.world, g, sparse=self.sparse)
+            made = step.cotangents(self.world, g, sparse=self.sparse)
         else:
-            made = _row_by_row(self.world, pull, g, self.batch)
+            made = _row_by_row(self.world, step, g, self.batch)
         for parent, c in zip(parents, made, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
                 self.arrive(parent, c)
 
-    def _pass_by_rules(self, record: Record, pull: Any, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
+    def _filled(self, g: Any, layouts: Any) -> Any:
+        """A cotangent, made complete if it is one of several outputs with these layouts."""
+        if g.__class__ is not PartialOutputs:
+            return g
+        leading = () if self.batch is None else (self.batch,)
+        return g.filled(lambda i: _zeros(self.world, layouts[i], *leading), len(layouts))
+
+    def _pass_by_rules(self, record: Record, step: RuleStep, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         world, batch = self.world, self.batch
-        prim, avals, out_aval = pull.prim, pull.avals, pull.out_aval
-        if avals is None:  # made by a generated function: all inputs look like the output
-            avals = (_fast_aval(record, g, batch),) * len(prim.rules)
-        out_shape = out_aval.shape if hasattr(out_aval, "shape") else avals[0].shape
-        if isinstance(g, Slots):
-            g = _fill_slots(world, g, out_aval, batch)
+        prim = step.prim
+        if step.layouts is None:
+            step = step.on(_layout_of(record, g, batch))
+        g = self._filled(g, step.out_layout)
         y = _output(world, record)
-        xs = _values(world, _kept(record, avals), avals)
+        xs = _values(world, record, step)
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
         live: list[Any] | None = None
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
-            live = _alive(pull if pull.avals is not None else _Described(pull, avals), mask, record, avals)
+            live = get_stack().run(_alive, step, mask, record)
         if batch is not None and not _takes_batches(world, prim):
-            made = self._each_row(pull, g, y, xs, avals, out_shape)
+            made = self._each_row(step, g, y, xs)
         else:
-            made = cotangents_at_home(
-                world, pull, g, y, xs, avals=avals, out_shape=out_shape, batch=batch is not None,
-                mask=mask if prim.partials is not None else None,
-            )  # fmt: skip
+            only = mask if prim.partials is not None else None
+            made = step.cotangents(world, g, y, xs, batch=batch is not None, mask=only)
         for k, (parent, c) in enumerate(zip(parents, made, strict=True)):
             if self.session in parent[TAPES].sessions and c is not None:
                 m = None if live is None else live[k]
@@ -156,14 +167,11 @@ class _Sweep:
                     c = world.where(m, c, 0)
                 self.arrive(parent, c, m)
 
-    def _each_row(self, pull: Any, g: Any, y: Any, xs: Any, avals: Any, out_shape: Any) -> list[Any]:
+    def _each_row(self, step: RuleStep, g: Any, y: Any, xs: Any) -> list[Any]:
         """For a batch of cotangents, by a rule that takes one."""
-        rows = [
-            cotangents_at_home(self.world, pull, row, y, xs, avals=avals, out_shape=out_shape)
-            for row in _slices(g, self.batch or 0)
-        ]
+        rows = [step.cotangents(self.world, row, y, xs) for row in _slices(g, self.batch or 0)]
         if not rows:
-            return [_no_rows(self.world, avals[i]) for i in pull.active]
+            return [_zeros(self.world, step.layouts[i], 0) for i in step.active]  # type: ignore[index]
         return [stack_in(self.world, list(column)) for column in zip(*rows, strict=True)]
 
 
@@ -231,17 +239,16 @@ def batches_as_is(session: Session, start: Record) -> bool:
     pending = [start]
     while pending:
         r = pending.pop()
-        pull = r[PULL]
-        if pull is None or r[SEQ] in seen:
+        step = step_of(r)
+        if step is None or r[SEQ] in seen:
             continue
         seen.add(r[SEQ])
-        if r[TAPES] is not session.alone:
+        if r[TAPES] is not session.alone or step.__class__ is not RuleStep:
             return False
-        general = getattr(pull, "general", None)
-        if general is not None:
-            pull = r[PULL] = general  # it was written for one cotangent of one shape
-        if pull.__class__ is not FunctionType and not (pull.__class__ in RULES_ALONE and pull.prim.batched):
-            return False
+        if step.layouts is not None:
+            if not step.adds_nothing or not step.prim.batched:
+                return False
+            r[STEP] = step  # a function may have been written for one cotangent of one shape
         pending.extend(parents_of(r))
     return True
 
@@ -250,16 +257,15 @@ def _float64(v: Any) -> Any:
     return np.float64(v) if v.__class__ is float else v
 
 
-def _values(world: Any, ins: Any, avals: tuple[Any, ...]) -> tuple[Any, ...]:
-    if ins is None:
-        return avals
+def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
+    """The inputs that a record keeps, as values of a world; layouts in place of the others."""
+    layouts: Any = step.layouts
+    if record[INS] is None:
+        return layouts  # type: ignore[no-any-return]
+    pairs = zip(inputs_of(record, len(layouts)), layouts, strict=True)
     if world is TAPE:
-        return tuple([a if t is None else t for t, a in zip(ins, avals, strict=True)])
-    return tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
-
-
-def _kept(record: Record, avals: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    return None if record[INS] is None else inputs_of(record, len(avals))
+        return tuple([a if t is None else t for t, a in pairs])
+    return tuple([a if t is None else _float64(t._value) for t, a in pairs])
 
 
 def _output(world: Any, record: Record) -> Any:
@@ -271,7 +277,7 @@ def _output(world: Any, record: Record) -> Any:
             several = tuple([wrap(v) for v in out])
             for i, o in enumerate(several):
                 if o._aval.inexact:
-                    o._record = item_of(record, i)
+                    o._record = part_of(record, i)
             return several
         t = wrap(out)
         t._record = record  # the same tensor as far as differentiation goes
@@ -279,33 +285,29 @@ def _output(world: Any, record: Record) -> Any:
     return _float64(out)
 
 
-def _alive(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
-    """As `_alive_here`, without warnings."""
-    alive: list[Any] = get_stack().run(_alive_here, pull, mask, record, avals)
-    return alive
-
-
-def _alive_here(pull: Any, mask: Any, record: Record, avals: tuple[Any, ...]) -> list[Any]:
+def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
     """Which elements of each active input a living cotangent can reach, given which elements of the output live."""
-    prim = pull.prim
-    out_shape = pull.out_aval.shape if pull.out_aval is not None else avals[0].shape
+    prim, layouts = step.prim, step.layouts
+    assert layouts is not None
+    out_shape = step.out_layout.shape
     # Generic numbers in [1, 2): ones would cancel in a rule that subtracts (softmax), and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
     alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
-    if (pull.out_aval if pull.out_aval is not None else avals[0]).complex:
+    if step.out_layout.complex:
         alive = alive * (1 + 0.5j)  # both parts live
     if mask is not None:
         alive = np.where(mask, alive, 0.0)
-    values = _values(NUMPY, _kept(record, avals), avals)
+    values = _values(NUMPY, record, step)
     if prim.partials is not None and not prim.selects:
-        return [None if mask is None else NUMPY.sum_to(alive, shape=avals[i].shape, batch=0) != 0 for i in pull.active]
+        if mask is None:
+            return [None] * len(step.active)
+        return [NUMPY.sum_to(alive, shape=layouts[i].shape, batch=0) != 0 for i in step.active]
     out = _output(NUMPY, record)
     if not prim.selects:
         # Only the structure matters: a derivative that happens to be zero here may have one that is not.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
-    made = cotangents_at_home(NUMPY, pull, alive, out, values, avals=avals, out_shape=tuple(out_shape))
-    return [np.asarray(c) != 0 for c in made]
+    return [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]
 
 
 def _generic(v: Any, salt: int) -> Any:
@@ -324,9 +326,9 @@ def _slices(g: Any, k: int) -> list[Any]:
     return [g[i] for i in range(k)]
 
 
-def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
+def _row_by_row(world: Any, step: Any, g: Any, batch: int) -> list[Any]:
     """A custom gradient's function is written for one cotangent: call it for each of a batch."""
-    rows = [pull.cotangents(world, row) for row in _slices(g, batch)]
+    rows = [step.cotangents(world, row) for row in _slices(g, batch)]
     made: list[Any] = []
     for column in zip(*rows, strict=True):
         some = next((c for c in column if c is not None), None)
@@ -335,10 +337,10 @@ def _row_by_row(world: Any, pull: Any, g: Any, batch: int) -> list[Any]:
     return made
 
 
-def _no_rows(world: Any, aval: Any) -> Any:
-    """What a batch of no cotangents makes."""
-    empty = np.zeros((0, *aval.shape), aval.dtype)
-    return wrap(empty) if world is TAPE else empty
+def _zeros(world: Any, layout: Any, *leading: int) -> Any:
+    """Zeros of a layout, with a leading axis for a batch."""
+    zeros = np.zeros((*leading, *layout.shape), layout.dtype)
+    return wrap(zeros) if world is TAPE else zeros
 
 
 def stack_in(world: Any, parts: list[Any]) -> Any:
@@ -361,17 +363,17 @@ def _takes_batches(world: Any, prim: Any) -> bool:
 
 def _asked(record: Record, wanted: dict[int, Record]) -> bool:
     """Whether a cotangent ends at a record, or is asked for there."""
-    return record[PULL] is None or record[SEQ] in wanted
+    return record[STEP] is None or record[SEQ] in wanted
 
 
 def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
     """Whether a record is a read of one for which that is so."""
-    return _is_read(record[PULL]) and _asked(parents_of(record)[0], wanted)
+    return _is_read(step_of(record)) and _asked(parents_of(record)[0], wanted)
 
 
-def _is_read(pull: Any) -> bool:
-    """Whether a backward step is that of an identity, which is how variables are read."""
-    prim = None if pull is None else pull.prim  # None for one output of several
+def _is_read(step: Any) -> bool:
+    """Whether a step is that of an identity, which is how variables are read."""
+    prim = None if step is None else step.prim  # None for one output of several
     return prim is not None and prim.kind != "custom" and "read" in prim.roles
 
 
@@ -408,19 +410,9 @@ class _Anchor:
         return found[0]
 
 
-class _Described:
-    """A generated pull with the shapes that the general one carries."""
-
-    __slots__ = ("active", "avals", "out_aval", "params", "prim")
-
-    def __init__(self, pull: Any, avals: tuple[Any, ...]) -> None:
-        self.prim, self.active, self.params = pull.prim, pull.active, pull.params
-        self.avals = avals
-        self.out_aval = avals[0]
-
-
-def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
-    for t in inputs_of(record, len(record[PULL].prim.rules)):
+def _layout_of(record: Record, g: Any, batch: int | None) -> Any:
+    """The layout of the operands of a generated function."""
+    for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:
             return t._aval
     out = output_of(record)
@@ -430,14 +422,3 @@ def _fast_aval(record: Record, g: Any, batch: int | None) -> Any:
     if isinstance(g, Tensor):
         return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))
     return aval_of(g if batch is None else g[0])
-
-
-def _fill_slots(world: Any, slots: Slots, avals: Any, batch: int | None = None) -> tuple[Any, ...]:
-    filled = []
-    for i, aval in enumerate(avals):
-        g = slots.parts.get(i)
-        if g is None:
-            zero = np.zeros(aval.shape if batch is None else (batch, *aval.shape), aval.dtype)
-            g = wrap(zero) if world is TAPE else zero
-        filled.append(g)
-    return tuple(filled)

@@ -52,7 +52,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
     while pending:
         r, limit = pending.pop()
         old = seen.get(r[record.SEQ])
-        if old is not None and (old[record.PULL] is not None or r[record.PULL] is None):
+        if old is not None and (old[record.STEP] is not None or r[record.STEP] is None):
             continue  # a leaf may stand for the record of the same number, see the anchors of `gtape.engine.full_sweep`
         seen[r[record.SEQ]] = r
         for part, new in _origins(r, limit):
@@ -62,7 +62,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
     kept = {
         number: list(r)
         for number, r in seen.items()
-        if r[record.PULL] is not None and not any(s.live and s is not session for s in r[record.TAPES].sessions)
+        if r[record.STEP] is not None and not any(s.live and s is not session for s in r[record.TAPES].sessions)
     }
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None
@@ -71,7 +71,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
                 tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)
             )
-        elif number in kept and r[record.PULL].prim is None:  # one output of several
+        elif number in kept and record.step_of(r).prim is None:  # one output of several
             parent = r[record.PARENTS]
             kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
     return kept
@@ -79,8 +79,8 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
 
 def _meant(r: Any) -> Any:
     """The record that an anchor of `full_sweep` stands for, unless that was emptied; any other is itself."""
-    meant = r[record.INS] if r[record.PULL] is None else None
-    return r if meant is None or meant[record.PULL] is None else meant
+    meant = r[record.INS] if r[record.STEP] is None else None
+    return r if meant is None or meant[record.STEP] is None else meant
 
 
 def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
@@ -91,6 +91,6 @@ def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
         if trace.body_origins:
             groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
         return groups
-    if r[record.PULL] is not None and r[record.PULL].prim is None:
+    if r[record.STEP] is not None and record.step_of(r).prim is None:
         return [((r[record.PARENTS],), limit)]
     return []

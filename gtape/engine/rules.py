@@ -1,10 +1,8 @@
-"""The backward step of one recorded op: what it keeps, and its rules run in any world.
-
-`gtape.engine.fast.elementwise` makes the steps of the usual cases; the classes here are those of the general way.
-"""
+"""Rules run backwards: the cotangents of one op in any world, and the backward step that a record holds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,27 +10,14 @@ import numpy as np
 from gtape.base.half_precision import widened
 from gtape.base.layout import Aval
 from gtape.declare.primitive import Primitive
-from gtape.engine.worlds import COMPLEX, NUMPY
+from gtape.engine.worlds import COMPLEX, NARROW, NUMPY
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "RULES_ALONE",
-    "ComplexPull",
-    "ItemPull",
-    "NarrowPull",
-    "Pull",
-    "Slots",
-    "by_slope",
-    "cotangents",
-    "cotangents_at_home",
-    "held",
-    "inputs_of",
-    "item_of",
-    "output_of",
-    "plan_for",
-    "unbroadcast",
-]
+    "PartStep", "PartialOutputs", "RuleStep", "by_slope", "cotangents", "held", "inputs_of", "output_of", "part_of",
+    "plan_for", "unbroadcast", "world_for",
+]  # fmt: skip
 
 
 def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...], out_shape: tuple[int, ...], batch: bool) -> Any:
@@ -44,7 +29,7 @@ def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...], out_shape: tuple[int, .
 
 def cotangents(
     xp: Any,
-    pull: Any,
+    step: Any,
     g: Any,
     y: Any,
     xs: tuple[Any, ...],
@@ -59,8 +44,8 @@ def cotangents(
     Parameters
     ----------
     xp : world
-    pull : Pull or generated function
-        Knows the primitive, which arguments are active, and the parameters.
+    step : RuleStep
+        Of it the primitive, the active arguments and the parameters are read.
     g, y : cotangent and output, as values of that world
     xs : tuple
         Inputs as values of that world (stand-ins with shape and dtype where the rule does not read them).
@@ -78,18 +63,18 @@ def cotangents(
     list
         One cotangent for each active argument.
     """
-    prim: Primitive = pull.prim
-    params = pull.params
+    prim: Primitive = step.prim
+    params = step.params
     if prim.partials is None:
         if prim.variadic:
             made = prim.vjp(xp, g, xs, **params)
-            return [made[i] for i in pull.active]
+            return [made[i] for i in step.active]
         return [
             prim.vjp[i](xp, g, y, *xs, **params) if prim.kind != "linear" else prim.vjp[i](xp, g, xs[i], **params)
-            for i in pull.active
+            for i in step.active
         ]
     result = []
-    for i in pull.active:
+    for i in step.active:
         c = by_slope(xp, prim, i, g, y, xs, params)
         if mask is not None:
             c = xp.where(mask, c, 0)
@@ -136,141 +121,117 @@ def held(xp: Any, g: Any, c: Any) -> Any:
     return xp.where(zero, 0, c) if c.__class__ is Tensor else np.where(zero, c.dtype.type(0), c)[()]
 
 
-class Pull:
-    """The backward step of one record made the general way: what the generated functions carry as attributes."""
+class RuleStep:
+    """The backward step of one recorded op, by the rules of its primitive.
 
-    __slots__ = ("active", "avals", "items", "out_aval", "params", "prim")
+    A record holds the step itself, or a function ``f(g, ins, out)`` that was generated from the same rules and has the
+    step as its attribute ``step``. `gtape.recording.record.step_of` gives the step in both cases.
+
+    Parameters
+    ----------
+    prim : Primitive
+    active : tuple of int
+        The arguments that a gradient flows to.
+    params : dict
+        The static parameters.
+    layouts : tuple of Aval, or None
+        Of the inputs. None for a generated function of elementwise operands: they have any one layout, the output's.
+    out_layout : Aval, tuple of Aval, or None
+        Of the output, or of several outputs; None where `layouts` is None.
+    world : NUMPY, COMPLEX or NARROW
+        The arithmetic of the op, chosen when it is recorded.
+    keeps : tuple of int, optional
+        Which inputs the record keeps, if INS is no tuple with a place for each: one in INS, or one in INS and one in
+        OUT.
+    """
+
+    __slots__ = ("active", "items", "keeps", "layouts", "out_layout", "params", "prim", "world")
 
     # For several outputs, of each the number of its record and the tangents that hang there.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
 
     def __init__(
-        self, prim: Primitive, active: tuple[int, ...], params: dict[str, Any], avals: tuple[Aval, ...], out_aval: Any
+        self,
+        prim: Primitive,
+        active: tuple[int, ...],
+        params: dict[str, Any],
+        layouts: tuple[Aval, ...] | None,
+        out_layout: Any,
+        world: Any = NUMPY,
+        keeps: tuple[int, ...] | None = None,
     ) -> None:
         self.prim = prim
         self.active = active
         self.params = params
-        self.avals = avals
-        self.out_aval = out_aval
+        self.layouts = layouts
+        self.out_layout = out_layout
+        self.world = world
+        self.keeps = keeps
 
-    def _inputs(self, ins: Any) -> tuple[Any, ...]:
-        avals = self.avals
-        if ins is None:
-            return avals
-        return tuple([avals[k] if t is None else t._value for k, t in enumerate(ins)])
+    def on(self, layout: Aval) -> RuleStep:
+        """The step of a generated function, for operands of one layout."""
+        layouts = (layout,) * len(self.prim.rules)
+        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps)
+
+    @property
+    def adds_nothing(self) -> bool:
+        """Whether the step does no more than call rules, so that a batch axis is fine where these accept one."""
+        return self.world is NUMPY and self.prim.partials is None and not self.prim.variadic
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
-        xs = self._inputs(ins)
-        made = cotangents(NUMPY, self, g, out, xs, avals=self.avals, out_shape=getattr(self.out_aval, "shape", ()))
+        xs: Any = self.layouts
+        if ins is not None:
+            xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
+        if self.world is NUMPY and len(self.active) == 1 and self.prim.partials is None and not self.prim.variadic:
+            (i,) = self.active  # nearly always: without the calls below
+            if self.prim.kind == "linear":
+                return self.prim.vjp[i](NUMPY, g, xs[i], **self.params)
+            return self.prim.vjp[i](NUMPY, g, out, *xs, **self.params)
+        made = self.cotangents(NUMPY, g, out, xs)
         return made[0] if len(made) == 1 else made
 
-
-class _LinearPull(Pull):
-    """One linear argument."""
-
-    __slots__ = ()
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        return self.prim.vjp[0](NUMPY, g, self.avals[0], **self.params)
-
-
-class _GeneralPull(Pull):
-    """Given rules, one an argument."""
-
-    __slots__ = ()
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        active = self.active
-        vjp = self.prim.vjp
-        if ins.__class__ is tuple and len(ins) == 2:
-            a, b = ins
-            avals = self.avals
-            xs: tuple[Any, ...] = (avals[0] if a is None else a._value, avals[1] if b is None else b._value)
-        else:
-            xs = self._inputs(ins)
-        if len(active) == 1:
-            return vjp[active[0]](NUMPY, g, out, *xs, **self.params)
-        return [vjp[i](NUMPY, g, out, *xs, **self.params) for i in active]
+    def cotangents(
+        self, world: Any, g: Any, y: Any, xs: tuple[Any, ...], *, batch: bool = False, mask: Any = None
+    ) -> list[Any]:
+        """`cotangents` for the step's layouts; in place of NUMPY in the arithmetic of the op."""
+        if world is NUMPY:
+            world = self.world
+        layouts: Any = self.layouts
+        narrow = world is NARROW
+        if narrow:
+            world = NUMPY
+            g, y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
+            xs = tuple(widened(xs))
+        shape = getattr(self.out_layout, "shape", ())
+        made = cotangents(world, self, g, y, xs, avals=layouts, out_shape=shape, batch=batch, mask=mask)
+        if narrow:
+            made = [
+                c.astype(layouts[i].dtype) if c is not None and layouts[i].detour and c.dtype != layouts[i].dtype else c
+                for i, c in zip(self.active, made, strict=True)
+            ]
+        return made
 
 
-class _ElementwisePull(Pull):
-    """Partials, with arguments that were broadcast."""
-
-    __slots__ = ()
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        prim = self.prim
-        avals = self.avals
-        shape = self.out_aval.shape
-        xs = avals if ins is None else self._inputs(ins)
-        made = []
-        for i in self.active:
-            c = by_slope(NUMPY, prim, i, g, out, xs, self.params)
-            own = avals[i].shape
-            made.append(c if own == shape else NUMPY.sum_to(c, shape=own, batch=0))
-        return made[0] if len(made) == 1 else made
-
-
-class NarrowPull(Pull):
-    """Any rules on half precision: computed in float32, rounded at the end."""
-
-    __slots__ = ()
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        xs = self._inputs(ins)
-        shape = getattr(self.out_aval, "shape", ())
-        made = cotangents_at_home(NUMPY, self, g, out, xs, avals=self.avals, out_shape=shape)
-        return made[0] if len(made) == 1 else made
-
-
-def cotangents_at_home(world: Any, pull: Any, g: Any, y: Any, xs: tuple[Any, ...], **more: Any) -> list[Any]:
-    """`cotangents`, where complex numbers have kernels of their own, and half precision is computed in float32."""
-    if world is NUMPY and pull.__class__ is ComplexPull:
-        world = COMPLEX
-    elif world is NUMPY and pull.__class__ is NarrowPull:
-        wide_g, wide_y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
-        made = cotangents(world, pull, wide_g, wide_y, tuple(widened(xs)), **more)
-        return [
-            None if c is None else c.astype(a.dtype) if a.detour and c.dtype != a.dtype else c
-            for c, a in zip(made, [pull.avals[i] for i in pull.active], strict=True)
-        ]
-    return cotangents(world, pull, g, y, xs, **more)
-
-
-class ComplexPull(Pull):
-    """Partials of an elementwise op that has a kernel of its own for complex numbers."""
-
-    __slots__ = ()
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        xs = self._inputs(ins)
-        made = cotangents(COMPLEX, self, g, out, xs, avals=self.avals, out_shape=self.out_aval.shape)
-        return made[0] if len(made) == 1 else made
-
-
-# Those that do no more than call the rules: what a rule can take, they can.
-RULES_ALONE = frozenset({_LinearPull, _GeneralPull})
-
-_PULLS: dict[str, type[Pull]] = {
-    "linear": _LinearPull,
-    "general": _GeneralPull,
-    "implicit": _GeneralPull,
-    "elementwise": _ElementwisePull,
-}
+def world_for(prim: Primitive, layouts: Iterable[Aval]) -> Any:
+    """The arithmetic of an op on operands of these layouts."""
+    if not any([a.detour for a in layouts]):  # noqa: C419 - a list is quicker
+        return NUMPY
+    if not any(a.complex for a in layouts):
+        return NARROW
+    return COMPLEX if callable(prim.complex) else NUMPY
 
 
 class _Plan:
     """What a record of a primitive keeps when the given arguments are active; made once for each combination."""
 
-    __slots__ = ("active", "keep", "known", "make", "reads_y")
+    __slots__ = ("active", "keep", "known", "reads_y")
 
     def __init__(self, prim: Primitive, active: tuple[int, ...], n: int) -> None:
         reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
         self.active = active
         self.reads_y = "y" in reads
         self.keep = tuple([i in reads for i in range(n)]) if reads - {"y"} else None
-        self.make = Pull if prim.variadic else _PULLS[prim.kind]
         # Backward steps of an op without parameters, by the Avals of its operands: see `gtape.engine.fast.steps`.
         self.known: dict[tuple[Aval, ...], Any] = {}
 
@@ -286,22 +247,24 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
 
 def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
     """The tensors that a record keeps of its `n` inputs, None where it keeps none."""
-    ins, pull = made[record.INS], made[record.PULL]
+    ins = made[record.INS]
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
-        return ins
-    if pull.pair:
+        return ins  # type: ignore[no-any-return]
+    keeps = record.step_of(made).keeps
+    if len(keeps) == 2:
         return (ins, made[record.OUT])
-    return tuple([ins if i == pull.single else None for i in range(n)])
+    return tuple([ins if i == keeps[0] else None for i in range(n)])
 
 
 def output_of(made: record.Record) -> Any:
     """The raw value, or values, that a record keeps of its output; None where it keeps none."""
-    return None if getattr(made[record.PULL], "pair", False) else made[record.OUT]
+    out = made[record.OUT]
+    return None if out.__class__ is Tensor else out  # a tensor is the second input
 
 
-class Slots:
+class PartialOutputs:
     """The cotangent of an op with several outputs: what has arrived for each output so far."""
 
     __slots__ = ("parts",)
@@ -309,15 +272,23 @@ class Slots:
     def __init__(self, parts: dict[int, Any]) -> None:
         self.parts = parts
 
-    def __add__(self, other: Slots) -> Slots:
+    def __add__(self, other: PartialOutputs) -> PartialOutputs:
         parts = self.parts  # only one sweep has them, and copies would take the square of the number of outputs
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return self
 
+    def filled(self, make: Callable[[int], Any], n: int) -> tuple[Any, ...]:
+        """A cotangent for each of `n` outputs: ``make(i)`` where none has arrived."""
+        parts = self.parts
+        return tuple([parts[i] if i in parts else make(i) for i in range(n)])
 
-class ItemPull:
-    """The backward step of one output of an op with several: hands the cotangent to the op's own record."""
+
+class PartStep:
+    """The backward step of one output of an op with several, whose record is the parent.
+
+    Only the full sweep meets one: it hands the cotangent to the op's own record as `PartialOutputs`.
+    """
 
     __slots__ = ("index",)
     prim: Any = None
@@ -326,14 +297,12 @@ class ItemPull:
     def __init__(self, index: int) -> None:
         self.index = index
 
-    def __call__(self, g: Any, ins: Any, out: Any) -> Slots:
-        return Slots({self.index: g})
 
+def part_of(made: Any, i: int) -> Any:
+    """A record for output `i` of an op with several; all copies share a number, by which sweeps identify them.
 
-def item_of(made: Any, i: int) -> Any:
-    """The record of output `i` of an op with several, from the op's own: every one that is made is the same to a sweep.
-
-    The op's record holds no record of its outputs, which hold it: without a cycle all goes when the last output does.
+    The op's record holds no record of its outputs, because these hold it: without a cycle all is freed with the last
+    output.
     """
-    seq, tangents = made[record.PULL].items[i]
-    return [seq, None, ItemPull(i), made, None, None, made[record.TAPES], None, None, tangents]
+    seq, tangents = made[record.STEP].items[i]
+    return [seq, None, PartStep(i), made, None, None, made[record.TAPES], None, None, tangents]

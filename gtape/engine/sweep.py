@@ -8,57 +8,47 @@ from __future__ import annotations
 
 import os
 from heapq import heappop, heappush, heappushpop
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import aval_of
+from gtape.base.layout import FLOAT64_SCALAR
 from gtape.base.locks import Lock
-from gtape.engine.rules import Pull, cotangents, inputs_of, output_of
+from gtape.engine.rules import inputs_of, output_of
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record as record_module
-from gtape.recording.record import COT, LEAF, NO_TAPES, PULL, SEQ, Record
+from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_of
 
-__all__ = ["Capture", "keeping", "short_sweep"]
+__all__ = ["keeping", "short_sweep"]
 
 _NOTHING = ()
 
 
-class Capture:
-    """Stands in for the pull of a source that is not a leaf, and notes its cotangent on the way.
+def _noting(record: Record, found: dict[int, Any]) -> Any:
+    """The step of a source that is not a leaf, as a function that notes the cotangent which it is called with."""
+    step, seq = record[STEP], record[SEQ]
 
-    Sweeps of other threads may meet one in a record that stays.
-    """
+    def note(g: Any, ins: Any, out: Any) -> Any:
+        found[seq] = g
+        return step(g, ins, out)
 
-    __slots__ = ("cotangent", "pull")
-
-    def __init__(self, pull: Any) -> None:
-        self.pull = pull
-        self.cotangent: Any = None
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        self.cotangent = g
-        return self.pull(g, ins, out)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.pull, name)
+    made: Any = note
+    made.step = step_of(record)  # for sweeps of other threads that meet it
+    return made
 
 
 def _float64(v: Any) -> Any:
     return np.float64(v) if v.__class__ is float else v
 
 
-def _pull_in_numpy(record: Record, g: Any) -> Any:
-    """The backward step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
-    pull = record[PULL]
-    if pull.__class__ is Capture:
-        pull = record[PULL] = pull.pull
-    ins = inputs_of(record, len(pull.prim.rules))
-    avals = pull.avals or tuple(aval_of(0.0) for _ in ins)
-    xs = tuple([a if t is None else _float64(t._value) for t, a in zip(ins, avals, strict=True)])
-    shape = getattr(pull.out_aval, "shape", ())
-    made = cotangents(NUMPY, pull, _float64(g), _float64(output_of(record)), xs, avals=avals, out_shape=shape)
+def _step_in_numpy(record: Record, g: Any) -> Any:
+    """The step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
+    step = step_of(record)
+    if step.layouts is None:
+        step = step.on(FLOAT64_SCALAR)
+    inputs = inputs_of(record, len(step.layouts))
+    xs = tuple([a if t is None else _float64(t._value) for t, a in zip(inputs, step.layouts, strict=True)])
+    made = step.cotangents(NUMPY, _float64(g), _float64(output_of(record)), xs)
     made = [float(c) if isinstance(c, np.float64) else c for c in made]
     return made[0] if len(made) == 1 else made
 
@@ -121,11 +111,13 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     list
         One raw cotangent each, None where nothing arrived.
     """
-    captures: dict[int, Capture] = {}
-    for s in sources:
-        if s[PULL] is not None and s[PULL].__class__ is not Capture:
-            captures[id(s)] = s[PULL] = Capture(s[PULL])
+    # What has arrived at sources: at leaves, and noted on the way by the others.
     leaves: dict[int, Any] = {}
+    noting: dict[int, tuple[Record, Any, Any]] = {}
+    for s in sources:
+        if s[STEP] is not None and id(s) not in noting:
+            noting[id(s)] = (s, s[STEP], _noting(s, leaves))
+            s[STEP] = noting[id(s)][2]
     heap: list[Record] = []
     for r, g in seeds:
         if r[COT] is LEAF:
@@ -139,13 +131,11 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     g = record[1] if record is not None else None
     try:
         while record is not None:
-            _, _, pull, parents, ins, out, _, other = record
+            _, _, step, parents, ins, out, _, other = record
             try:
-                made = pull(g, ins, out)
+                made = step(g, ins, out)
             except (ArithmeticError, ValueError):
-                if not isinstance(pull.pull if pull.__class__ is Capture else pull, (FunctionType, Pull)):
-                    raise  # not a scalar op that Python refused, but something of the user's
-                made = _pull_in_numpy(record, g)
+                made = _step_in_numpy(record, g)
             record[1] = None
             if not keep:
                 record[2] = record[4] = record[5] = None
@@ -197,27 +187,15 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             record = heappop(heap)
             g = record[1]
     except BaseException:
-        _abandon([*heap, record] if record is not None else heap, sources, keep)
+        reached = [*heap, record] if record is not None else heap
+        if keep:
+            for r in reached:
+                r[COT] = None
+        else:  # used up, as after a whole sweep
+            record_module.empty_below(reached, spare=False)
         raise
-    result = []
-    for s in sources:
-        capture = captures.get(id(s))
-        if capture is None:
-            result.append(leaves.get(s[SEQ]))
-        else:
-            result.append(capture.cotangent)
-            if s[PULL] is capture:
-                s[PULL] = capture.pull
-    return result
-
-
-def _abandon(reached: list[Record], sources: list[Record], keep: bool) -> None:
-    """Tidy up after a backward step that raised: what is not to be kept is used up, as after a whole sweep."""
-    if not keep:
-        record_module.empty_below(reached, spare=False)
-        return
-    for r in reached:
-        r[COT] = None
-    for s in sources:
-        if s[PULL].__class__ is Capture:
-            s[PULL] = s[PULL].pull
+    finally:
+        for s, step, note in noting.values():
+            if s[STEP] is note:  # to stay, or not reached
+                s[STEP] = step
+    return [leaves.get(s[SEQ]) for s in sources]

@@ -13,7 +13,7 @@ import numpy as np
 
 from gtape.declare.primitive import CHANGED, CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["COMPLEX", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
+__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
 
 _float64 = np.float64
 _float64_dtype = np.dtype(np.float64)
@@ -148,6 +148,8 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 NUMPY = NumPyWorld()
 COMPLEX = ComplexWorld()
+# Stands for NUMPY in steps of ops on half precision: they compute in float32 and round once.
+NARROW = NumPyWorld()
 TAPE = TapeWorld()
 
 

@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("gtape.keras.backend")
     if name in __all__:
         return importlib.import_module(f"gtape.keras.{name}")
-    from gtape.namespaces.listing import unknown
+    from gtape.namespaces.catalogue import unknown
 
     raise unknown("gtape.keras", name, __all__)
 

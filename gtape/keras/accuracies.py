@@ -196,9 +196,7 @@ class Accuracy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -216,9 +214,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
     threshold : float
         Predictions above it count as 1.
 
@@ -238,9 +234,7 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -258,9 +252,7 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -280,9 +272,7 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
     ----------
     k : int
         How many of the greatest scores count.
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -302,9 +292,7 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
     ----------
     k : int
         How many of the greatest scores count.
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import gtape
@@ -189,46 +190,6 @@ def linear(x: Any) -> Any:
     return x
 
 
-def exponential(x: Any) -> Tensor:
-    """``exp(x)``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.exponential([0.0]).numpy()
-    array([1.], dtype=float32)
-    """
-    return gtape.exp(x)
-
-
-def hard_sigmoid(x: Any) -> Tensor:
-    """``clip(x / 6 + 1/2, 0, 1)``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.hard_sigmoid(tf.constant([0.0, 5.0])).numpy()
-    array([0.5, 1. ], dtype=float32)
-    """
-    return gtape.nn.hard_sigmoid(x)
-
-
 def hard_silu(x: Any) -> Tensor:
     """``x * hard_sigmoid(x)``.
 
@@ -250,8 +211,14 @@ def hard_silu(x: Any) -> Tensor:
     return x * hard_sigmoid(x)  # type: ignore[no-any-return]
 
 
-def log_sigmoid(x: Any) -> Tensor:
-    """The logarithm of `sigmoid`.
+def _elementwise(name: str, op: str, summary: str, inputs: str, result: str) -> Callable[[Any], Tensor]:
+    """An op of gtape under Keras's name."""
+
+    def function(x: Any) -> Tensor:
+        return attrgetter(op)(gtape)(x)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
 
     Parameters
     ----------
@@ -264,172 +231,43 @@ def log_sigmoid(x: Any) -> Tensor:
     Examples
     --------
     >>> import gtape as tf
-    >>> tf.keras.activations.log_sigmoid([-1000.0]).numpy()
-    array([-1000.], dtype=float32)
+    >>> tf.keras.activations.{name}({inputs}).numpy()
+    {result}
     """
-    return gtape.math.log_sigmoid(x)
+    return function
 
 
-def mish(x: Any) -> Tensor:
-    """``x * tanh(softplus(x))``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.mish([0.0]).numpy()
-    array([0.], dtype=float32)
-    """
-    return gtape.nn.mish(x)
-
-
-def relu6(x: Any) -> Tensor:
-    """``min(max(x, 0), 6)``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.relu6(tf.constant([0.0, 7.0])).numpy()
-    array([0., 6.], dtype=float32)
-    """
-    return gtape.nn.relu6(x)
-
-
-def selu(x: Any) -> Tensor:
-    """`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017).
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.selu([0.0]).numpy()
-    array([0.], dtype=float32)
-    """
-    return gtape.nn.selu(x)
-
-
-def sigmoid(x: Any) -> Tensor:
-    """``1 / (1 + exp(-x))``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.sigmoid([0.0]).numpy()
-    array([0.5], dtype=float32)
-    """
-    return gtape.sigmoid(x)
-
-
-def silu(x: Any) -> Tensor:
-    """``x * sigmoid(x)``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.silu([0.0]).numpy()
-    array([0.], dtype=float32)
-    """
-    return gtape.nn.silu(x)
-
-
-def softplus(x: Any) -> Tensor:
-    """``log(1 + exp(x))``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.softplus([-1000.0, 1000.0]).numpy()
-    array([   0., 1000.], dtype=float32)
-    """
-    return gtape.nn.softplus(x)
-
-
-def softsign(x: Any) -> Tensor:
-    """``x / (1 + |x|)``.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.softsign(tf.constant([0.0, 1.0])).numpy()
-    array([0. , 0.5], dtype=float32)
-    """
-    return gtape.nn.softsign(x)
-
-
-def tanh(x: Any) -> Tensor:
-    """The hyperbolic tangent.
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.tanh([0.0]).numpy()
-    array([0.], dtype=float32)
-    """
-    return gtape.tanh(x)
-
-
+exponential = _elementwise("exponential", "exp", "``exp(x)``.", "[0.0]", "array([1.], dtype=float32)")
+hard_sigmoid = _elementwise(
+    "hard_sigmoid",
+    "nn.hard_sigmoid",
+    "``clip(x / 6 + 1/2, 0, 1)``.",
+    "tf.constant([0.0, 5.0])",
+    "array([0.5, 1. ], dtype=float32)",
+)
+log_sigmoid = _elementwise(
+    "log_sigmoid", "math.log_sigmoid", "The logarithm of `sigmoid`.", "[-1000.0]", "array([-1000.], dtype=float32)"
+)
+mish = _elementwise("mish", "nn.mish", "``x * tanh(softplus(x))``.", "[0.0]", "array([0.], dtype=float32)")
+relu6 = _elementwise(
+    "relu6", "nn.relu6", "``min(max(x, 0), 6)``.", "tf.constant([0.0, 7.0])", "array([0., 6.], dtype=float32)"
+)
+selu = _elementwise(
+    "selu",
+    "nn.selu",
+    "`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017).",
+    "[0.0]",
+    "array([0.], dtype=float32)",
+)
+sigmoid = _elementwise("sigmoid", "sigmoid", "``1 / (1 + exp(-x))``.", "[0.0]", "array([0.5], dtype=float32)")
+silu = _elementwise("silu", "nn.silu", "``x * sigmoid(x)``.", "[0.0]", "array([0.], dtype=float32)")
+softplus = _elementwise(
+    "softplus", "nn.softplus", "``log(1 + exp(x))``.", "[-1000.0, 1000.0]", "array([   0., 1000.], dtype=float32)"
+)
+softsign = _elementwise(
+    "softsign", "nn.softsign", "``x / (1 + |x|)``.", "tf.constant([0.0, 1.0])", "array([0. , 0.5], dtype=float32)"
+)
+tanh = _elementwise("tanh", "tanh", "The hyperbolic tangent.", "[0.0]", "array([0.], dtype=float32)")
 swish = silu
 hard_swish = hard_silu
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -82,16 +83,22 @@ class _Counts(Metric):
         return self._shown(self._counts[0].numpy())
 
 
-class TruePositives(_Counts):
+class _Count(_Counts):
+    """One count; its name is that of the class in words."""
+
+    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        super().__init__(thresholds, name=words if name is None else name, dtype=dtype)
+
+
+class TruePositives(_Count):
     """How many samples are a yes and were called one.
 
     Parameters
     ----------
     thresholds : float or list of float, optional
         What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
-    name : str, optional
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -102,20 +109,14 @@ class TruePositives(_Counts):
 
     kinds = ((True, True),)
 
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name="true_positives" if name is None else name, dtype=dtype)
 
-
-class FalsePositives(_Counts):
+class FalsePositives(_Count):
     """How many samples are a no and were called a yes.
 
     Parameters
     ----------
-    thresholds : float or list of float, optional
-        What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
-    name : str, optional
-    dtype : dtype, optional
-        As for `Metric`.
+    thresholds : as for `TruePositives`
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -126,20 +127,14 @@ class FalsePositives(_Counts):
 
     kinds = ((False, True),)
 
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name="false_positives" if name is None else name, dtype=dtype)
 
-
-class TrueNegatives(_Counts):
+class TrueNegatives(_Count):
     """How many samples are a no and were called one.
 
     Parameters
     ----------
-    thresholds : float or list of float, optional
-        What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
-    name : str, optional
-    dtype : dtype, optional
-        As for `Metric`.
+    thresholds : as for `TruePositives`
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -150,20 +145,14 @@ class TrueNegatives(_Counts):
 
     kinds = ((False, False),)
 
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name="true_negatives" if name is None else name, dtype=dtype)
 
-
-class FalseNegatives(_Counts):
+class FalseNegatives(_Count):
     """How many samples are a yes and were called a no.
 
     Parameters
     ----------
-    thresholds : float or list of float, optional
-        What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
-    name : str, optional
-    dtype : dtype, optional
-        As for `Metric`.
+    thresholds : as for `TruePositives`
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -173,9 +162,6 @@ class FalseNegatives(_Counts):
     """
 
     kinds = ((True, False),)
-
-    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(thresholds, name="false_negatives" if name is None else name, dtype=dtype)
 
 
 class Precision(_Counts):
@@ -189,9 +175,7 @@ class Precision(_Counts):
         Only the greatest so many predictions of each sample count as a yes.
     class_id : int, optional
         Only look at this entry of the last axis.
-    name : str, optional
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------

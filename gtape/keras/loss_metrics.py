@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-class MeanSquaredError(MeanMetricWrapper):
+class _MeanLoss(MeanMetricWrapper):
+    """The mean of a loss that has no settings."""
+
+    function: Callable[..., Tensor]
+    default_name: str
+
+    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(type(self).function, self.default_name if name is None else name, dtype)
+
+
+class MeanSquaredError(_MeanLoss):
     """The mean of squared errors.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -34,8 +43,8 @@ class MeanSquaredError(MeanMetricWrapper):
     4.0
     """
 
-    def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(loss_functions.mean_squared_error, name, dtype)
+    function = staticmethod(loss_functions.mean_squared_error)
+    default_name = "mean_squared_error"
 
 
 def _squares(y_true: Any, y_pred: Any) -> Tensor:
@@ -45,14 +54,12 @@ def _squares(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.math.squared_difference(true, predicted)
 
 
-class RootMeanSquaredError(MeanMetricWrapper):
+class RootMeanSquaredError(_MeanLoss):
     """The root of the mean of squared errors.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -61,22 +68,20 @@ class RootMeanSquaredError(MeanMetricWrapper):
     2.0
     """
 
-    def __init__(self, name: str = "root_mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(_squares, name, dtype)
+    function = staticmethod(_squares)
+    default_name = "root_mean_squared_error"
 
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""
         return wrap(np.float32(np.sqrt(self._mean())))
 
 
-class MeanAbsoluteError(MeanMetricWrapper):
+class MeanAbsoluteError(_MeanLoss):
     """The mean of absolute errors.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -85,18 +90,16 @@ class MeanAbsoluteError(MeanMetricWrapper):
     2.0
     """
 
-    def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
-        super().__init__(loss_functions.mean_absolute_error, name, dtype)
+    function = staticmethod(loss_functions.mean_absolute_error)
+    default_name = "mean_absolute_error"
 
 
-class KLDivergence(MeanMetricWrapper):
+class KLDivergence(_MeanLoss):
     """The mean Kullback-Leibler divergence.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -105,8 +108,8 @@ class KLDivergence(MeanMetricWrapper):
     0.0
     """
 
-    def __init__(self, name: str = "kl_divergence", dtype: Any = None) -> None:
-        super().__init__(loss_functions.kl_divergence, name, dtype)
+    function = staticmethod(loss_functions.kl_divergence)
+    default_name = "kl_divergence"
 
 
 class CosineSimilarity(MeanMetricWrapper):
@@ -114,9 +117,7 @@ class CosineSimilarity(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
     axis : int
         Along which the vectors lie.
 
@@ -137,9 +138,7 @@ class BinaryCrossentropy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
     from_logits : bool
         Whether predictions are scores rather than probabilities.
     label_smoothing : float
@@ -169,9 +168,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
     from_logits : bool
         Whether predictions are scores rather than probabilities.
     label_smoothing : float
@@ -203,9 +200,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
     from_logits : bool
         Whether predictions are scores rather than probabilities.
     axis : int
@@ -230,14 +225,12 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         super().__init__(loss_functions.sparse_categorical_crossentropy, name, dtype, **options)
 
 
-class MeanAbsolutePercentageError(MeanMetricWrapper):
+class MeanAbsolutePercentageError(_MeanLoss):
     """The mean absolute error in percent of the labels.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -246,18 +239,18 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
     25.0
     """
 
-    def __init__(self, name: str = "mean_absolute_percentage_error", dtype: Any = None) -> None:
-        super().__init__(loss_functions.mean_absolute_percentage_error, name, dtype)
+    function, default_name = (
+        staticmethod(loss_functions.mean_absolute_percentage_error),
+        "mean_absolute_percentage_error",
+    )
 
 
-class MeanSquaredLogarithmicError(MeanMetricWrapper):
+class MeanSquaredLogarithmicError(_MeanLoss):
     """The mean square of the difference between the logarithms of 1 plus the values.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -266,18 +259,18 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
     0.0
     """
 
-    def __init__(self, name: str = "mean_squared_logarithmic_error", dtype: Any = None) -> None:
-        super().__init__(loss_functions.mean_squared_logarithmic_error, name, dtype)
+    function, default_name = (
+        staticmethod(loss_functions.mean_squared_logarithmic_error),
+        "mean_squared_logarithmic_error",
+    )
 
 
-class Poisson(MeanMetricWrapper):
+class Poisson(_MeanLoss):
     """The mean Poisson loss.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -286,18 +279,16 @@ class Poisson(MeanMetricWrapper):
     1.0
     """
 
-    def __init__(self, name: str = "poisson", dtype: Any = None) -> None:
-        super().__init__(loss_functions.poisson, name, dtype)
+    function = staticmethod(loss_functions.poisson)
+    default_name = "poisson"
 
 
-class Hinge(MeanMetricWrapper):
+class Hinge(_MeanLoss):
     """The mean hinge loss.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -306,18 +297,16 @@ class Hinge(MeanMetricWrapper):
     1.0
     """
 
-    def __init__(self, name: str = "hinge", dtype: Any = None) -> None:
-        super().__init__(loss_functions.hinge, name, dtype)
+    function = staticmethod(loss_functions.hinge)
+    default_name = "hinge"
 
 
-class SquaredHinge(MeanMetricWrapper):
+class SquaredHinge(_MeanLoss):
     """The mean squared hinge loss.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -326,18 +315,16 @@ class SquaredHinge(MeanMetricWrapper):
     1.25
     """
 
-    def __init__(self, name: str = "squared_hinge", dtype: Any = None) -> None:
-        super().__init__(loss_functions.squared_hinge, name, dtype)
+    function = staticmethod(loss_functions.squared_hinge)
+    default_name = "squared_hinge"
 
 
-class CategoricalHinge(MeanMetricWrapper):
+class CategoricalHinge(_MeanLoss):
     """The mean hinge loss between the true class and the best of the others.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -346,18 +333,16 @@ class CategoricalHinge(MeanMetricWrapper):
     0.5
     """
 
-    def __init__(self, name: str = "categorical_hinge", dtype: Any = None) -> None:
-        super().__init__(loss_functions.categorical_hinge, name, dtype)
+    function = staticmethod(loss_functions.categorical_hinge)
+    default_name = "categorical_hinge"
 
 
-class LogCoshError(MeanMetricWrapper):
+class LogCoshError(_MeanLoss):
     """The mean logarithm of the hyperbolic cosine of the error.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -366,5 +351,5 @@ class LogCoshError(MeanMetricWrapper):
     0.0
     """
 
-    def __init__(self, name: str = "logcosh", dtype: Any = None) -> None:
-        super().__init__(loss_functions.log_cosh, name, dtype)
+    function = staticmethod(loss_functions.log_cosh)
+    default_name = "logcosh"

@@ -63,6 +63,11 @@ class _Function(Loss):
 
     function: Callable[..., Tensor]
 
+    def __init__(
+        self, reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None
+    ) -> None:
+        super().__init__(type(self).function.__name__ if name is None else name, reduction, dtype)
+
     def _set(self, **options: Any) -> None:
         for name, value in checked(self, **options).items():
             setattr(self, name, value)
@@ -76,8 +81,7 @@ class MeanSquaredError(_Function):
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -88,19 +92,13 @@ class MeanSquaredError(_Function):
 
     function = staticmethod(mean_squared_error)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "mean_squared_error", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class MeanAbsoluteError(_Function):
     """``|y_true - y_pred|``.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -111,19 +109,13 @@ class MeanAbsoluteError(_Function):
 
     function = staticmethod(mean_absolute_error)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "mean_absolute_error", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class MeanAbsolutePercentageError(_Function):
     """``100 * |(y_true - y_pred) / y_true|``.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -134,22 +126,13 @@ class MeanAbsolutePercentageError(_Function):
 
     function = staticmethod(mean_absolute_percentage_error)
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "mean_absolute_percentage_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class MeanSquaredLogarithmicError(_Function):
     """``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -160,22 +143,13 @@ class MeanSquaredLogarithmicError(_Function):
 
     function = staticmethod(mean_squared_logarithmic_error)
 
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "mean_squared_logarithmic_error",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class LogCosh(_Function):
     """``log(cosh(y_pred - y_true))``.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -186,19 +160,13 @@ class LogCosh(_Function):
 
     function = staticmethod(log_cosh)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "log_cosh", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class KLDivergence(_Function):
     """The Kullback-Leibler divergence of predicted from true distributions.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -209,19 +177,13 @@ class KLDivergence(_Function):
 
     function = staticmethod(kl_divergence)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "kl_divergence", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class Poisson(_Function):
     """``y_pred - y_true * log(y_pred)``.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -232,17 +194,13 @@ class Poisson(_Function):
 
     function = staticmethod(poisson)
 
-    def __init__(self, reduction: str | None = "sum_over_batch_size", name: str = "poisson", dtype: Any = None) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class Hinge(_Function):
     """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -253,17 +211,13 @@ class Hinge(_Function):
 
     function = staticmethod(hinge)
 
-    def __init__(self, reduction: str | None = "sum_over_batch_size", name: str = "hinge", dtype: Any = None) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class SquaredHinge(_Function):
     """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -274,19 +228,13 @@ class SquaredHinge(_Function):
 
     function = staticmethod(squared_hinge)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "squared_hinge", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class CategoricalHinge(_Function):
     """``max(wrong - right + 1, 0)``, with the score of the right class and the best other one.
 
     Parameters
     ----------
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -297,21 +245,14 @@ class CategoricalHinge(_Function):
 
     function = staticmethod(categorical_hinge)
 
-    def __init__(
-        self, reduction: str | None = "sum_over_batch_size", name: str = "categorical_hinge", dtype: Any = None
-    ) -> None:
-        super().__init__(name, reduction, dtype)
-
 
 class Huber(_Function):
     """Quadratic for errors up to `delta`, linear beyond.
 
     Parameters
     ----------
-    delta
-        As for `huber`.
-    reduction, name, dtype
-        As for `Loss`.
+    delta : as for `huber`
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -330,7 +271,7 @@ class Huber(_Function):
         name: str = "huber_loss",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, reduction, dtype)
+        super().__init__(reduction, name, dtype)
         self._set(delta=delta)
 
 
@@ -339,10 +280,8 @@ class CosineSimilarity(_Function):
 
     Parameters
     ----------
-    axis
-        As for `cosine_similarity`.
-    reduction, name, dtype
-        As for `Loss`.
+    axis : as for `cosine_similarity`
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -361,7 +300,7 @@ class CosineSimilarity(_Function):
         name: str = "cosine_similarity",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, reduction, dtype)
+        super().__init__(reduction, name, dtype)
         self._set(axis=axis)
 
 
@@ -370,10 +309,8 @@ class BinaryCrossentropy(_Function):
 
     Parameters
     ----------
-    from_logits, label_smoothing, axis
-        As for `binary_crossentropy`.
-    reduction, name, dtype
-        As for `Loss`.
+    from_logits, label_smoothing, axis : as for `binary_crossentropy`
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -383,11 +320,7 @@ class BinaryCrossentropy(_Function):
     """
 
     function = staticmethod(binary_crossentropy)
-    options = (
-        "from_logits",
-        "label_smoothing",
-        "axis",
-    )
+    options = ("from_logits", "label_smoothing", "axis")
 
     def __init__(
         self,
@@ -398,7 +331,7 @@ class BinaryCrossentropy(_Function):
         name: str = "binary_crossentropy",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, reduction, dtype)
+        super().__init__(reduction, name, dtype)
         self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
 
 
@@ -407,10 +340,8 @@ class CategoricalCrossentropy(_Function):
 
     Parameters
     ----------
-    from_logits, label_smoothing, axis
-        As for `categorical_crossentropy`.
-    reduction, name, dtype
-        As for `Loss`.
+    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -420,11 +351,7 @@ class CategoricalCrossentropy(_Function):
     """
 
     function = staticmethod(categorical_crossentropy)
-    options = (
-        "from_logits",
-        "label_smoothing",
-        "axis",
-    )
+    options = ("from_logits", "label_smoothing", "axis")
 
     def __init__(
         self,
@@ -435,7 +362,7 @@ class CategoricalCrossentropy(_Function):
         name: str = "categorical_crossentropy",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, reduction, dtype)
+        super().__init__(reduction, name, dtype)
         self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
 
 
@@ -446,8 +373,7 @@ class SparseCategoricalCrossentropy(_Function):
     ----------
     from_logits, ignore_class, axis
         As for `sparse_categorical_crossentropy`. Ignored samples do not count in the mean.
-    reduction, name, dtype
-        As for `Loss`.
+    reduction, name, dtype : as for `Loss`
 
     Examples
     --------
@@ -469,7 +395,7 @@ class SparseCategoricalCrossentropy(_Function):
         name: str = "sparse_categorical_crossentropy",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, reduction, dtype)
+        super().__init__(reduction, name, dtype)
         self._set(from_logits=from_logits, ignore_class=ignore_class, axis=axis)
 
     def _counted(self, y_true: Any, losses: Tensor) -> Any:

@@ -185,9 +185,7 @@ class Sum(Sums):
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
-        As for `Metric`.
+    name, dtype : as for `Metric`
 
     Examples
     --------

@@ -1,105 +1,108 @@
-"""Which public name lives where: found in the ops modules themselves, so that a new op needs no list to be changed."""
+"""Finds the function behind a public name in the ops modules themselves, so that a new op changes no list.
+
+Every module of `gtape.ops` and `gtape.tapes` whose package or own text states `NAMESPACES` is an ops module; the module's
+statement goes before its package's, and None keeps helpers out. `NAMESPACES = ("math",)` puts the names into
+`gtape.math`, and an empty tuple leaves them to the top level.
+
+A name is looked for in the source text first, and only the modules that declare it are imported: the first use of an
+op is then as short as its own family. Where the text does not tell, all modules are imported.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from gtape.declare.primitive import Primitive
+from gtape.namespaces import places
 
-__all__ = ["MODULES", "find", "names_in", "names_of", "resolve"]
+__all__ = [
+    "find",
+    "listed",
+    "load",
+    "modules",
+    "names_in",
+    "names_of",
+    "namespace",
+    "public_path",
+    "resolve",
+    "unknown",
+]
 
-# The ops modules, and the namespaces (besides the top level) in which their names appear.
-MODULES: dict[str, tuple[str, ...]] = {
-    "gtape.tapes.control": (),
-    "gtape.engine.custom": (),
-    "gtape.ops.elementwise.arithmetic": ("math",),
-    "gtape.ops.elementwise.comparison": ("math",),
-    "gtape.ops.elementwise.selection": ("math", "nn"),
-    "gtape.ops.elementwise.roots": ("math",),
-    "gtape.ops.elementwise.exponential": ("math",),
-    "gtape.ops.elementwise.circular": ("math",),
-    "gtape.ops.elementwise.hyperbolic": ("math",),
-    "gtape.ops.elementwise.error_functions": ("math",),
-    "gtape.ops.elementwise.activation": ("math", "nn"),
-    "gtape.ops.shape.creation": (),
-    "gtape.ops.elementwise.complex_parts": ("math",),
-    "gtape.ops.reduction.sums": ("math",),
-    "gtape.ops.reduction.extrema": ("math",),
-    "gtape.ops.reduction.logsumexp": ("math",),
-    "gtape.ops.reduction.norms": ("math", "linalg"),
-    "gtape.ops.reduction.moments": ("math",),
-    "gtape.ops.reduction.truth": ("math",),
-    "gtape.ops.reduction.scan": ("math",),
-    "gtape.ops.reduction.cumulative": ("math",),
-    "gtape.ops.shape.shape": (),
-    "gtape.ops.shape.broadcasting": (),
-    "gtape.ops.shape.order": (),
-    "gtape.ops.shape.join": (),
-    "gtape.ops.shape.tiling": (),
-    "gtape.ops.picking.indexing": ("math", "nn"),
-    "gtape.ops.shape.decisions": (),
-    "gtape.ops.picking.gather": ("math", "nn"),
-    "gtape.ops.picking.scatter": ("math", "nn"),
-    "gtape.ops.picking.sorting": ("math", "nn"),
-    "gtape.ops.linalg.matmul": ("linalg",),
-    "gtape.ops.shape.casting": (),
-    "gtape.ops.picking.combined": ("math", "nn"),
-    "gtape.ops.picking.counting": ("math",),
-    "gtape.ops.picking.partition": (),
-    "gtape.ops.picking.static": (),
-    "gtape.ops.elementwise.truncated": ("math",),
-    "gtape.ops.picking.segment": ("math",),
-    "gtape.ops.picking.unsorted_segment": ("math",),
-    "gtape.ops.special.gamma": ("math",),
-    "gtape.ops.special.error_inverses": ("math",),
-    "gtape.ops.special.incomplete": ("math",),
-    "gtape.ops.special.bessel": ("math", "math.special"),
-    "gtape.ops.special.integrals": ("math", "math.special"),
-    "gtape.ops.linalg.diagonal": ("linalg",),
-    "gtape.ops.linalg.einsum": ("linalg",),
-    "gtape.ops.linalg.equations": ("linalg",),
-    "gtape.ops.linalg.cholesky": ("linalg",),
-    "gtape.ops.linalg.logdet": ("linalg",),
-    "gtape.ops.linalg.matrix_products": ("linalg",),
-    "gtape.ops.linalg.spectral": ("linalg",),
-    "gtape.ops.linalg.norms": ("math", "linalg"),
-    "gtape.ops.linalg.expm": ("linalg",),
-    "gtape.ops.linalg.eig": ("linalg",),
-    "gtape.ops.linalg.complex_factors": (),
-    "gtape.ops.linalg.decompositions": ("linalg",),
-    "gtape.ops.linalg.banded": ("linalg",),
-    "gtape.ops.linalg.lu": ("linalg",),
-    "gtape.ops.nn.softmax": ("nn",),
-    "gtape.ops.nn.cross_entropy": ("nn",),
-    "gtape.ops.nn.lookups": ("nn",),
-    "gtape.ops.nn.activation_functions": ("nn",),
-    "gtape.ops.nn.losses": ("nn",),
-    "gtape.ops.nn.correlation": (),
-    "gtape.ops.nn.dropout": ("nn",),
-    "gtape.ops.nn.convolution": ("nn",),
-    "gtape.ops.nn.convolution_transposed": ("nn",),
-    "gtape.ops.nn.pooling": ("nn",),
-    "gtape.ops.nn.patches": ("image",),
-    "gtape.ops.shape.blocks": ("nn",),
-    "gtape.ops.nn.normalization": ("nn",),
-    "gtape.tapes.control_flow": (),
-    "gtape.tapes.functional": (),
-    "gtape.tapes.python_functions": (),
-    "gtape.tapes.tensor_array": (),
-    "gtape.ops.checks.assertions": (),
-    "gtape.ops.checks.shape_assertions": (),
-    "gtape.ops.nn.clipping": ("linalg",),
-    "gtape.ops.random.random_gamma": (),
-    "gtape.base.tensor_spec": (),
-}
+_ROOMS = ("ops", "tapes")
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# The source of each ops module; filled at the first look.
+_texts: dict[str, bytes] = {}
+
+_EXPORTED = re.compile(rb"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
-def load() -> None:
-    """Import every ops module, so that all primitives are declared."""
-    for name in MODULES:
-        importlib.import_module(name)
+def _read(folder: str, package: str, found: dict[str, bytes]) -> None:
+    for entry in os.scandir(folder):
+        name, kind = os.path.splitext(entry.name)
+        if kind == ".py":
+            with open(entry.path, "rb") as file:
+                found[f"{package}.{name}" if name != "__init__" else package] = file.read()
+        elif entry.is_dir() and name.isidentifier() and name != "__pycache__":
+            _read(entry.path, f"{package}.{name}", found)
+
+
+def _sources() -> dict[str, bytes]:
+    if not _texts:
+        found: dict[str, bytes] = {}
+        try:
+            for room in _ROOMS:
+                _read(os.path.join(_HERE, room), f"gtape.{room}", found)
+        except OSError:
+            found.clear()
+        stated = {name for name, text in found.items() if b"\nNAMESPACES" in text}
+        listed = {n: text for n, text in found.items() if stated & {n, n.rpartition(".")[0]}}
+        if not listed:  # an archive, or byte code alone
+            import pkgutil
+
+            for room in _ROOMS:
+                package = importlib.import_module(f"gtape.{room}")
+                listed.update((m.name, b"") for m in pkgutil.walk_packages(package.__path__, f"gtape.{room}."))
+        _texts.update(sorted(listed.items()))
+    return _texts
+
+
+def _spaces(module: Any) -> tuple[str, ...] | None:
+    """The `NAMESPACES` of a module that is imported: its own or its package's; None if it has no public names."""
+    package = sys.modules[module.__name__.rpartition(".")[0]]
+    found: tuple[str, ...] | None = getattr(module, "NAMESPACES", getattr(package, "NAMESPACES", None))
+    return None if hasattr(module, "__path__") else found
+
+
+def _declaring(name: str, *, exported: bool) -> list[str]:
+    """The modules whose text declares a primitive of that name or, if `exported`, has the name in `__all__`."""
+    quoted = f'"{name}"'.encode()
+    declared = re.compile(rb"\w\(\s*" + re.escape(quoted))
+    found = []
+    for module, text in _sources().items():
+        if quoted in text:
+            listed = _EXPORTED.search(text) if exported else None
+            if declared.search(text) or (listed is not None and quoted in listed[1]):
+                found.append(module)
+    return found
+
+
+def load(name: str | None = None) -> None:
+    """Import the modules that declare one primitive, or all modules, so that all primitives are declared."""
+    for module in _sources() if name is None else _declaring(name, exported=False):
+        importlib.import_module(module)
+
+
+def modules() -> dict[str, tuple[str, ...]]:
+    """The names of all ops modules, and the namespaces (besides the top level) in which their names appear."""
+    load()
+    found = {name: _spaces(sys.modules[name]) for name in _sources()}
+    return {name: spaces for name, spaces in found.items() if spaces is not None}
 
 
 def _public(module: Any) -> dict[str, Any]:
@@ -111,7 +114,7 @@ def _public(module: Any) -> dict[str, Any]:
                 found[value.name] = value
         elif callable(value):
             found[name] = value
-    for value in vars(module).values():
+    for value in list(vars(module).values()):
         if isinstance(value, Primitive) and value.public and value.module == module.__name__:
             found.setdefault(value.name, value)
     return found
@@ -125,9 +128,9 @@ def names_of(module: Any) -> set[str]:
 def names_in(namespace: str | None = None) -> list[str]:
     """The public names of a namespace ("math", "nn", "linalg"), or of all when None."""
     found: set[str] = set()
-    for name, spaces in MODULES.items():
+    for name, spaces in modules().items():
         if namespace is None or namespace in spaces:
-            found |= set(_public(importlib.import_module(name)))
+            found |= set(_public(sys.modules[name]))
     return sorted(found)
 
 
@@ -142,14 +145,23 @@ def find(name: str, namespace: str | None = None) -> Any:
     """
     if name.startswith("_"):
         return None
+    found = _find(name, namespace, _declaring(name, exported=True))
+    if found is None:
+        found = _find(name, namespace, list(modules()))
+    return found.function if isinstance(found, Primitive) else found
+
+
+def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
     found = None
-    for module, spaces in MODULES.items():
-        if namespace is None or namespace in spaces:
-            value = _public(importlib.import_module(module)).get(name)
+    for each in where:
+        module = importlib.import_module(each)
+        spaces = _spaces(module)
+        if spaces is not None and (namespace is None or namespace in spaces):
+            value = _public(module).get(name)
             if value is not None and not isinstance(value, Primitive):
                 return value  # a wrapper with TensorFlow's arguments goes before the primitive it calls
             found = found or value
-    return None if found is None else found.function
+    return found
 
 
 def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iterable[str]] | None = None) -> Any:
@@ -170,8 +182,111 @@ def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iter
     """
     found = find(name, namespace)
     if found is None:
-        from gtape.namespaces.listing import unknown
-
         names = {*names_in(namespace), *(known() if known else ())}
         raise unknown(f"gtape.{namespace}" if namespace else "gtape", name, names)
     return found
+
+
+def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tuple[Any, Any]:
+    """The `__getattr__` and the `__dir__` of a module that has the ops of one namespace.
+
+    Parameters
+    ----------
+    space : str
+        "math", "nn", "linalg" and so on.
+    names : dict
+        The module's own names, which keep what was found.
+    more : iterable of str
+        Modules inside the namespace.
+    """
+    aliases, also = places.ALIASES.get(space, {}), places.ALSO_IN.get(space, frozenset())
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return __dir__()
+        value = resolve(name) if name in also else resolve(aliases.get(name, name), space, known=__dir__)
+        names[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return listed(space, more)
+
+    return __getattr__, __dir__
+
+
+def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
+    """The names that a namespace shows, sorted.
+
+    Parameters
+    ----------
+    namespace : str or None
+        "math", "nn", "linalg" and so on; None for the top level.
+    more : iterable of str
+        What it has besides ops.
+
+    Examples
+    --------
+    >>> from gtape.namespaces.catalogue import listed
+    >>> "erf" in listed("math"), "erf" in listed(None), "exp" in listed(None)
+    (True, False, True)
+    """
+    found = set(more)
+    for module, spaces in modules().items():
+        found |= {n for n in names_of(sys.modules[module]) if places.shown(n, spaces, namespace)}
+    if namespace is not None:
+        others = {*places.ALIASES.get(namespace, ()), *places.ALSO_IN.get(namespace, ())}
+        found |= {n for n in others if places.shown(n, (namespace,), namespace)}
+    return sorted(found)
+
+
+def public_path(name: str, module: str) -> str:
+    """The name under which users know an op of a module.
+
+    Examples
+    --------
+    >>> from gtape.namespaces.catalogue import public_path
+    >>> public_path("relu", "gtape.ops.elementwise.selection")
+    'tf.nn.relu'
+    """
+    spaces = _spaces(sys.modules[module]) if module in sys.modules else None
+    space = next((s for s in (None, *(spaces or ())) if places.shown(name, spaces or (), s)), None)
+    return f"tf.{space}.{name}" if space else f"tf.{name}"
+
+
+def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a namespace does not have, with the names that are nearly the same.
+
+    Parameters
+    ----------
+    where : str
+        The namespace, such as "gtape.math".
+    name : str
+        What was asked for.
+    known : iterable of str
+        What there is.
+
+    Returns
+    -------
+    AttributeError
+
+    Examples
+    --------
+    >>> import gtape
+    >>> gtape.linalg.choleski
+    Traceback (most recent call last):
+    AttributeError: module 'gtape.linalg' has no attribute 'choleski'; did you mean 'cholesky'?
+    """
+    near: list[str] = []
+    left_out = places.LEFT_OUT.get(where.removeprefix("gtape").removeprefix("."), {})
+    why = next((reason for reason, names in left_out.items() if name in names), None)
+    if why is None and not name.startswith("_"):
+        from difflib import get_close_matches
+
+        shapes = {k.lower(): k for k in known}
+        near = [shapes[m] for m in get_close_matches(name.lower(), shapes, 3, 0.65)]
+    said = [repr(n) for n in near]
+    hint = f"; did you mean {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}?" if said else ""
+    if why is not None:
+        hint = f": {why}"
+    # Without `obj`: Python would otherwise add a guess of its own when it prints the error.
+    return AttributeError(f"module {where!r} has no attribute {name!r}{hint}", name=name)

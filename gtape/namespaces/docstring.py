@@ -6,6 +6,7 @@ from typing import Any
 
 from gtape.declare.domains import ANY_REAL, BOOLEAN
 from gtape.declare.primitive import Primitive
+from gtape.namespaces.catalogue import public_path
 
 __all__ = ["describe", "docstring_of"]
 
@@ -64,7 +65,7 @@ def docstring_of(prim: Primitive) -> str:
     lines += _convention(prim).splitlines()
     if prim.example is not None:
         arguments, value = prim.example
-        call = f"{_public_path(prim)}({', '.join(_literal(a) for a in arguments)})"
+        call = f"{public_path(prim.name, prim.module)}({', '.join(_literal(a) for a in arguments)})"
         lines += ["", "Examples", "--------", ">>> import gtape as tf"]
         if isinstance(value, bool):
             lines += [f">>> bool({call})", str(value)]
@@ -79,15 +80,6 @@ def _result(prim: Primitive, names: Any) -> str:
     shape = f"shape of `{names[0]}`" if len(names) == 1 else "the shape that the operands broadcast to"
     kind = "bool" if prim.example is not None and isinstance(prim.example[1], bool) else "the dtype of the operands"
     return f"Tensor, {shape}, {kind if len(names) > 1 or kind == 'bool' else 'and its dtype'}"
-
-
-def _public_path(prim: Primitive) -> str:
-    """The name under which users know an op, such as tf.nn.relu."""
-    from gtape.namespaces.catalogue import MODULES
-    from gtape.namespaces.listing import shown_in
-
-    space = next((s for s in (None, *MODULES.get(prim.module, ())) if shown_in(prim.name, prim.module, s)), None)
-    return f"tf.{space}.{prim.name}" if space else f"tf.{prim.name}"
 
 
 def _literal(a: Any) -> str:

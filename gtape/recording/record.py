@@ -9,13 +9,14 @@ index  name      what it holds
 0      SEQ       minus a running number, unique: the newest record is the smallest, as ``heapq`` wants it
 1      COT       the cotangent that a running sweep has gathered so far (None otherwise; LEAF in a leaf, which
                  sweeps of several threads may share, so that theirs is kept elsewhere)
-2      PULL      ``pull(g, ins, out)`` -> cotangents of the parents; None for a leaf. Also knows primitive and params
-3      PARENTS   the one parent record, or a tuple of records aligned with ``PULL.active``; of a generated function's
+2      STEP      ``step(g, ins, out)`` -> cotangents of the parents: a step, or a function that has its step as an
+                 attribute, see `step_of`; None for a leaf
+3      PARENTS   the one parent record, or a tuple of records aligned with ``STEP.active``; of a generated function's
                  two the first alone; `parents_of` makes them alike
 4      INS       the tensors that the rule reads: None, one, or a tuple with None where it does not read; `inputs_of`
                  makes them all alike
-5      OUT       the output's raw value, if the rule reads it; of a generated function whose rule reads its two
-                 inputs alone, the second (a tuple would cost the garbage collector as much as a record)
+5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
+                 inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
 7      OTHER     the second of those two parents, or None
 8      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)
@@ -34,20 +35,22 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PULL", "SEQ", "TANGENTS", "TAPES", "TRACE",
+    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "enter",
-    "for_a_check_alone", "get_stack", "go_back", "hand_on", "idle_stack", "leaf", "leave", "parents_of", "peek",
-    "record_of", "restore_stack", "set_stack", "settle", "sharing", "uproot",
+    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of", "peek",
+    "record_of", "restore_stack", "set_stack", "settle", "sharing", "step_of", "uproot",
 ]  # fmt: skip
 
-SEQ, COT, PULL, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
+SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
 
 Record = list[Any]
 
@@ -290,19 +293,51 @@ def get_stack() -> Stack:
 def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None) -> None:
     """Make `sessions` the active ones of this thread."""
     before = get_stack()
-    restore_stack(Stack(sessions, before.run, before.probe if probe is None else probe))
+    if probe is None:
+        probe = before.probe
+    if sessions or probe is not None or before.run is _directly:
+        restore_stack(Stack(sessions, before.run, probe))
+    else:
+        _stack.set(None)
 
 
-# Puts back what `peek` gave before a block of the engine's own. To be called first in a `finally`, and before anything
-# else: it is no Python function, so an interrupt comes before the block ends or when the stack is back.
-go_back = _stack.set
+class off:
+    """Let no tape record for the length of a `with` block, or only some.
 
+    A class of its own rather than a `gtape.base.blocks.block`, because forward mode enters one for each op.
 
-def hand_on() -> None:
-    """After `go_back`: take over whether all kernels are checked, which this thread's idle stack knows."""
-    now, idle = _stack.get(), idle_stack()
-    if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
-        now.run = idle.run
+    Parameters
+    ----------
+    sessions : tuple of Session
+        Those that go on recording.
+    probe : dict, optional
+        Gathers the variables that are read inside, by number.
+    """
+
+    __slots__ = ("__weakref__", "_before", "_probe", "_sessions", "_statement", "_watch")
+
+    def __init__(self, sessions: tuple[Session, ...] = (), probe: dict[int, Any] | None = None) -> None:
+        self._sessions = sessions
+        self._probe = probe
+
+    def __enter__(self) -> None:
+        self._before = _stack.get()
+        self._statement, self._watch = self._watch, None
+        self._statement.held = self
+        set_stack(self._sessions, self._probe)
+
+    def leave(self) -> None:
+        """Go back to the stack from before the block."""
+        now, idle = self._before, idle_stack()
+        _stack.set(now)
+        if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
+            now.run = idle.run  # a check of all kernels began or ended meanwhile
+
+    def _exit(self, *exc: Any) -> None:
+        self.leave()
+        self._statement.held = None
+
+    __exit__ = Leaving(_exit)
 
 
 def enter(session: Session, watch: Any = None) -> None:
@@ -399,7 +434,7 @@ def record_of(x: Any) -> Record:
 
 
 def parents_of(record: Record) -> tuple[Record, ...]:
-    """The records of the active inputs, in the order of ``PULL.active``."""
+    """The records of the active inputs, in the order of ``STEP.active``."""
     parents: Any = record[PARENTS]
     if parents.__class__ is not list:
         return parents  # type: ignore[no-any-return]
@@ -407,11 +442,17 @@ def parents_of(record: Record) -> tuple[Record, ...]:
     return (parents,) if other is None else (parents, other)
 
 
+def step_of(record: Record) -> Any:
+    """The step of a record, which a generated function carries as an attribute; None for a leaf."""
+    step = record[STEP]
+    return step.step if step.__class__ is FunctionType else step
+
+
 def for_a_check_alone(record: Record) -> bool:
     """Whether a record is there for the verify flag only: to the tapes its result is a constant."""
-    if record[PULL] is None:
+    if record[STEP] is None:
         return record[OUT] is ANCHOR
-    if record[PULL].prim is None:  # one output of several
+    if step_of(record).prim is None:  # one output of several
         (record,) = parents_of(record)
     return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
 
@@ -434,7 +475,7 @@ def empty_below(pending: list[Any], *, spare: bool) -> None:
     """Empty records and all that led to them; with `spare` those that an open session holds stay as they are."""
     while pending:
         r = pending.pop()
-        if r is None or r[PULL] is None or (spare and any(s.live for s in r[TAPES].sessions)):
+        if r is None or r[STEP] is None or (spare and any(s.live for s in r[TAPES].sessions)):
             continue
         parents = parents_of(r)
         empty(r)
@@ -487,7 +528,7 @@ def _disconnect(tracked: Any) -> bool:
         if open_sessions:
             if len(open_sessions) < len(record[TAPES].sessions):
                 record[TAPES] = TapeSet(open_sessions)
-        elif record[PULL] is None and not record[PARENTS]:
+        elif record[STEP] is None and not record[PARENTS]:
             tensor._record = None
         else:
             empty(record)
@@ -500,7 +541,7 @@ def _empty_holders(alone: TapeSet | None) -> bool:
     """Empty the records of ops that hold a session's TapeSet; whether there was one."""
     found = False
     for r in gc.get_referrers(alone):
-        if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[PULL] is not None:
+        if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[STEP] is not None:
             empty(r)
             found = True
     return found

@@ -1,14 +1,18 @@
-"""What is kept beside a record while somebody asks for more: all values, and the user's source line."""
+"""What a checked tape keeps beside its records: all values, the user's source lines, and the branches taken."""
 
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 from gtape.base.own_files import is_own
-from gtape.recording.record import TAPES
+from gtape.recording.record import TAPES, Session, get_stack
 
-__all__ = ["GradNode", "Trace", "called_within_assertions", "user_line"]
+__all__ = ["GradNode", "Trace", "branches_taken", "called_within_assertions", "note_branch", "user_line"]
+
+# By session: (record, value, the user's line) of each truth value that Python asked for.
+_BRANCHES: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
 
 
 def _is_ours(frame: Any) -> bool:
@@ -91,3 +95,19 @@ class GradNode:
         self.sources = sources
         self.index = index
         self.session = session
+
+
+def note_branch(tensor: Any) -> None:
+    """Keep the truth value of a tensor with a record: where the comparison is a tie, the branch is a choice."""
+    stack = get_stack()
+    if not stack.trace or called_within_assertions():
+        return
+    line = user_line()
+    for session in stack.sessions:
+        if session.trace and session in tensor._record[TAPES].sessions:
+            _BRANCHES.setdefault(session, []).append((tensor._record, tensor._value, line))
+
+
+def branches_taken(session: Any) -> list[tuple[Any, Any, Any]]:
+    """(record, value, the user's line) of each truth value that was asked for while a session recorded."""
+    return _BRANCHES.get(session, [])

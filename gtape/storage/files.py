@@ -39,7 +39,7 @@ def part_stem(name: str) -> str:
 
 
 @contextmanager
-def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
+def new_file(path: str, before: Callable[[], None] | None = None, *, nameless: bool = False) -> Iterator[BinaryIO]:
     """Write a file: it takes its place when the block ends, and an exception leaves things as they were.
 
     Parameters
@@ -48,6 +48,9 @@ def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[Bi
         A link of this name is replaced; what it leads to is left alone.
     before : callable, optional
         Called when the new file is on the disk and before it takes its place.
+    nameless : bool
+        Whether the file gets a name only when it is on the disk, where the system knows files without a name, as Linux
+        does: a process that is killed before then leaves nothing behind.
 
     Yields
     ------
@@ -58,7 +61,8 @@ def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[Bi
     folder = folder or os.curdir
     stem = part_stem(name)
     remove_stale_parts(folder, lambda other: other == stem)
-    part, handle = _made(folder, stem)
+    found = _nameless(folder, stem) if nameless else None
+    part, handle = found or _made(folder, stem)
     try:
         with os.fdopen(handle, "wb") as f:
             yield f
@@ -66,6 +70,9 @@ def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[Bi
             os.fsync(handle)
             if before is not None:
                 before()
+            if found is not None:
+                # The path is absolute, so src_dir_fd does not count; but Python follows links only where it is given.
+                os.link(f"/proc/self/fd/{handle}", part, src_dir_fd=handle, follow_symlinks=True)
             if fcntl is None:
                 f.close()  # because Windows moves no open file
             os.replace(part, path)
@@ -76,10 +83,25 @@ def new_file(path: str, before: Callable[[], None] | None = None) -> Iterator[Bi
     _sync(folder)
 
 
+def _part(folder: str, stem: str) -> str:
+    return os.path.join(folder, f"{stem}.{os.urandom(16).hex()}.part")
+
+
+def _nameless(folder: str, stem: str) -> tuple[str, int] | None:
+    """A name for a new part, and the part, locked and still without that name; None where there are no such files."""
+    if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
+        return None
+    with suppress(OSError):  # file systems differ
+        handle = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
+        _lock(handle, wait=True)
+        return _part(folder, stem), handle
+    return None
+
+
 def _made(folder: str, stem: str) -> tuple[str, int]:
     """A new part, locked."""
     while True:
-        part = os.path.join(folder, f"{stem}.{os.urandom(16).hex()}.part")
+        part = _part(folder, stem)
         handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS | _BINARY, 0o666)
         if not _lock(handle, wait=True) or os.fstat(handle).st_nlink:
             return part, handle

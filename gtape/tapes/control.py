@@ -14,6 +14,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 from gtape.tensors.variable import Variable
 
 __all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
+NAMESPACES = ()
 
 
 def _same(x: Any) -> Any:
@@ -135,13 +136,8 @@ def recompute_grad(f: Any) -> Any:
             if before.trace:
                 y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
             else:
-                outside = record.peek()
-                try:
-                    record.set_stack((), probe)
+                with record.off(probe=probe):
                     y = f(*inner_args, **inner_kwargs)
-                finally:
-                    record.go_back(outside)
-                    record.hand_on()
             if before.probe is not None:
                 before.probe.update(probe)
 

@@ -22,6 +22,7 @@ from gtape.tensors.variable import Variable
 __all__ = [
     "case", "cond", "control_dependencies", "device", "group", "init_scope", "no_op", "switch_case", "while_loop",
 ]  # fmt: skip
+NAMESPACES = ()
 
 
 def _single(result: Any) -> Any:
@@ -396,13 +397,8 @@ def init_scope() -> Iterator[None]:
     >>> print(tape.gradient(y, x))
     None
     """
-    before = record.peek()
-    try:
-        record.set_stack(())
+    with record.off():
         yield
-    finally:
-        record.go_back(before)
-        record.hand_on()
 
 
 @block

@@ -14,18 +14,16 @@ from gtape.engine.requests import one_of
 from gtape.engine.worlds import NUMPY
 from gtape.recording.record import (
     INS,
-    PULL,
     SEQ,
+    STEP,
     TAPES,
     TRACE,
     Record,
     Session,
     get_stack,
-    go_back,
-    hand_on,
+    off,
     parents_of,
-    peek,
-    set_stack,
+    step_of,
 )  # fmt: skip
 from gtape.tensors.variable import Variable
 
@@ -80,13 +78,13 @@ def explain(tape: Any, y: Any, x: Any) -> str:
     path = _path(session, y._record, x._record)
     if path is None:
         return _disconnected(y._record, x._record)
-    zero = next((r for r in path if r[PULL] is not None and _zero_partial(r)), None)
+    zero = next((r for r in path if r[STEP] is not None and _zero_partial(r)), None)
     if zero is not None:
         return f"Zero: {_where(zero)} has derivative 0 everywhere, though it connects the two."
     lost = _lost(session, y, x._record)
     if lost is not None:
         return lost
-    names = " <- ".join(_name(r) for r in path if r[PULL] is not None)
+    names = " <- ".join(_name(r) for r in path if r[STEP] is not None)
     return f"Connected: {names}."
 
 
@@ -169,14 +167,9 @@ def _each(tape: Any, y: Any, x: Any) -> str:
 def _lost(session: Session, y: Any, source: Record) -> str | None:
     """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
     records = _behind(session, y._record)
-    before = peek()
-    try:
-        set_stack(())
+    with off():
         start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
         made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
-    finally:
-        go_back(before)
-        hand_on()
     came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
     last = came.get(source[SEQ])
     if last is None or not last.size:
@@ -189,7 +182,7 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
     between = _between(session, records, source)
     for r in sorted(records, key=lambda r: r[SEQ]):  # numbers count down: the latest first
         parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
-        if r[PULL] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
+        if r[STEP] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
             continue
         if all(gone(came[p[SEQ]]) for p in parents):
             if gone is _is_zero:
@@ -231,7 +224,7 @@ def _between(session: Session, records: list[Record], source: Record) -> set[int
 
 def _inputs(r: Record, place: tuple[int, ...]) -> str:
     """The inputs of an elementwise op at one place, where the record knows them."""
-    prim = r[PULL].prim
+    prim = step_of(r).prim
     if prim is None or prim.kind != "elementwise":
         return ""
     trace = r[TRACE] if len(r) > TRACE else None
@@ -247,13 +240,13 @@ def _inputs(r: Record, place: tuple[int, ...]) -> str:
 
 
 def _zero_partial(r: Record) -> bool:
-    prim = r[PULL].prim
-    return prim is not None and prim.partials is not None and all(prim.partials[i] == 0 for i in r[PULL].active)
+    prim = step_of(r).prim
+    return prim is not None and prim.partials is not None and all(prim.partials[i] == 0 for i in step_of(r).active)
 
 
 def _name(r: Record) -> str:
-    prim = r[PULL].prim
-    return plain(prim.name) if prim is not None else f"output {r[PULL].index}"
+    prim = step_of(r).prim
+    return plain(prim.name) if prim is not None else f"output {step_of(r).index}"
 
 
 def _where(r: Record) -> str:

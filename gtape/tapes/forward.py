@@ -16,7 +16,7 @@ from gtape.engine.requests import UnconnectedGradients, wants_zeros
 from gtape.engine.rules import held
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
-from gtape.recording.record import COT, LEAF, PARENTS, PULL, TANGENTS, TAPES, TRACE, Session, TapeSet
+from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, constant, wrap
 from gtape.tensors.variable import Variable
@@ -106,18 +106,16 @@ class _Push:
         # A check has casts to integers recorded, too; they have no tangent.
         if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
             return
-        before = record.peek()
-        try:
+        outer = self.outer
+        if outer:  # those that are not paused now
             sessions = record.get_stack().sessions
-            record.set_stack(tuple([s for s in self.outer if s in sessions]))  # but for those that are paused now
+            outer = tuple([s for s in outer if s in sessions])
+        with record.off(outer):
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
             else:
                 shape = out._aval.shape if isinstance(out, Tensor) else ()
                 tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
-        finally:
-            record.go_back(before)
-            record.hand_on()
         if tangent is None:
             return
         if out.__class__ is tuple:
@@ -199,7 +197,7 @@ class ForwardAccumulator:
         r = primal._record
         if r is None or (self._mode and record.for_a_check_alone(r)):
             r = primal._record = record.leaf()
-        elif r[PULL] is None:
+        elif r[STEP] is None:
             r[COT] = LEAF
         else:  # a result of a tape, whose record now holds more than its short way expects
             for other in r[TAPES].sessions:
@@ -304,9 +302,9 @@ class ForwardAccumulator:
 
 def _traced(r: Any) -> bool:
     """Whether a record tells a check what made it."""
-    if r is None or r[PULL] is None:
+    if r is None or r[STEP] is None:
         return False
-    if r[PULL].prim is None:  # one output of several
+    if step_of(r).prim is None:  # one output of several
         r = r[PARENTS]
     return len(r) > TRACE and r[TRACE] is not None
 

@@ -19,6 +19,7 @@ from gtape.errors import InvalidArgumentError, OutOfRangeError
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
+NAMESPACES = ()
 
 
 def _stack(parts: list[Tensor]) -> Tensor:

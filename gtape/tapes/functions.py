@@ -18,14 +18,13 @@ import numpy as np
 from gtape import nest
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
-from gtape.base.new_constants import watcher
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros
 from gtape.recording.record import SEQ, record_of
 from gtape.tapes.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
-from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.tensor import Tensor, convert_to_tensor, watcher, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["Function", "function", "gradients", "hessians"]

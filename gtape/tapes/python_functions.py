@@ -16,6 +16,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
 __all__ = ["numpy_function", "py_function"]
+NAMESPACES = ()
 
 
 def _inputs(inp: Any) -> list[Tensor]:

@@ -26,7 +26,7 @@ from gtape.engine.requests import (
 )  # fmt: skip
 from gtape.engine.sweep import short_sweep
 from gtape.recording import record
-from gtape.recording.record import COT, LEAF, PULL, SEQ, TAPES, Session, TapeSet, for_a_check_alone, record_of
+from gtape.recording.record import COT, LEAF, SEQ, STEP, TAPES, Session, TapeSet, for_a_check_alone, record_of
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable import Variable
@@ -204,7 +204,7 @@ class GradientTape:
         r = t._record
         if r is None or (session.trace and for_a_check_alone(r)):
             r = t._record = record.leaf()
-        elif r[PULL] is None:
+        elif r[STEP] is None:
             r[COT] = LEAF
         else:  # a result of another tape, which goes on needing it
             session.shared = True

@@ -16,6 +16,7 @@ from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
 __all__ = ["TensorArray"]
+NAMESPACES = ()
 
 # Beyond it, places would take the memory that the elements need.
 _MOST_ELEMENTS = 1 << 24

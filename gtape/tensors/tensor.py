@@ -6,6 +6,8 @@ NumPy scalars; every other value is a NumPy array or scalar.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,14 +15,16 @@ import numpy as np
 from gtape import dtypes, errors
 from gtape.base import late
 from gtape.base.layout import FLOAT64_SCALAR, Aval, make_aval
-from gtape.base.new_constants import born
 from gtape.base.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
+from gtape.recording.trace import note_branch
 from gtape.tensors.axes import static_ints
 
-__all__ = ["PublicTensor", "Tensor", "as_operand", "constant", "convert_to_tensor", "is_tensor", "wrap"]
+__all__ = [
+    "PublicTensor", "Tensor", "as_operand", "born", "constant", "convert_to_tensor", "is_tensor", "watcher", "wrap",
+]  # fmt: skip
 
 
 class Operators:
@@ -205,9 +209,7 @@ class PublicTensor(Operators):
                 "reduce_any or reduce_all"
             )
         if self._record is not None and record.get_stack().trace:
-            from gtape.recording.branches import note
-
-            note(self)
+            note_branch(self)
         return bool(self._value)
 
     def __len__(self) -> int:
@@ -302,6 +304,18 @@ def _has_tensors(value: Any, depth: int = 0) -> bool:
 
 
 _MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's have 64
+
+
+# Takes each new constant while `gtape.function` runs a body that calls `gradients`, to watch it; None otherwise.
+watcher: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_births", default=None)
+
+
+def born(tensor: Tensor) -> Tensor:
+    """Show a new constant to the function that keeps a graph, if there is one; returns it."""
+    watch = watcher.get()
+    if watch is not None:
+        watch(tensor)
+    return tensor
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
@@ -474,7 +488,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if like is not None:
         if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
             dtype = like._aval.dtype
-        elif isinstance(like, (np.ndarray, np.generic)):
+        elif isinstance(like, (np.ndarray, np.generic, Aval)):
             dtype = like.dtype
     if dtype is not None:
         if isinstance(x, _NUMBERS):

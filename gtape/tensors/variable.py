@@ -117,14 +117,8 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
-        before = record.peek()
-        try:
-            if before is not None:  # what a variable starts from is no part of what is recorded
-                record.set_stack((), {})
+        with record.off(probe={}):  # what a variable starts from is no part of what is recorded
             t = _start(initial_value, dtype)
-        finally:
-            record.go_back(before)
-            record.hand_on()
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)

@@ -11,7 +11,7 @@ import pytest
 import gtape as tf
 from gtape.declare.primitive import REGISTRY
 from gtape.engine import sweep as backprop
-from gtape.recording.record import PULL
+from gtape.recording.record import STEP
 
 
 def _recorded() -> tuple[Any, Any, Any, Any]:
@@ -43,11 +43,11 @@ def test_an_interrupted_sweep_leaves_a_persistent_tape_as_it_was(monkeypatch: py
     def interrupted(g: Any, ins: Any, out: Any) -> Any:
         raise KeyboardInterrupt
 
-    kept = h._record[PULL]
-    h._record[PULL] = interrupted
+    kept = h._record[STEP]
+    h._record[STEP] = interrupted
     with pytest.raises(KeyboardInterrupt):
         tape.gradient(y, [x, y])
-    h._record[PULL] = kept
+    h._record[STEP] = kept
     assert not backprop.keeping.locked()
     np.testing.assert_array_equal(tape.gradient(y, x), _expected())
 

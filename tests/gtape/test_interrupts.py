@@ -22,6 +22,7 @@ from gtape.base import locks
 from gtape.base import verification as flags
 from gtape.engine import sweep as backprop
 from gtape.recording import record
+from gtape.tapes.functions import _graphs
 from gtape.verify.verdicts.collect import collecting
 
 ROUNDS = int(os.environ.get("GTAPE_INTERRUPTS", "160"))
@@ -168,7 +169,7 @@ def trouble() -> list[str]:
     np.seterr(**USUAL_ERRORS)  # np.errstate itself stays in force after an interrupt in its `__enter__`
     if flags._blocks:
         found.append("verifying() goes on")
-    if tf.functions._graphs.get():
+    if _graphs.get():
         found.append("a function's graph goes on")
     x = tf.Variable(X)
     with tf.GradientTape() as outer:

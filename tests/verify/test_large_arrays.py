@@ -17,7 +17,7 @@ import gtape as tf
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import VerificationError
 from gtape.recording import record
-from gtape.symbolic.program import build
+from gtape.symbolic.build import build
 from gtape.verify import check, judge
 from gtape.verify.judging import chunks, progress
 from gtape.verify.judging.chunks import chunks_of

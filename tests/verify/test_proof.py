@@ -15,7 +15,7 @@ import sympy as sp
 from gtape.base.layout import make_aval
 from gtape.declare.primitive import REGISTRY, implicit
 from gtape.declare.rounding import stable
-from gtape.engine.rules import Pull, cotangents
+from gtape.engine.rules import RuleStep, cotangents
 from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED
 from gtape.verify.proofs import proof_normal
@@ -353,10 +353,10 @@ def _pulled(cell: Cell, gs: list[Any], *, batch: bool) -> list[Any]:
     avals = tuple(a.aval for a in arguments)
     active = tuple(i for i, a in enumerate(arguments) if a.symbols is not None and cell.prim.connected(i))
     outs = tuple(make_aval(np.dtype(np.float64), o.shape) for o in cell.outputs)
-    pull = Pull(cell.prim, active, cell.params, avals, outs if cell.several else outs[0])
+    step = RuleStep(cell.prim, active, cell.params, avals, outs if cell.several else outs[0])
     g, y = (tuple(gs), tuple(cell.outputs)) if cell.several else (gs[0], cell.outputs[0])
     shape = () if cell.several else outs[0].shape
-    return cotangents(cell.world, pull, g, y, tuple(cell.xs), avals=avals, out_shape=shape, batch=batch)
+    return cotangents(cell.world, step, g, y, tuple(cell.xs), avals=avals, out_shape=shape, batch=batch)
 
 
 def _symbols(letter: str, shape: tuple[int, ...]) -> np.ndarray:

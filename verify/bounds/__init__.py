@@ -1,1 +1,1 @@
-"""How far rounding alone may move a derivative: error bounds along a program."""
+"""How far rounding may carry numbers: op by op, along a rule, and over a whole program."""

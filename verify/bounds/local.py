@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gtape.engine.rules import cotangents
-from gtape.engine.worlds import COMPLEX, NUMPY
+from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
+from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating
-from gtape.verify.oracles.replay import Shape
 from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
 
@@ -44,7 +43,7 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
     return Local(program, exact or {}).run(seeds)
 
 
-class Local:
+class Local(Algebra):
     """One pass over a program, forwards and backwards; what is lifted or evaluated exactly is kept for both.
 
     Parameters
@@ -65,6 +64,7 @@ class Local:
             if n.kind == "op" and n.index in exact and given.issuperset(n.inputs)
         }
         self.bounds: dict[int, Any] = {}
+        self.terms: dict[int, list[Any]] = {}
 
     def run(self, seeds: list[Any]) -> list[Finding]:
         self.values()
@@ -153,116 +153,65 @@ class Local:
     # -- backwards
 
     def sweep(self, seeds: list[Any]) -> None:
-        program = self.program
-        cots: dict[int, Any] = {}
-        terms: dict[int, list[Any]] = {}
+        gradient(self.program, seeds, self)
 
-        def arrive(j: int, c: Any) -> None:
-            if isinstance(c, dict):
-                cots[j] = {
-                    **cots.get(j, {}),
-                    **{k: cots[j][k] + g if k in cots.get(j, {}) else g for k, g in c.items()},
-                }
-                return
-            c = np.asarray(c)
-            terms.setdefault(j, []).append(c)
-            cots[j] = cots[j] + c if j in cots else c
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        self.terms.setdefault(j, []).append(c)
+        super().arrive(cotangents, j, c if isinstance(c, Parts) else np.asarray(c))
 
-        for i, c in zip(program.outputs, seeds, strict=True):
-            if c is not None:
-                arrive(i, np.broadcast_to(np.asarray(c), program.nodes[i].shape))
-        blocked = program.blocked(program.session)
-        for i in reversed(program.ancestors(program.outputs)):
-            node = program.nodes[i]
-            g = cots.get(i)
-            if g is None:
-                continue
-            if len(terms.get(i, ())) > 2:
-                self.sum(node, g, terms[i])
-            closed = blocked.get(i, ())
-            if node.kind in ("leaf", "const") or len(closed) == len(node.active):
-                continue
-            if node.kind == "item":
-                arrive(node.inputs[0], {node.params["index"]: g})
-                continue
-            made = self.custom(node, g) if node.kind == "custom" else self.rule(node, g)
-            for a, c in zip(node.active, made, strict=True):
-                if c is not None and a not in closed:
-                    arrive(node.inputs[a], c)
+    def reached(self, node: Node, g: Any) -> None:
+        if len(self.terms[node.index]) > 2 and not isinstance(g, Parts):
+            self.sum(node, g, self.terms[node.index])
 
-    def custom(self, node: Node, g: Any) -> list[Any]:
-        """What a custom gradient hands back; it is judged as a whole elsewhere."""
-        if isinstance(g, dict):
-            g = tuple([g.get(k, np.zeros_like(v)) for k, v in enumerate(node.output)])
-        made: list[Any] = node.pull.cotangents(NUMPY, g)
-        return made
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        return by_user(node, g)  # judged as a whole, elsewhere
 
     def rule(self, node: Node, g: Any) -> list[Any]:
-        """Run an op's rule as the tape does, and compare with the same rule in balls."""
+        """Run an op's rule as the tape does, and compare with the same rule in enclosures."""
         values = self.inputs(node)
         several = isinstance(node.output, tuple)
         outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
+        parts = tuple([np.asarray(v) for v in Parts.filled(g, outputs)]) if several else (np.asarray(g),)
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
-        out_shape = () if several else outputs[0].shape
-        y = tuple([_scalar(v) for v in outputs]) if several else _scalar(outputs[0])
-        parts = (
-            tuple([np.asarray(g.get(k, np.zeros_like(v))) for k, v in enumerate(outputs)])
-            if several
-            else (np.asarray(g),)
-        )
-        g = parts if several else _scalar(parts[0])
-        stand_ins = tuple([_Like(v) for v in values])
-        made = cotangents(
-            COMPLEX, node.pull, g, y, tuple([_scalar(v) for v in values]), avals=stand_ins, out_shape=out_shape
-        )
+
+        def one(of: Any) -> Any:
+            return tuple(of) if several else of[0]
+
+        def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
+            return by_rule(world, node, one(gs), one(ys), xs, values)
+
+        float_g = [_scalar(v) for v in parts]
+        made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))
         if not finite(*parts, *values, *outputs):
             if node.prim.kind == "elementwise":
                 self.finite_part(node, parts[0], values, outputs[0])
-                # What a selection switched off stays off through a partial that is not finite there.
-                made = [c if np.shape(c) != np.shape(g) else np.where(np.asarray(g) == 0, 0, c) for c in made]
+                made = kept_off(made, parts[0])
             return made
-        exact_g = tuple([objects(BALLS.lift(v)) for v in parts])
+        exact_g = [objects(BALLS.lift(v)) for v in parts]
         # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
         # the rule commits: its recorded output is one more input, exact as it stands.
         given = node.prim.kind == "implicit" or node.prim.rounding.eliminates
-        lifted = tuple([objects(BALLS.lift(v)) for v in outputs]) if given else ()
-        exact_y = (lifted if several else lifted[0]) if given else self.at_inputs(node)
-        shapes = tuple([Shape(v.shape, v.dtype) for v in values])
-        exact = cotangents(
-            BALLS,
-            node.pull,
-            exact_g if several else exact_g[0],
-            exact_y,
-            shapes if node.prim.kind == "linear" else tuple([self.balls(j) for j in node.inputs]),
-            avals=shapes,
-            out_shape=out_shape,
-        )
-        err = Independent if node.prim.rounding.independent else Err
-        world = ErrorWorld(dtype, err)
+        exact_y = [objects(BALLS.lift(v)) for v in outputs] if given else self.at_inputs(node)
+        exact = ran(BALLS, exact_g, exact_y if given or several else [exact_y], map(self.balls, node.inputs))
         own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
         own = own if several or given else (own,)
-        rounded = tuple([err(v, e, dtype) for v, e in zip(outputs, own, strict=True)])
-        wrapped = tuple([err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
-        error_g = tuple([err(v, 0.0, dtype) for v in parts])
-        bounded = cotangents(
-            world,
-            node.pull,
-            error_g if several else error_g[0],
-            rounded if several else rounded[0],
-            wrapped,
-            avals=stand_ins,
-            out_shape=out_shape,
+        err = Independent if node.prim.rounding.independent else Err
+        bounded = ran(
+            ErrorWorld(dtype, err),
+            [err(v, 0.0, dtype) for v in parts],
+            [err(v, e, dtype) for v, e in zip(outputs, own, strict=True)],
+            (err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values),
         )
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
-            if c is g and not several and e is exact_g[0]:
-                continue  # handed on as it came, in floats as in balls
+            if c is float_g[0] and e is exact_g[0]:
+                continue  # the rule returns the cotangent as it came, in floats as in enclosures
             if c is not None:
                 error = b.e * b.margin if isinstance(b, Err) else 0.0
                 self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
         return made
 
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
-        """An elementwise rule at those elements where all is finite."""
+        """Compare an elementwise rule at those elements where all values are finite."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
         if "selection" in node.prim.roles:  # what is not taken may be anything
             taken, left, right = spread
@@ -271,17 +220,13 @@ class Local:
         if not good.any() or y.dtype.kind not in "fc":
             return
         g, y, xs = g[good], y[good], [v[good] for v in spread]
-        stand_ins = tuple([_Like(v) for v in xs])
-        made = cotangents(COMPLEX, node.pull, g, y, tuple(xs), avals=stand_ins, out_shape=y.shape)
+        made = by_rule(COMPLEX, node, g, y, xs, xs)
         balls = [BALLS.lift(v) for v in xs]
         exact_y = getattr(BALLS, node.prim.name)(*balls, **node.params)
-        exact = cotangents(BALLS, node.pull, BALLS.lift(g), exact_y, tuple(balls), avals=stand_ins, out_shape=y.shape)
+        exact = by_rule(BALLS, node, BALLS.lift(g), exact_y, balls, xs)
         own = local_error(node.prim, [_f64(v) for v in xs], _f64(y), node.params, y.dtype)
-        wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in xs])
-        bounded = cotangents(
-            ErrorWorld(y.dtype), node.pull, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped,
-            avals=stand_ins, out_shape=y.shape,
-        )  # fmt: skip
+        wrapped = [Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in xs]
+        bounded = by_rule(ErrorWorld(y.dtype), node, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped, xs)
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
             bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, y.dtype)
             self.cotangent(node, a, np.asarray(c), objects(e), bound)
@@ -320,20 +265,6 @@ class Local:
 
 
 _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
-
-
-class _Like:
-    """Shape and dtype of an input."""
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, v: Any) -> None:
-        self.shape = v.shape
-        self.dtype = v.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
 
 def _f64(x: Any) -> Any:

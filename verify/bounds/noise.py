@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.engine.rules import cotangents
-from gtape.engine.worlds import NUMPY
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
-from gtape.verify.oracles.replay import Shape
+from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
 from gtape.verify.verdicts.ulp import widest
 
 __all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "spreads"]
@@ -24,7 +22,7 @@ RUNS, MANY_RUNS = 5, 40
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
-def global_bounds(program: Program, seeds: list[Any], got: list[Any], runs: int = RUNS) -> list[Any]:
+def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[Any]:
     """Sixteen spreads of noisy runs, for each source."""
     dtypes = [
         np.asarray(n.output).dtype
@@ -73,75 +71,34 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
             env[node.index] = np.asarray(node.output)
         else:
             env[node.index] = program.step(world, node, env)
-    cots: dict[int, Any] = {}
-    for i, c in zip(program.outputs, seeds, strict=True):
-        if c is not None:
-            g: Any = np.broadcast_to(world.lift(c), program.nodes[i].shape)
-            cots[i] = cots[i] + g if i in cots else g
-    declared = _declared_pulls(program)
-    blocked = program.blocked(program.session)
-    for i in reversed(program.ancestors(program.outputs)):
-        node = program.nodes[i]
-        g = cots.get(i)
-        if g is None or node.kind in ("leaf", "const"):
-            continue
-        if node.kind == "custom":
-            if i in declared:
-                made = declared[i](g)
-                pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True)]
-            else:
-                parts = g if isinstance(g, dict) else {0: g}
-                pairs = [(node.body[k], c) for k, c in parts.items()]
-        elif node.kind == "item":
-            whole = cots.get(node.inputs[0], {})
-            k = node.params["index"]
-            cots[node.inputs[0]] = {**whole, k: whole[k] + g if k in whole else g}
-            continue
-        elif not node.active:
-            continue
-        else:
-            xs = tuple([env[j] for j in node.inputs])
-            y = env[i]
-            if isinstance(g, dict):
-                g = tuple(g.get(k, np.zeros(np.shape(v))) for k, v in enumerate(y))
-            shapes = tuple([Shape(np.shape(x), np.asarray(x).dtype) for x in xs])
-            made = cotangents(
-                world, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
-            )
-            if node.prim.kind == "elementwise":
-                # What a selection switched off stays off through a partial that is not finite there.
-                made = [
-                    c if np.isfinite(c).all() or np.shape(c) != np.shape(g) else np.where(np.asarray(g) == 0, 0.0, c)
-                    for c in made
-                ]
-            if node.prim.kind != "linear":
-                # Factors that are whole numbers, as those of a sum are, round nothing.
-                exact = [node.prim.partials is not None and isinstance(node.prim.partials[a], int) for a in node.active]
-                made = [c if c is None or e else world.rounded(c) for c, e in zip(made, exact, strict=True)]
-            pairs = list(zip([node.inputs[a] for a in node.active], made, strict=True))
-        closed = {node.inputs[a] for a in blocked.get(i, ())}
-        for j, c in pairs:
-            if c is not None and j not in closed:
-                cots[j] = world.rounded(cots[j] + c) if j in cots else c
-    result = []
-    for nodes in program.sources:
-        arrived = [cots[i] for i in nodes if i in cots]
-        result.append(None if not arrived else widest(sum(arrived[1:], arrived[0])))
-    return result
+    return [None if g is None else widest(g) for g in gradient(program, seeds, _Noisy(world, env))]
 
 
-def _declared_pulls(program: Program) -> dict[int, Any]:
-    pulls: dict[int, Any] = {}
-    for node in program.nodes:
-        if node.kind == "custom" and node.prim.declared is not None:
+class _Noisy(Algebra):
+    """The arithmetic of a noisy run: each sum of cotangents and each result of a rule is rounded with noise."""
 
-            def pull(g: Any, node: Any = node) -> list[Any]:
-                dtype = np.asarray(node.output).dtype if not isinstance(node.output, tuple) else np.dtype(np.float64)
-                parts = g if not isinstance(g, dict) else tuple(g.values())
-                return [
-                    None if c is None else np.asarray(c, dtype=np.float64)
-                    for c in node.pull.cotangents(NUMPY, np.asarray(parts, dtype=dtype))
-                ]
+    def __init__(self, world: NoiseWorld, env: dict[int, Any]) -> None:
+        self.world, self.env = world, env
 
-            pulls[node.index] = pull
-    return pulls
+    def lift(self, c: Any) -> Any:
+        return self.world.lift(c)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return a + b if isinstance(a, Parts) else self.world.rounded(a + b)
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        if node.prim.declared is None:
+            return None
+        return [None if c is None else widest(c) for c in by_user(node, g)]
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        xs, y, prim = [self.env[j] for j in node.inputs], self.env[node.index], node.prim
+        g = Parts.filled(g, y)
+        made = by_rule(self.world, node, g, y, xs, xs)
+        if prim.kind == "elementwise":
+            made = kept_off(made, g)
+        if prim.kind == "linear":
+            return made
+        # Factors that are whole numbers, such as those of a sum, round nothing.
+        exact = [prim.partials is not None and isinstance(prim.partials[a], int) for a in node.active]
+        return [c if c is None or e else self.world.rounded(c) for c, e in zip(made, exact, strict=True)]

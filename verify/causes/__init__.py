@@ -1,1 +1,1 @@
-"""Why a derivative differs: kinks, ties, domains, custom gradients, the smallest witness."""
+"""Why numbers are off or have no exact value: wrong rules, conventions, the range of floats, branches."""

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.balls import digits, objects, to_double_double
-from gtape.symbolic.program import Node, Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Node, Program
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import convert_to_tensor, wrap
 from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape.recording import branches
+from gtape.recording.trace import branches_taken
 from gtape.symbolic.balls import objects, precision
-from gtape.symbolic.program import Node, Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.choices import varying
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
@@ -37,7 +38,7 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
         `convention` where a branch hangs on a comparison of equal numbers, `conditioning` where rounding decided it
         otherwise than the exact values do; one for each line of the user's.
     """
-    taken = branches.taken(session)
+    taken = branches_taken(session)
     if not taken:
         return []
     program = build([(r, v) for r, v, _ in taken], sources, session)

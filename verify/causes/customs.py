@@ -11,9 +11,9 @@ from flint import arb
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Local
+from gtape.verify.oracles.backward import Parts
 from gtape.verify.oracles.certificates import Failure, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
-    Parts,
     directions,
     disagreement,
     inner,
@@ -64,7 +64,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
         u = directions[node.inputs[a]]
         if c is not None:
             got, scale = got + inner(u, c), scale + magnitude(u, c)
-    for k, c in _parts(g).items():
+    for k, c in Parts.of(g).items():
         along = world.component(body[node.body[k]], 1)
         c = np.broadcast_to(objects(c), np.shape(along))
         expected, scale = expected + inner(c, along), scale + magnitude(c, along)
@@ -91,7 +91,7 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
             u, c = once[node.inputs[a]], world.component(slopes[o], 1)
             c = turned(c) if is_complex(sub.nodes[o].output) else c
             got, scale = got + inner(u, c), scale + magnitude(u, c)
-    for k, c in _parts(g).items():
+    for k, c in Parts.of(g).items():
         both = deeper.component(deep[node.body[k]], 3)
         c = np.broadcast_to(objects(c), np.shape(both))
         expected, scale = expected + inner(c, both), scale + magnitude(c, both)
@@ -191,16 +191,15 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 
 
 class _Watching(Local):
-    """A sweep in floats that keeps what custom gradients made of what."""
+    """A sweep in floats that keeps, for each custom gradient, the cotangent that arrived and those that it returned."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program, {})
         self.seen: dict[int, tuple[Any, list[Any]]] = {}
 
-    def custom(self, node: Node, g: Any) -> list[Any]:
-        made = super().custom(node, g)
-        self.seen[node.index] = g, made
-        return made
+    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
+        if node.kind == "custom":
+            self.seen[node.index] = g, made
 
 
 def least_stable(oracle: Oracle) -> Node | None:
@@ -213,8 +212,8 @@ def least_stable(oracle: Oracle) -> Node | None:
         if i not in oracle.made or nodes[i].prim.declared is not None:
             continue
         arrived, exact = oracle.made[i]
-        parts = _parts(arrived)
-        before = max([_apart(v, parts[k]) for k, v in (g if isinstance(g, dict) else {0: g}).items() if k in parts])
+        parts = Parts.of(arrived)
+        before = max([_apart(v, parts[k]) for k, v in Parts.of(g).items() if k in parts])
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
         growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
     return nodes[max(growth, key=lambda i: growth[i])] if growth else None
@@ -264,7 +263,3 @@ def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
     """A direction for each node that is an active input; one that is several inputs moves once."""
     nodes = oracle.program.nodes
     return {j: directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
-
-
-def _parts(g: Any) -> dict[int, Any]:
-    return g.parts if isinstance(g, Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}

@@ -1,1 +1,1 @@
-"""The command `gtape`: arguments, runs, output."""
+"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, and what it writes."""

@@ -1,11 +1,11 @@
-"""Files that are written whole or not at all, whenever the process ends."""
+"""Reports: files that are written whole or not at all, whenever the process ends."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import tempfile
+
+from gtape.storage.files import new_file
 
 __all__ = ["refusal", "write_whole"]
 
@@ -38,41 +38,10 @@ def write_whole(path: str, text: str) -> None:
             f.write(text)
         return
     target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".gtape-{secrets.token_hex(8)}")
-    handle, named = _open_new(folder, temporary)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as f:
-            f.write(text)
-            f.flush()
-            if hasattr(os, "fchmod"):
-                os.fchmod(f.fileno(), _mode(target))
-            os.fsync(f.fileno())
-            if not named:
-                # The path is absolute, so src_dir_fd does not count; but Python follows links only where it is given.
-                os.link(f"/proc/self/fd/{f.fileno()}", temporary, src_dir_fd=f.fileno(), follow_symlinks=True)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _open_new(folder: str, path: str) -> tuple[int, bool]:
-    """A descriptor to write to, and whether it has a name already."""
-    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # file systems differ
-            return os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600), False
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600), True
-
-
-def _mode(path: str) -> int:
-    """The permissions of a file, or those that a new one gets."""
-    if os.path.exists(path):
-        return os.stat(path).st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    with new_file(target, nameless=True) as made:
+        made.write(text.encode("utf-8", "surrogateescape"))
+        if os.path.exists(target) and hasattr(os, "fchmod"):
+            os.fchmod(made.fileno(), os.stat(target).st_mode & 0o777)
 
 
 def refusal(path: str) -> str | None:

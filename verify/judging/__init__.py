@@ -1,1 +1,1 @@
-"""Checks and judgements: `check`, `judge`, `exact`, and what the tape calls under `verify=True`."""
+"""Derivatives against the exact ones: `check`, `judge`, `exact`, and the verify flag of tapes."""

@@ -9,16 +9,16 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.base.diagnosis import diagnosed
-from gtape.symbolic.balls import Undecided, digits, objects, precision, radius
+from gtape.symbolic.balls import digits, objects, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.branches import branches_met
-from gtape.verify.causes.outside import not_differentiable
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
-from gtape.verify.judging.examine import PRECISIONS, examine
+from gtape.verify.judging.examine import examine
+from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["ExactNumber", "check", "exact"]
@@ -140,30 +140,25 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
 
 
 def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
-    reason: Any = "the precision did not suffice"
     first, most = max(200, int(wanted * 3.4) + 80), bits_within_reach(program, wanted)
     higher = [p for p in (*PRECISIONS, 51200) if first < p <= most]
     if first > PRECISIONS[-1]:  # what cancels takes more digits than are asked for
         higher.append(first + first // 4)
-    for bits in (first, *higher):
-        with precision(bits):
-            oracle = Oracle(program, seeds)
-            try:
-                oracle.evaluate()
-                made = oracle.replay()
-                if certify(oracle, made):
-                    made = [None if g is None else _by_jets(oracle, s, np.shape(g)) for s, g in enumerate(made)]
-            except TooDeep as e:
-                raise ArithmeticError(str(e)) from None
-            except (Undecided, ArithmeticError) as e:
-                nowhere = not_differentiable(program, 1)
-                if nowhere is not None:
-                    raise ArithmeticError(f"there is no derivative here: {nowhere.reason}") from None
-                reason = e
-                continue
-            if all(_tight(g, wanted) for g in made):
-                return made
-    raise ArithmeticError(f"the exact derivative is not decided at {bits} bits: {reason}")
+
+    def attempt(bits: int, _: list[str]) -> list[Any] | None:
+        oracle = Oracle(program, seeds)
+        oracle.evaluate()
+        made = oracle.replay()
+        if certify(oracle, made):
+            made = [None if g is None else _by_jets(oracle, s, np.shape(g)) for s, g in enumerate(made)]
+        return made if all(_tight(g, wanted) for g in made) else None
+
+    found, finding = climb(program, 1, attempt, (first, *higher), ties=False, patient=False)
+    if finding is not None:
+        nowhere = finding.verdict == "domain"
+        what = "there is no derivative here" if nowhere else "the exact derivative is not decided"
+        raise ArithmeticError(f"{what}: {finding.reason}")
+    return list(found)
 
 
 def _by_jets(oracle: Oracle, source: int, shape: tuple[int, ...]) -> Any:

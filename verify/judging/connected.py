@@ -1,4 +1,4 @@
-"""Which targets have a gradient at all: those that a tape follows back to a source."""
+"""What a check can follow: the targets that a tape follows back to a source, and the ops that have exact values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.mirrors import has_mirror
+from gtape.symbolic.program import Program
+from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["followed", "without_idle_targets"]
+__all__ = ["followed", "order_of", "undecidable", "without_idle_targets"]
 
 
 def followed(program: Program) -> set[int]:
@@ -76,8 +79,6 @@ def without_idle_targets(
 
 def _beyond_checks(program: Program, output: int) -> bool:
     """Whether a value on the way to an output is not finite, or of a kind that is not checked."""
-    from gtape.verify.judging.examine import undecidable
-
     inside = [program.nodes[i] for i in program.ancestors([output])]
     for node in inside:
         for v in node.output if isinstance(node.output, tuple) else (node.output,):
@@ -85,3 +86,37 @@ def _beyond_checks(program: Program, output: int) -> bool:
             if v.dtype.kind in "fc" and not np.isfinite(v).all():
                 return True
     return bool(undecidable(program, 1, inside))
+
+
+def order_of(program: Program) -> int:
+    """The order of the derivative that a gradient of a program is, as findings count it."""
+    return 2 if any(n.mark is not None for n in program.nodes) else 1
+
+
+def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
+    """What in a program, or among some of its nodes, there is no exact value or derivative for."""
+    nodes = program.nodes if among is None else among
+
+    def finding(n: Any, reason: str) -> Finding:
+        return Finding("undecided", order=order, op=n.name, line=n.line, reason=reason)
+
+    bodiless = [
+        finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")
+        for n in nodes
+        if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
+    ]
+    if bodiless:
+        return bodiless
+    for n in nodes:
+        if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
+            reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
+            return [finding(n, reason)]
+        if n.kind == "op" and not has_mirror(n.name):
+            reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
+            return [finding(n, reason)]
+    return []
+
+
+def _body_connected(program: Program, node: Any) -> bool:
+    inputs = {node.inputs[a] for a in node.active}
+    return bool(inputs & set(program.ancestors(node.body)))

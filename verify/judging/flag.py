@@ -2,33 +2,159 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from gtape.base.quiet import quietly
+from gtape.symbolic.build import build
+from gtape.tensors.indexed_slices import IndexedSlices
+from gtape.verify.causes.advice import add_advice
 from gtape.verify.causes.branches import branches_met
-from gtape.verify.judging.connected import without_idle_targets
-from gtape.verify.judging.examine import check_gradient, check_jacobian, examine, order_of, settle, unit
-from gtape.verify.judging.tangents import check_jvp
+from gtape.verify.judging.connected import order_of, without_idle_targets
+from gtape.verify.judging.examine import examine
+from gtape.verify.judging.ladder import untaped
+from gtape.verify.judging.progress import shown
+from gtape.verify.judging.tangents import Tangent
+from gtape.verify.verdicts.collect import note
 from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp"]
+__all__ = ["UndecidedWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp"]
 
 
-def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
-    """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient.
+class UndecidedWarning(UserWarning):
+    """A gradient could not be checked."""
+
+
+def check_gradient(
+    session: Any,
+    targets: list[Any],
+    start: Any,
+    sources: list[Any],
+    results: list[Any],
+    *,
+    strict: bool,
+    stops: frozenset[int] = frozenset(),
+) -> None:
+    """Check a gradient under the flag before it is returned.
 
     Raises
     ------
     VerificationError
         If a number is not the exact one.
     """
+    followed = [t for t in targets if t._aval.inexact]
+    pairs = list(zip(followed, [g._value for _, g in start], strict=True))
+    _check(session, pairs, sources, [_raw(r) for r in results], [...], strict=strict, stops=stops)
+
+
+def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
+    """Check a Jacobian under the flag before it is returned: each row is one gradient."""
+    rows = shown(np.ndindex(*target._aval.shape), math.prod(target._aval.shape), "checking a Jacobian exactly")
+    _check(session, [(target, None)], sources, [_raw(r) for r in results], rows, strict=strict)
+
+
+def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
+    """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient."""
+    columns = ((slice(None), *index) for index in np.ndindex(*target._aval.shape[1:]))
+    _check(session, [(target, None)], [source], [_raw(result)], columns, strict=strict)
+
+
+def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, strict: bool) -> None:
+    """Check a tangent under the flag before it is returned.
+
+    Parameters
+    ----------
+    session : Session
+        Of the accumulator.
+    primals, tangents : lists of tensors
+        The inputs and the direction.
+    target : tensor
+    got : tensor or None
+        The tangent of the target.
+    strict : bool
+        Whether what is undecided raises.
+
+    Raises
+    ------
+    VerificationError
+        If a number is not the exact one.
+    """
+    with untaped(), quietly():
+        program, _ = without_idle_targets([(target, None)], primals, session)
+        if not program.outputs and got is None:
+            return  # nothing is differentiated, as in reverse mode
+        if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
+            program = build([(target._record, target._value)], primals, session)
+        report = Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine()
+        add_advice(program, report)
+        report.findings += branches_met(session, primals, order_of(program))
+    _settle(report, strict=strict)
+
+
+def _check(
+    session: Any,
+    pairs: list[tuple[Any, Any]],
+    sources: list[Any],
+    results: list[Any],
+    places: Iterable[Any],
+    *,
+    strict: bool,
+    stops: frozenset[int] = frozenset(),
+) -> None:
+    """Check rows of a derivative, each as a gradient.
+
+    Parameters
+    ----------
+    pairs : list of (target, cotangent)
+        A cotangent of None stands for ones at the place of a row, and zeros elsewhere.
+    results : list of arrays or None
+        For each source; a row is a part of them.
+    places : iterable of indices
+        Of the rows.
+    """
     report = Report()
-    shape, dtype = target._aval.shape, target._aval.dtype
-    program, seeds = without_idle_targets([(target, np.zeros(shape, dtype=dtype))], [source], session)
-    values = np.asarray(result._value)
-    for index in np.ndindex(*shape[1:]):
-        seed = [unit(s, (slice(None), *index)) for s in seeds]
-        report.extend(examine(program, seed, [values[(slice(None), *index)]], locally=not report.checked))
-    report.findings += branches_met(session, [source], order_of(program))
-    settle(report, strict=strict)
+    with untaped(), quietly():
+        program, cotangents = without_idle_targets(pairs, sources, session, stops)
+        values = [np.asarray(program.nodes[i].output) for i in program.outputs]
+        for place in places:
+            seeds = [_ones_at(v, place) if c is None else c for c, v in zip(cotangents, values, strict=True)]
+            rows = [None if r is None else r[place] for r in results]
+            report.extend(examine(program, seeds, rows, locally=not report.checked))
+        report.name_sources(sources)
+        report.findings += branches_met(session, sources, order_of(program))
+    _settle(report, strict=strict)
+
+
+def _ones_at(value: Any, place: Any) -> Any:
+    """Zeros in the shape of a value, with ones at a place."""
+    made = np.zeros_like(value)
+    made[place] = 1
+    return made
+
+
+def _raw(result: Any) -> Any:
+    if result is None:
+        return None
+    return np.asarray((result._as_tensor() if isinstance(result, IndexedSlices) else result)._value)
+
+
+def _settle(report: Report, *, strict: bool) -> None:
+    """Raise for numbers that are wrong, warn of those that are undecided."""
+    note(report)
+    report.raise_if_failed(strict=strict)
+    for f in report.findings:
+        if f.verdict == "undecided":
+            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """How many frames up, from the caller, gtape's own code ends."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gtape":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,4 +1,4 @@
-"""What the verify flag does for forward mode: a jvp against the jets of the mirrors."""
+"""Tangent: is what forward mode returned the exact directional derivative, by the jets of the mirrors?"""
 
 from __future__ import annotations
 
@@ -7,206 +7,82 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.quiet import quietly
-from gtape.recording import record
-from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
-from gtape.symbolic.implicit import bases_turned, degenerate_noted
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.balls import objects
+from gtape.symbolic.program import Program
 from gtape.verify.bounds.noise import spreads
-from gtape.verify.causes.advice import add_advice
 from gtape.verify.causes.blame import culprits
-from gtape.verify.causes.branches import branches_met
-from gtape.verify.causes.choices import choices_met
+from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import faulty_forwards
-from gtape.verify.causes.outside import masked_by_infinities, not_differentiable, outside, shown_by
+from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.judging.comparison import Comparison
-from gtape.verify.judging.connected import without_idle_targets
-from gtape.verify.judging.examine import PRECISIONS, TIES, differ, no_derivative, order_of, settle, undecidable
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
+from gtape.verify.judging.judgement import Judgement
 from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["check_jvp"]
+__all__ = ["Tangent"]
 
 
-def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, strict: bool) -> None:
-    """Compare one tangent with the exact directional derivative.
+class Tangent(Judgement):
+    """The judgement of the tangent of a program's only output.
 
     Parameters
     ----------
-    session : Session
-        Of the accumulator.
-    primals, tangents : lists of tensors
-        The inputs and the direction.
-    target : tensor
-        What was asked for.
-    got : tensor or None
-        Its tangent.
-    strict : bool
-        Whether what is undecided raises.
-
-    Raises
-    ------
-    VerificationError
-        If it is not the exact one.
+    program : Program
+    tangents : list of arrays
+        The direction, one array for each source.
+    got : array or None
     """
-    before = record.peek()
-    try:
-        record.set_stack(())
-        with quietly():
-            program, _ = without_idle_targets([(target, None)], primals, session)
-            if not program.outputs and got is None:
-                return  # nothing is differentiated, as in reverse mode
-            if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
-                program = build([(target._record, target._value)], primals, session)
-            number = None if got is None else np.asarray(got._value)
-            report = _Tangent(program, [np.asarray(t._value) for t in tangents], number).examine()
-            add_advice(program, report)
-            report.findings += branches_met(session, primals, order_of(program))
-    finally:
-        record.go_back(before)
-        record.hand_on()
-    settle(report, strict=strict)
 
-
-class _Tangent:
-    """The judgement of one tangent."""
+    excuses_bases = True
 
     def __init__(self, program: Program, tangents: list[Any], got: Any) -> None:
-        self.program = program
+        super().__init__(program, [got])
         self.tangents = tangents
-        self.got = got
+        self.only = program.ancestors(program.outputs)
         self.dtype = np.asarray(program.nodes[program.outputs[0]].output).dtype
-        self.order = order_of(program)
-        self.report = Report(coverage={"ops": sum(n.kind == "op" for n in program.nodes), "rules": 0})
 
-    def examine(self) -> Report:
-        report = self.report
-        report.findings += undecidable(self.program, self.order)
-        if report.findings or (self.got is not None and not np.size(self.got)):
-            return report
-        bad = outside(self.program, [self.got])
-        if bad is not None and masked_by_infinities(self.program, [self.got]):
-            with infinities_as_limits():
-                limit = self.compared()
-            if all(f.ok for f in limit):
-                report.findings += limit
-                report.coverage["limits"] = 1
-                return report
-        if bad is None or bad.verdict in ("range", "unstable"):
-            report.findings += self.compared()
-        # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
-        if bad is not None and not (report.findings and all(f.verdict == "range" for f in report.findings)):
-            bad.order = self.order
-            report.findings = [shown_by(bad, report.findings)]
-        return report
+    def oracle(self) -> Oracle:
+        return ForwardOracle(self.program, [None])
 
-    def compared(self) -> list[Finding]:
-        """The comparison, at rising precision."""
-        undecided: Finding | None = None
-        degenerate: list[str]
-        for bits in PRECISIONS:
-            self.report.coverage["bits"] = bits
-            # As in reverse mode: equal numbers that were computed in two ways overlap at any precision.
-            ties: Any = ties_assumed() if bits >= TIES else contextlib.nullcontext([])
-            with precision(bits), ties as tied, degenerate_noted() as degenerate:
-                try:
-                    findings = self.at(bits, degenerate)
-                except TooDeep as e:
-                    return [Finding("undecided", order=self.order, reason=str(e))]
-                except Misshapen as e:
-                    return [Finding("rule", order=self.order, op=e.node.name, line=e.node.line, reason=str(e))]
-                except Undecided as e:
-                    reason = f"a comparison stays open at {bits} bits: {e}"
-                    undecided = Finding("undecided", order=self.order, reason=reason)
-                    continue
-                except ArithmeticError as e:
-                    undecided = Finding("undecided", order=self.order, reason=f"{e} at {bits} bits")
-                    continue
-            if tied:
-                reason = f"{len(tied)} pairs of numbers that agree to {bits // 3} bits were taken as ties"
-                findings.append(Finding("convention", order=self.order, inside=True, reason=reason))
-            return findings
-        assert undecided is not None
-        if degenerate:
-            return [no_derivative(degenerate, self.order)]
-        return [not_differentiable(self.program, self.order) or undecided]
+    def directions(self) -> dict[int, list[Any]]:
+        pairs = zip(self.program.sources, self.tangents, strict=True)
+        return {i: [objects(BALLS.lift(t))] for nodes, t in pairs for i in nodes}
 
-    def at(self, bits: int, degenerate: list[str]) -> list[Finding]:
-        """All findings at the precision in force; raises where that does not decide."""
-        from gtape.verify.causes.conventions import kinks_met
-        from gtape.verify.causes.float_range import left_the_range
+    def jets(self, oracle: Oracle, given: dict[int, Any] | None = None) -> dict[int, Any]:
+        return oracle.jets(1, self.directions(), self.only, given, (self.program.session,))
 
-        program = self.program
-        oracle = ForwardOracle(program, [None])
-        oracle.evaluate()
-        directions = {
-            i: [objects(BALLS.lift(t))] for nodes, t in zip(program.sources, self.tangents, strict=True) for i in nodes
-        }
-        only = program.ancestors(program.outputs)
-        tapes = (program.session,)
-        env = oracle.jets(1, directions, only, None, tapes)
-        failures = certify_marks(oracle, 1, directions, env, only, sessions=tapes)
-        exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
-        if degenerate and (failures or self.depends_on_bases(directions, exact)):
-            return [no_derivative(degenerate, self.order)]
-        if failures:
-            return self.blamed(oracle, directions, only, failures)
-        compared = Comparison(
-            self.order,
-            self.global_bounds,
-            lambda: self.cause(oracle),
-            lambda: left_the_range(program, oracle),
-        )
-        # Tangents are not conjugates, as complex gradients are.
-        compared.numbers([turned(exact) if self.dtype.kind == "c" else exact], [self.got])
-        if compared.undecided:
-            raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
-        self.report.checked = compared.checked
-        self.report.max_ulp = compared.worst
-        findings = compared.findings
-        for f in findings:
+    def along(self, env: dict[int, Any]) -> Any:
+        """The tangent of the output, from the jets of all nodes."""
+        exact = objects(jet_world(1).component(env[self.program.outputs[0]], 1))
+        # A comparison takes complex numbers for conjugates, which gradients are and tangents are not.
+        return turned(exact) if self.dtype.kind == "c" else exact
+
+    def derivative(self, oracle: Oracle) -> list[Any]:
+        return [self.along(self.jets(oracle))]
+
+    def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
+        env = self.jets(oracle)
+        sessions = (self.program.session,)
+        failures = certify_marks(oracle, 1, self.directions(), env, self.only, sessions=sessions)
+        return [self.along(env)], failures
+
+    def at(self, report: Report, degenerate: list[str]) -> None:
+        super().at(report, degenerate)
+        for f in report.findings:
             if f.verdict == "unconnected":
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
-        if degenerate and not all(f.ok for f in findings):
-            return [no_derivative(degenerate, self.order)]
-        for node in oracle.flips:
-            reason = f"rounding decided {node.name} otherwise than the exact values do"
-            findings.append(Finding("conditioning", order=self.order, op=node.name, line=node.line, reason=reason))
-        findings += kinks_met(program, oracle, self.order)
-        findings += choices_met(program, oracle, self.order, lambda o: [self.derivative(o, directions)])
-        for f in check_tangents_locally(program, self.tangents, oracle.env):
-            f.order = self.order
-            findings.append(f)
-        return findings
 
-    def derivative(self, oracle: Oracle, directions: dict[int, Any]) -> Any:
-        """The exact tangent, from an oracle that has all values."""
-        only = self.program.ancestors(self.program.outputs)
-        env = oracle.jets(1, directions, only, None, (self.program.session,))
-        return objects(jet_world(1).component(env[self.program.outputs[0]], 1))
-
-    def depends_on_bases(self, directions: dict[int, Any], exact: Any) -> bool:
-        """Whether a derivative is another one where vectors of equal eigenvalues are chosen in another way."""
-        program = self.program
-        with bases_turned():
-            other = ForwardOracle(program, [None])
-            other.evaluate()
-            env = other.jets(1, directions, program.ancestors(program.outputs), None, (program.session,))
-        return differ(exact, jet_world(1).component(env[program.outputs[0]], 1))
-
-    def global_bounds(self, runs: int) -> list[Any]:
-        """How far rounding may carry the tangent, by so many noisy runs."""
+    def bounds(self, runs: int) -> list[Any]:
         return spreads(lambda world: [noisy_tangent(self.program, self.tangents, world)], self.dtype, runs)
+
+    def local(self, exact: dict[int, Any]) -> list[Finding]:
+        return check_tangents_locally(self.program, self.tangents, exact)
 
     def cause(self, oracle: Oracle) -> Cause:
         """Why the tangent lies beyond its bounds."""
-        from gtape.verify.causes.conventions import flipped_branch
-        from gtape.verify.causes.float_range import left_the_range
-
         found = check_tangents_locally(self.program, self.tangents, oracle.env)
         if found:
             return found[0].verdict, found[0].reason, found[0].op, found[0].line
@@ -224,29 +100,20 @@ class _Tangent:
         who = (None, None) if only is None else (only.name, only.line)
         return ("unstable", reason + ", ".join(sorted(way)), *who)
 
-    def blamed(self, oracle: Oracle, directions: Any, only: list[int], failures: list[Failure]) -> list[Finding]:
+    def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         """An inner gradient is not what it should be: by whose fault, and what the tangent should have been."""
         program = self.program
-        seeds = [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs]
-        backwards = Oracle(program, seeds)
+        backwards = Oracle(program, [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs])
         backwards.evaluate()
         backwards.replay()
         shown: list[Finding] = []
         with contextlib.suppress(ArithmeticError, TooDeep):
-            env = oracle.jets(1, directions, only, oracle._exact_marks(directions, only), (program.session,))
-            exact = objects(jet_world(1).component(env[program.outputs[0]], 1))
+            exact = self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))
             compared = Comparison(self.order, lambda runs: [None], lambda: ("rule", "", None, None))
-            compared.numbers([turned(exact) if self.dtype.kind == "c" else exact], [self.got])
+            compared.numbers([exact], self.got)
             shown = [f for f in compared.findings if not f.ok]
         where = {k: getattr(shown[0], k) for k in ("element", "got", "exact", "ulps")} if shown else {}
         return [
-            Finding(
-                "rule",
-                order=self.order,
-                op=None if node is None else node.name,
-                line=None if node is None else node.line,
-                reason=reason,
-                **where,
-            )
+            Finding("rule", order=self.order, op=node and node.name, line=node and node.line, reason=reason, **where)
             for node, reason in culprits(program, backwards, failures)
         ]

@@ -1,1 +1,1 @@
-"""Exact derivatives of recorded programs, as enclosures."""
+"""Exact values and derivatives of a recorded program, in enclosures, with certificates."""

@@ -10,9 +10,9 @@ from flint import arb
 
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
+from gtape.verify.oracles.backward import Parts
 from gtape.verify.oracles.enclosures import (
     BALLS,
-    Parts,
     directions,
     disagreement,
     inner,
@@ -226,8 +226,8 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         arguments.append(world.jet(x, u))
     value = node.apply(world, arguments)
     expected = arb(0)
-    pairs = [(value[i], c) for i, c in g.parts.items()] if isinstance(g, Parts) else [(value, g)]
-    for v, c in pairs:
+    for k, c in Parts.of(g).items():
+        v = value[k] if isinstance(value, tuple) else value
         c = np.broadcast_to(objects(c), np.shape(v))
         along = world.component(v, 1)
         expected = expected + inner(c, along)

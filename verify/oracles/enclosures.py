@@ -9,9 +9,10 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
+from gtape.verify.oracles.backward import Parts
 
 __all__ = [
-    "BALLS", "Parts", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
+    "BALLS", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
     "plus", "turned", "zeros",
 ]  # fmt: skip
 
@@ -25,21 +26,6 @@ def jet_world(k: int) -> JetWorld:
     if found is None:
         found = _JETS[k] = JetWorld(k)
     return found
-
-
-class Parts:
-    """Cotangents of the outputs of an op with several."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: dict[int, Any]) -> None:
-        self.parts = parts
-
-    def __add__(self, other: Parts) -> Parts:
-        parts = dict(self.parts)
-        for i, g in other.parts.items():
-            parts[i] = parts[i] + g if i in parts else g
-        return Parts(parts)
 
 
 def zeros(shape: tuple[int, ...]) -> Any:

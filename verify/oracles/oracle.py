@@ -162,7 +162,7 @@ class Oracle(Replay):
         program = self.program
         tangents = {i: [direction] for i in program.sources[source]}
         only = program.ancestors(program.outputs)
-        given = self._exact_marks(tangents, only)
+        given = self.exact_marks(tangents, only)
         env = self.jets(1, tangents, only, given, (program.session,))
         world = jet_world(1)
         total, _ = self.through_declared(env, only)
@@ -178,7 +178,7 @@ class Oracle(Replay):
         u[element] = step
         return self.slope(source, u)
 
-    def _exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
+    def exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
         """Jets of the gradient nodes from their primals, element by element."""
         given: dict[int, Any] = {}
         world, deeper = jet_world(1), jet_world(2)

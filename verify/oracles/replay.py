@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.engine.rules import cotangents
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.verify.oracles.enclosures import BALLS, Parts, is_complex, is_floating, plus, turned, zeros
+from gtape.verify.oracles.backward import Algebra, Parts, backward, by_rule, gradient, kept_off
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shape", "decided_anew", "is_step", "longest_sum"]
+__all__ = ["Misshapen", "Replay", "decided_anew", "is_step", "longest_sum"]
 
 
 class Misshapen(Exception):
@@ -25,18 +25,36 @@ class Misshapen(Exception):
         self.node = node
 
 
-class Shape:
-    """Stands in for an input that a rule does not read."""
+class _Exact(Algebra):
+    """The arithmetic of a replay: enclosures, and the tape's own rules.
 
-    __slots__ = ("dtype", "shape")
+    Parameters
+    ----------
+    replay : Replay
+    kept : dict
+        Takes node -> (the cotangent that arrived, those that its rule made of it).
+    """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any = object) -> None:
-        self.shape = shape
-        self.dtype = dtype
+    def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
+        self.replay, self.kept = replay, kept
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    def lift(self, c: Any) -> Any:
+        return objects(BALLS.lift(np.asarray(c)))
+
+    def add(self, a: Any, b: Any) -> Any:
+        return plus(a, b)
+
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        super().arrive(cotangents, j, c if isinstance(c, Parts) else objects(c))
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        return self.replay.pulled(node, g)
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        return None if self.replay.by_bodies and node.prim.declared is None else self.replay.pulled(node, g)
+
+    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
+        self.kept[node.index] = g, made
 
 
 class Replay:
@@ -107,13 +125,7 @@ class Replay:
         """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
         if not self.env:
             self.evaluate()
-        merged: dict[int, Any] = {}
-        for i, c in zip(self.program.outputs, self.seeds, strict=True):
-            if c is not None:
-                ball = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), self.program.nodes[i].shape)
-                merged[i] = plus(merged[i], ball) if i in merged else ball
-        cots = self.sweep(merged, self.made, session=self.program.session)
-        return [self._gather(cots, nodes) for nodes in self.program.sources]
+        return gradient(self.program, self.seeds, _Exact(self, self.made))
 
     def used(self) -> dict[tuple[str, int], int]:
         """(op, argument) of every rule that took part, with the length of its longest sum."""
@@ -136,41 +148,9 @@ class Replay:
                     add(nodes[i], a)
         return found
 
-    @staticmethod
-    def _gather(cots: dict[int, Any], nodes: list[int]) -> Any:
-        total = None
-        for i in nodes:
-            c = cots.get(i)
-            if c is not None:
-                total = c if total is None else plus(total, c)
-        return total
-
-    def sweep(self, start: dict[int, Any], keep: dict[int, Any] | None = None, session: Any = None) -> dict[int, Any]:
-        """Reverse sweep over what `start` depends on, as a tape's session sees it; returns every node's cotangent."""
-        program = self.program
-        blocked = program.blocked(session)
-        cots = dict(start)
-        for i in reversed(program.ancestors(start)):
-            g = cots.get(i)
-            node = program.nodes[i]
-            if g is None or node.kind in ("leaf", "const") or not node.active:
-                continue
-            closed = blocked.get(i, ())
-            if len(closed) == len(node.active):
-                continue
-            if node.kind == "custom" and self.by_bodies and node.prim.declared is None:
-                pairs = [(node.body[k], c) for k, c in (g.parts if isinstance(g, Parts) else {0: g}).items()]
-            else:
-                made = self.pulled(node, g)
-                if keep is not None:
-                    keep[i] = (g, made)
-                pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
-            for j, c in pairs:
-                if c is None:
-                    continue
-                c = c if isinstance(c, Parts) else objects(c)
-                cots[j] = plus(cots[j], c) if j in cots else c
-        return cots
+    def sweep(self, start: dict[int, Any]) -> dict[int, Any]:
+        """The cotangent of every node that `start` depends on, whichever tape follows it."""
+        return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
         """The cotangents of an inner gradient, in balls: node -> (what arrived, what its rule made of it)."""
@@ -178,7 +158,7 @@ class Replay:
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
             start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
         kept: dict[int, Any] = {}
-        self.sweep(start, kept, mark.session)
+        backward(self.program, start, _Exact(self, kept), mark.session)
         return kept
 
     def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
@@ -193,28 +173,17 @@ class Replay:
 
     def pulled(self, node: Node, g: Any) -> list[Any]:
         """What a node's own rule makes of a cotangent, in balls: one for each active input."""
-        if node.kind == "item":
-            parts: dict[int, Any] = {node.params["index"]: g}
-            return [Parts(parts)]
         if node.kind == "custom":
             return self._custom(node, g)
-        xs = tuple([self.env[i] for i in node.inputs])
         y = self.env[node.index]
-        if isinstance(g, Parts):
-            g = tuple(g.parts.get(i, zeros(np.shape(v))) for i, v in enumerate(y))
-        shapes = tuple(
-            [Shape(np.shape(x), _dtype_of(self.program.nodes[j])) for x, j in zip(xs, node.inputs, strict=True)]
+        g = Parts.filled(g, y, lambda v: zeros(np.shape(v)))
+        xs = [self.env[i] for i in node.inputs]
+        made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
+        return (
+            kept_off([objects(c) for c in made], objects(g), _finite, arb(0))
+            if node.prim.kind == "elementwise"
+            else made
         )
-        if node.prim.kind == "linear" and not node.prim.variadic:
-            xs = shapes  # as on the tape: the rule reads shape and dtype
-        made = cotangents(
-            BALLS, node.pull, g, y, xs, avals=shapes, out_shape=() if isinstance(y, tuple) else np.shape(y)
-        )
-        if node.prim.kind == "elementwise":
-            made = [
-                _dead_stays_dead(c, g, s.shape) for c, s in zip(made, [shapes[a] for a in node.active], strict=True)
-            ]
-        return made
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in balls."""
@@ -285,10 +254,6 @@ def decided_anew(node: Node, arguments: list[Any]) -> Any:
     return exact.astype(np.asarray(node.output).dtype)
 
 
-def _dtype_of(node: Node) -> Any:
-    return np.dtype(object) if isinstance(node.output, tuple) else np.asarray(node.output).dtype
-
-
 def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
     """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
     if node.prim.kind == "elementwise":
@@ -297,26 +262,10 @@ def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
     return max(max(s, default=1) for s in shapes)
 
 
-def _dead_stays_dead(c: Any, g: Any, shape: tuple[int, ...]) -> Any:
-    """Exact zeros of a cotangent stay zero through a partial that is not finite (what a selection switched off)."""
-    c = objects(c)
-    if c is g:
-        return c
-    flat = c.ravel().tolist()
-    try:
-        if all([e.is_finite() for e in flat]):  # noqa: C419 - a list is quicker
-            return c
-    except AttributeError:  # some are whole numbers of Python's
-        if all(not isinstance(e, (arb, acb)) or e.is_finite() for e in flat):
-            return c
-    g = objects(g)
-    if np.shape(g) != np.shape(c):
-        return c
-    c = c.copy()
-    for index in np.ndindex(*np.shape(c)):
-        if g[index] == 0 and isinstance(c[index], (arb, acb)) and not c[index].is_finite():
-            c[index] = arb(0)
-    return c
+def _finite(c: Any) -> Any:
+    """Which enclosures are finite; True where all are."""
+    found = [not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()]
+    return all(found) or np.array(found, dtype=bool).reshape(np.shape(c))
 
 
 def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:
@@ -337,7 +286,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
         Record number of each upstream tensor -> its position.
     """
     from gtape.recording.record import SEQ
-    from gtape.symbolic.program import build
+    from gtape.symbolic.build import build
     from gtape.tapes.tape import GradientTape
     from gtape.tensors.tensor import wrap
 

@@ -1,1 +1,1 @@
-"""Random programs, planted faults, and the counts of false alarms."""
+"""Random programs and planted faults: what the checks must pass, and what they must find."""

@@ -91,9 +91,3 @@ def programs() -> Any:
         return build(lambda n: int(draw_from(st.integers(0, n - 1))))
 
     return one()
-
-
-if __name__ == "__main__":  # as the campaign was once called
-    from gtape.verify.programs.false_alarms import main
-
-    raise SystemExit(main())

@@ -1,1 +1,1 @@
-"""Proofs that each rule is the derivative of the op's mirror."""
+"""Proofs on symbols: the rules of a primitive against the derivatives of its mirror."""

@@ -18,7 +18,7 @@ import sympy as sp
 
 from gtape.base.layout import make_aval
 from gtape.declare.primitive import Primitive
-from gtape.engine.rules import Pull, cotangents
+from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.balls import Undecided, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
@@ -196,10 +196,10 @@ class _Run:
         reads = prim.reads[i]
         xs = tuple(x if j in reads or prim.variadic else avals[j] for j, x in enumerate(self.xs))
         y: Any = (tuple(self.outputs) if self.several else self.outputs[0]) if "y" in reads else None
-        pull = Pull(prim, (i,), self.params, avals, outs if self.several else outs[0])
+        step = RuleStep(prim, (i,), self.params, avals, outs if self.several else outs[0])
         shape = () if self.several else self.outputs[0].shape
         g = tuple(gs) if self.several else gs[0]
-        got = cotangents(self.world, pull, g, y, xs, avals=avals, out_shape=shape)[0]
+        got = cotangents(self.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
         seeds = sorted(set().union(*[e.free_symbols for g in gs for e in g.ravel()]), key=str)
         return [got], [self._transposed(i, gs)], seeds
 

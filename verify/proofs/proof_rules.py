@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from gtape.base.layout import make_aval
-from gtape.engine.rules import Pull, cotangents
+from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tapes.forward import jvp_of
@@ -240,11 +240,11 @@ def _pull(cell: Cell, i: int, gs: list[Any]) -> Any:
     reads = prim.reads[i]
     xs = tuple(x if j in reads else avals[j] for j, x in enumerate(cell.xs))
     y: Any = (tuple(cell.outputs) if cell.several else cell.outputs[0]) if "y" in reads else None
-    pull = Pull(prim, (i,), cell.params, avals, out_avals if cell.several else out_avals[0])
+    step = RuleStep(prim, (i,), cell.params, avals, out_avals if cell.several else out_avals[0])
     g = tuple(gs) if cell.several else gs[0]
     shape = () if cell.several else cell.outputs[0].shape
     try:
-        return cotangents(cell.world, pull, g, y, xs, avals=avals, out_shape=shape)[0]
+        return cotangents(cell.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
     except FAULTS as e:
         return e
 

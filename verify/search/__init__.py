@@ -1,1 +1,1 @@
-"""Searches for the worst point of each op: census, points, trials, workers."""
+"""Searches for the worst derivatives: the census, the doctor, trials, and the processes that run them."""

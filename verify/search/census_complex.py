@@ -23,6 +23,7 @@ from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.search.partials import LIMIT
+from gtape.verify.search.rows import Row
 from gtape.verify.search.subjects import Subject
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -82,7 +83,7 @@ def _exact(subject: Subject, xs: list[Any], order: int) -> dict[tuple[int, ...],
 
 def survey_complex(
     subject: Subject, *, orders: Sequence[int] = (1, 2), dtype: Any = "complex128", points: int = 1000, seed: int = 0
-) -> list[Any]:
+) -> list[Row]:
     """Search one primitive for its worst complex derivatives.
 
     Parameters
@@ -96,11 +97,9 @@ def survey_complex(
 
     Returns
     -------
-    list of gtape.verify.search.census.Row
+    list of Row
         One for each partial derivative; `where` has the real and the imaginary part of every argument.
     """
-    from gtape.verify.search.census import Row
-
     dtype = np.dtype(dtype)
     rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
     xs = _points(subject, dtype, points, rng)
@@ -113,13 +112,11 @@ def survey_complex(
             for key in product(range(subject.prim.arity), repeat=order):
                 g = got.get(key)
                 g = np.zeros(points, dtype) if g is None else np.conjugate(np.broadcast_to(g, (points,)))
-                found.append(_row(Row, subject, key, order, dtype, xs, g, exact))
+                found.append(_row(subject, key, order, dtype, xs, g, exact))
     return found
 
 
-def _row(
-    make: Any, subject: Subject, key: tuple[int, ...], order: int, dtype: Any, xs: list[Any], g: Any, exact: Any
-) -> Any:
+def _row(subject: Subject, key: tuple[int, ...], order: int, dtype: Any, xs: list[Any], g: Any, exact: Any) -> Row:
     high, low, narrow = exact[tuple(sorted(key))]
     largest, least = float(np.finfo(dtype).max), float(np.finfo(dtype).tiny)
     size = np.abs(high)
@@ -135,7 +132,7 @@ def _row(
     judged = np.where(roots, 0.0, ulps)
     k = int(np.argmax(judged))
     where = tuple(float(v) for x in xs for v in (x[k].real, x[k].imag)) if judged[k] else ()
-    return make(
+    return Row(
         str(subject), subject.prim.name, ",".join(map(str, key)), order, dtype.name, int(held.sum()), float(judged[k]),
         where, complex(g[k]), complex(high[k]), int(roots.sum()), float(ulps[roots].max(initial=0.0)), 0,
         int((~narrow).sum()), "correct" if judged[k] <= LIMIT else "unstable",

@@ -15,7 +15,7 @@ import numpy as np
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.errors import OpError, VerificationError
 from gtape.namespaces import catalogue
-from gtape.symbolic.program import build
+from gtape.symbolic.build import build
 from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices

@@ -20,7 +20,7 @@ from gtape.declare.primitive import Primitive
 from gtape.engine.call import apply, record_op, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Notes
-from gtape.engine.rules import by_slope
+from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
 from gtape.tensors.tensor import Tensor, as_operand
@@ -28,21 +28,53 @@ from gtape.tensors.tensor import Tensor, as_operand
 __all__ = ["make_function", "make_general"]
 
 
-def _make_pull(prim: Primitive, active: tuple[int, ...], scalars: bool = False) -> tuple[Any, frozenset[Any]]:
-    """The function ``pull(g, ins, out)`` for the given active arguments, all of one shape, and what it reads."""
+def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
+    """The function ``step(g, ins, out)`` for the given active arguments, all of one layout, and what it reads."""
     notes = Notes(prim, scalars=scalars)
     xs = [notes.value(f"x{i}") for i in range(len(prim.rules))]
     made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Notes.hold) for i in active]
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
-    only = [i for i in range(len(xs)) if i in reads]
+    only = tuple([i for i in range(len(xs)) if i in reads])
     loads = [f"x{i} = {kept}._value" for i, kept in zip(only, _places(only, reads), strict=True)]
-    pull = notes.function(loads, made, f"<gtape rule of {prim.name}>")
-    pull.prim, pull.active, pull.params, pull.avals, pull.out_aval = prim, active, {}, None, None
-    pull.general = None
-    pull.single = only[0] if len(only) == 1 else None
-    pull.pair = len(only) == 2 and "y" not in reads
-    return pull, reads
+    step = notes.function(loads, made, f"<gtape rule of {prim.name}>")
+    step.step = RuleStep(prim, active, {}, None, None, keeps=only)
+    return step, reads
 
+
+# The one place where quick functions make a record.
+_RECORD = "t._record = [next(count), None, {step}, {parent}, {ins}, {out}, tapes, {other}]{mark}"
+
+# What follows the computation, for Python floats and for arrays.
+_UNARY_END = """\
+        r = x._record
+        if r is None:
+            t._record = None
+            return {unrecorded}
+        tapes = s.tapes
+        if r[{TAPES}] is tapes{smooth}:
+            {record0}
+            return t
+"""
+
+_BINARY_END = """\
+        ra = x._record
+        rb = y._record
+        tapes = s.tapes
+        if rb is None:
+            if ra is None:
+                t._record = None
+                return {unrecorded}
+            if ra[{TAPES}] is tapes{smooth}{unless0}:
+                {record0}
+                return t
+        elif ra is None:
+            if rb[{TAPES}] is tapes{smooth}{unless1}:
+                {record1}
+                return t
+        elif ra[{TAPES}] is tapes and rb[{TAPES}] is tapes{smooth}{unless2}:
+            {record2}
+            return t
+"""
 
 _UNARY = """
 def {name}(x, name=None):
@@ -53,7 +85,7 @@ def {name}(x, name=None):
     s = peek() or idle()
     t = Tensor()
     v = x._value
-    if av is FLOAT:  # a tensor, then: variables have an Aval of their own
+    if av is FLOAT:  # a tensor, because variables have an Aval of their own
         try:
             t._value = {scalar}
         except Failed:
@@ -62,36 +94,20 @@ def {name}(x, name=None):
             settle(e)
             return {name}(x)
         t._aval = FLOAT
-        r = x._record
-        if r is None:
-            t._record = None
-            return t
-        tapes = s.tapes
-        if r[6] is tapes:
-            t._record = [next(count), None, pull_s, r, {ins}, {out}, tapes, None]{mark}
-            return t
-    else:
+{scalar_end}    else:
         if x.__class__ is not Tensor:
             return {name}(operand(x))
         t._aval = av
         if not {accepts}:
             return refuse(prim, [x])
         try:
-            t._value = {array}
+            t._value = s.run(kernel, v)
         except TypeError:  # no such loop, as for the sign of a bool
             return refuse(prim, [x])
         except RuntimeError as e:
             settle(e)
             return {name}(x)
-        r = x._record
-        if r is None:
-            t._record = None
-            return t if av.inexact else refuse_bool(prim, t, [x])
-        tapes = s.tapes
-        if r[6] is tapes and av.inexact:
-            t._record = [next(count), None, pull, r, {ins}, {out}, tapes, None]{mark}
-            return t
-    t._record = None
+{array_end}    t._record = None
     return general(s, prim, (x,), {{}}, t)
 """
 
@@ -108,7 +124,7 @@ def {name}(x, y, name=None):
     t = Tensor()
     a = x._value
     b = y._value
-    if av is FLOAT:  # tensors, then: variables have an Aval of their own
+    if av is FLOAT:  # tensors, because variables have an Aval of their own
         try:
             v = t._value = {scalar}
         except Failed:
@@ -116,55 +132,21 @@ def {name}(x, y, name=None):
         except RuntimeError as e:
             settle(e)
             return {name}(x, y)
-        t._aval = {float_aval}
-        ra = x._record
-        rb = y._record
-        tapes = s.tapes
-        if rb is None:
-            if ra is None:
-                t._record = None
-                return t
-            if ra[6] is tapes{d0}:
-                t._record = [next(count), None, pull0_s, ra, {ins0}, {out0}, tapes, None]{mark}
-                return t
-        elif ra is None:
-            if rb[6] is tapes{d1}:
-                t._record = [next(count), None, pull1_s, rb, {ins1}, {out1}, tapes, None]{mark}
-                return t
-        elif ra[6] is tapes and rb[6] is tapes{d2}:
-            t._record = [next(count), None, pull01_s, ra, {ins2}, {out2}, tapes, rb]{mark}
-            return t
-    else:
+        t._aval = FLOAT
+{scalar_end}    else:
         if x.__class__ is not Tensor:
             return mixed(x, y)
         if not {accepts}:
             return refuse(prim, [x, y])
         try:
-            v = t._value = {array}
+            v = t._value = s.run(kernel, a, b)
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
         except RuntimeError as e:
             settle(e)
             return {name}(x, y)
-        t._aval = {array_aval}
-        ra = x._record
-        rb = y._record
-        tapes = s.tapes
-        if rb is None:
-            if ra is None:
-                t._record = None
-                return t if av.inexact else refuse_bool(prim, t, [x, y])
-            if ra[6] is tapes and av.inexact{d0}:
-                t._record = [next(count), None, pull0, ra, {ins0}, {out0}, tapes, None]{mark}
-                return t
-        elif ra is None:
-            if rb[6] is tapes and av.inexact{d1}:
-                t._record = [next(count), None, pull1, rb, {ins1}, {out1}, tapes, None]{mark}
-                return t
-        elif ra[6] is tapes and rb[6] is tapes and av.inexact{d2}:
-            t._record = [next(count), None, pull01, ra, {ins2}, {out2}, tapes, rb]{mark}
-            return t
-    t._record = None
+        t._aval = av
+{array_end}    t._record = None
     return general(s, prim, (x, y), {{}}, t)
 """
 
@@ -214,7 +196,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
     }
 
 
-def _places(only: list[int], reads: frozenset[Any]) -> list[str]:
+def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
     """Where a record keeps the inputs that its rules read."""
     if len(only) < 2:
         return ["ins"] * len(only)
@@ -230,56 +212,58 @@ def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str
     return ("(x, y)", out) if "y" in reads else (kept[0], kept[1])
 
 
-def _unary_source(prim: Primitive) -> tuple[str, dict[str, Any]]:
-    """The source of the function of one argument, and what its names stand for."""
-    space = _base_names(prim)
-    space["pull"], reads = _make_pull(prim, (0,))
-    space["pull_s"], _ = _make_pull(prim, (0,), scalars=True)
-    ins, out = _fields(reads, ("x",))
-    if prim.scalar is None or not prim.inlined:
-        scalar = "float(s.run(kernel, float64(v)))"
-    else:
-        scalar = f"{prim.infix}v" if prim.infix else "scalar_kernel(v)"
-    source = _UNARY.format(
-        name=prim.name, scalar=scalar, array="s.run(kernel, v)", ins=ins, out=out,
-        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
-    )  # fmt: skip
-    return _named(source, prim), space
+def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
+    """The end of a quick function, for Python floats or for arrays; its steps are added to the names in `space`."""
+    n = len(prim.rules)
+    cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
+    operands = "[x]" if n == 1 else "[x, y]"
+    words: dict[str, Any] = {
+        "TAPES": record.TAPES,
+        "smooth": "" if scalars else " and av.inexact",
+        "unrecorded": "t" if scalars else f"t if av.inexact else refuse_bool(prim, t, {operands})",
+    }
+    for k, (active, parent, other) in enumerate(cases):
+        step = f"step{k}_s" if scalars else f"step{k}"
+        ins = out = "None"
+        connected = all(prim.connected(i) for i in active)
+        if connected:
+            space[step], reads = _make_step(prim, active, scalars)
+            ins, out = _fields(reads, ("x", "y")[:n])
+        words[f"unless{k}"] = "" if connected else " and False"
+        words[f"record{k}"] = _RECORD.format(
+            step=step, parent=parent, ins=ins, out=out, other=other,
+            mark="; s.tracker.selects = True" if prim.selects else "",
+        )  # fmt: skip
+    return (_UNARY_END if n == 1 else _BINARY_END).format(**words)
 
 
-def _binary_source(prim: Primitive) -> tuple[str, dict[str, Any]]:
-    """The source of the function of two arguments, and what its names stand for."""
-    space = _base_names(prim)
-    words: dict[str, str] = {}
-    for k, active in enumerate(((0,), (1,), (0, 1))):
-        if all(prim.connected(i) for i in active):
-            space[("pull0", "pull1", "pull01")[k]], reads = _make_pull(prim, active)
-            space[("pull0_s", "pull1_s", "pull01_s")[k]], _ = _make_pull(prim, active, scalars=True)
-            words[f"ins{k}"], words[f"out{k}"] = _fields(reads, ("x", "y"))
-            words[f"d{k}"] = ""
-        else:
-            words[f"ins{k}"] = words[f"out{k}"] = "None"
-            words[f"d{k}"] = " and False"
+def _on_floats(prim: Primitive) -> str:
+    """The source of the computation on Python floats."""
+    if len(prim.rules) == 1:
+        if prim.scalar is None or not prim.inlined:
+            return "float(s.run(kernel, float64(v)))"
+        return f"{prim.infix}v" if prim.infix else "scalar_kernel(v)"
     if prim.scalar is None or not prim.inlined:
-        scalar = "s.run(kernel, float64(a), float64(b)).item()"
-    else:
-        scalar = f"a {prim.infix} b" if prim.infix else "scalar_kernel(a, b)"
-    source = _BINARY.format(
-        name=prim.name, scalar=scalar, array="s.run(kernel, a, b)", float_aval="FLOAT", array_aval="av",
-        accepts=_accepts(prim), mark="; s.tracker.selects = True" if prim.selects else "",
-        **words,
-    )  # fmt: skip
-    return _named(source, prim), space
+        return "s.run(kernel, float64(a), float64(b)).item()"
+    return f"a {prim.infix} b" if prim.infix else "scalar_kernel(a, b)"
 
 
 def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
-    """The source of the quick function of a primitive; None where the primitive goes the general way."""
+    """The source of the quick function of a primitive, and what its names stand for.
+
+    None where the primitive goes the general way.
+    """
     n = len(prim.rules)
     if prim.kind != "elementwise" or prim.params or "selection" in prim.roles or prim.opaque or n > 2:
         return None
     if not any(prim.connected(i) for i in range(n)):
         return None
-    return _unary_source(prim) if n == 1 else _binary_source(prim)
+    space = _base_names(prim)
+    ends = {"scalar_end": _end_of(prim, space, True), "array_end": _end_of(prim, space, False)}
+    source = (_UNARY if n == 1 else _BINARY).format(
+        name=prim.name, scalar=_on_floats(prim), accepts=_accepts(prim), **ends
+    )
+    return _named(source, prim), space
 
 
 class _NoOperand:

@@ -16,16 +16,27 @@ from gtape.declare.primitive import Primitive
 from gtape.engine.call import apply, record_op
 from gtape.engine.fast.source import kernel_for
 from gtape.engine.fast.steps import Known, remember
-from gtape.engine.rules import Pull, plan_for
+from gtape.engine.rules import RuleStep, plan_for
 from gtape.recording import record
+from gtape.recording.record import TAPES
 from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.operands import FAILURES, failure, operands, text_as_array
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["one_operand", "two_operands"]
 
+_count = record.count
+
 # Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
 _LAYOUT = frozenset({"axis", "keepdims"})
+
+
+def _recorded(
+    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, tapes: record.TapeSet, other: Any = None
+) -> Tensor:
+    """Hang the record of a call on its result."""
+    t._record = [next(_count), None, step, parent, ins, out, tapes, other]
+    return t
 
 
 def one_operand(prim: Primitive) -> Callable[..., Any]:
@@ -35,20 +46,19 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     """
     kernel: Callable[..., Any]
     plain = keep = reads_y = False
-    make: Any = Pull
-    peek, idle, count = record.peek, record.idle_stack, record.count
+    peek, idle = record.peek, record.idle_stack
     ndarray = np.ndarray
     only = (0,)
     real_only = prim.complex is not True
 
     def renew() -> None:
-        nonlocal kernel, plain, make, keep, reads_y
+        nonlocal kernel, plain, keep, reads_y
         kernel = prim.kernel
         plain = prim.connected(0) and not prim.selects and prim.outputs == 1
-        make, keep, reads_y = Pull, False, False
+        keep = reads_y = False
         if prim.connected(0):
             plan = plan_for(prim, only, 1)
-            make, keep, reads_y = plan.make, plan.keep is not None, plan.reads_y
+            keep, reads_y = plan.keep is not None, plan.reads_y
 
     def function(x: Any, name: str | None = None, **params: Any) -> Any:
         if x.__class__ is not Tensor:
@@ -82,12 +92,9 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         if r is None:
             return t
         tapes = s.tapes
-        if plain and r[6] is tapes and t._aval.inexact and av.inexact:
-            t._record = [
-                next(count), None, make(prim, only, params, (av,), t._aval), r, (x,) if keep else None,
-                t._value if reads_y else None, tapes, None,
-            ]  # fmt: skip
-            return t
+        if plain and r[TAPES] is tapes and t._aval.inexact and av.inexact:
+            step = RuleStep(prim, only, params, (av,), t._aval)
+            return _recorded(t, step, r, (x,) if keep else None, t._value if reads_y else None, tapes)
         return record_op(s, prim, (x,), params, t) if s.sessions else t
 
     renew()
@@ -106,7 +113,7 @@ def _is_plain(axis: Any, keepdims: Any) -> bool:
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
     keep = reads_y = True
-    peek, idle, count = record.peek, record.idle_stack, record.count
+    peek, idle = record.peek, record.idle_stack
     known: dict[Any, Known] = prim.layouts.setdefault("axes", {})
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
@@ -117,7 +124,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
         keep, reads_y = plan.keep is not None, plan.reads_y
         if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
-            step = plan.make(prim, plan.active, params, (av,), t._aval)
+            step = RuleStep(prim, plan.active, params, (av,), t._aval)
             remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
         return t
 
@@ -140,16 +147,12 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             t._record = None
             return t
         tapes = s.tapes
-        if r[6] is not tapes:
+        if r[TAPES] is not tapes:
             t._record = None
             return record_op(s, prim, (x,), found.params, t) if s.sessions else t
         if found.unfamiliar:
             found.meet(s)
-        t._record = [
-            next(count), None, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes,
-            None,
-        ]  # fmt: skip
-        return t
+        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes)
 
     return along
 
@@ -161,7 +164,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
     """
     kernel: Callable[..., Any]
     plans: list[Any] = []
-    peek, idle, count = record.peek, record.idle_stack, record.count
+    peek, idle = record.peek, record.idle_stack
     ndarray = np.ndarray
     real_only = prim.complex is not True
     known: dict[tuple[Any, Any], Known] = prim.layouts.setdefault("operands", {})
@@ -180,7 +183,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
         steps: list[Any] = [None, None, None]
         if out.inexact and not scalar:
-            steps = [None if p is None else p.make(prim, p.active, {}, (ax, ay), out) for p in plans]
+            steps = [None if p is None else RuleStep(prim, p.active, {}, (ax, ay), out) for p in plans]
         found = Known(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
         if not scalar:
             remember(known, (ax, ay), found)
@@ -226,31 +229,27 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
             if ra is None:
                 return t
             k, parent = 0, ra
-            if ra[6] is not tapes:
+            if ra[TAPES] is not tapes:
                 found = None
         elif ra is None:
             k, parent = 1, rb
-            if rb[6] is not tapes:
+            if rb[TAPES] is not tapes:
                 found = None
         else:
             k, parent, other = 2, ra, rb
-            if ra[6] is not tapes or rb[6] is not tapes:
+            if ra[TAPES] is not tapes or rb[TAPES] is not tapes:
                 found = None
         if found is None:
             return record_op(s, prim, (x, y), {}, t) if s.sessions else t
         if found.unfamiliar:
             found.meet(s)
-        pull = found.steps[k]
-        if pull is None:
+        step = found.steps[k]
+        if step is None:
             return record_op(s, prim, (x, y), {}, t)
         plan: Any = plans[k]
         keep = plan.keep
-        t._record = [
-            next(count), None, pull, parent,
-            None if keep is None else (x if keep[0] else None, y if keep[1] else None),
-            v if plan.reads_y else None, tapes, other,
-        ]  # fmt: skip
-        return t
+        ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)
+        return _recorded(t, step, parent, ins, v if plan.reads_y else None, tapes, other)
 
     renew()
     function.__name__ = prim.name

@@ -238,7 +238,7 @@ class Notes:
         return x.name
 
     def function(self, loads: Iterable[str], results: list[Noted], file: str) -> Any:
-        """The function ``pull(g, ins, out)`` that computes `results` after the lines `loads`."""
+        """The function ``step(g, ins, out)`` that computes `results` after the lines `loads`."""
         if not all(r.__class__ is Noted for r in results):
             raise Untraceable("a rule makes something else than a value")
         for r in results:
@@ -246,5 +246,5 @@ class Notes:
         texts = [self._written(r) if r.name is None and r.uses == 1 else self._named(r) for r in results]
         answer = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
         body = "".join(f"    {line}\n" for line in [*loads, *self._lines])
-        exec(compile(f"def pull(g, ins, out):\n{body}    return {answer}\n", file, "exec"), self._names)
-        return self._names["pull"]
+        exec(compile(f"def step(g, ins, out):\n{body}    return {answer}\n", file, "exec"), self._names)
+        return self._names["step"]

@@ -15,7 +15,7 @@ import numpy as np
 from gtape.base.layout import FLOAT64_SCALAR, Aval
 from gtape.declare.primitive import Primitive
 from gtape.engine.fast.source import Noted, Notes
-from gtape.engine.rules import by_slope
+from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 
 __all__ = ["Known", "remember", "step_for"]
@@ -30,54 +30,54 @@ def _sample(aval: Aval) -> Any:
     return np.ones(aval.shape, aval.dtype)[()]
 
 
-def step_for(pull: Any) -> Callable[..., Any] | None:
-    """The backward step of `pull`, for operands of its shapes, as one function; None if its rules look at values.
+def step_for(step: RuleStep) -> Callable[..., Any] | None:
+    """A step as one function for operands of its layouts; None if its rules look at values.
 
     Parameters
     ----------
-    pull : Pull
+    step : RuleStep
         Made for real operands (no complex numbers, no half precision) and one output.
 
     Returns
     -------
     function or None
-        ``step(g, ins, out)``, with what `pull` knows as attributes, and `pull` itself as ``general``.
+        ``f(g, ins, out)``, with the step as its attribute.
     """
-    prim: Primitive = pull.prim
-    if prim.variadic or prim.opaque or sum(a.size for a in (*pull.avals, pull.out_aval)) > _MOST_ELEMENTS:
+    prim, layouts = step.prim, step.layouts
+    if prim.variadic or prim.opaque or sum(a.size for a in (*layouts, step.out_layout)) > _MOST_ELEMENTS:  # type: ignore[misc]
         return None
     notes = Notes(prim)
     try:
-        step: Any = notes.function(*_written(notes, pull), f"<gtape step of {prim.name}>")
+        made: Any = notes.function(*_written(notes, step), f"<gtape step of {prim.name}>")
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
         return None  # the general way, then, which raises what there is to raise
-    step.prim, step.active, step.params, step.general = prim, pull.active, pull.params, pull
-    step.avals, step.out_aval, step.single, step.pair = pull.avals, pull.out_aval, None, False
-    return step  # type: ignore[no-any-return]
+    made.step = step
+    return made  # type: ignore[no-any-return]
 
 
-def _written(notes: Notes, pull: Any) -> tuple[list[str], list[Noted]]:
+def _written(notes: Notes, step: RuleStep) -> tuple[list[str], list[Noted]]:
     """What the function reads from a record, and the cotangents that it makes."""
-    prim: Primitive = pull.prim
-    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in pull.active])
-    g = notes.value("g", _sample(pull.out_aval))
-    y = notes.value("out", _sample(pull.out_aval)) if "y" in reads else None
-    xs: list[Any] = list(pull.avals)
+    prim: Primitive = step.prim
+    layouts: Any = step.layouts
+    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
+    g = notes.value("g", _sample(step.out_layout))
+    y = notes.value("out", _sample(step.out_layout)) if "y" in reads else None
+    xs: list[Any] = list(layouts)
     loads = []
-    for i, aval in enumerate(pull.avals):
+    for i, aval in enumerate(layouts):
         if i in reads:
             xs[i] = notes.value(f"x{i}", _sample(aval))
             loads.append(f"x{i} = ins[{i}]._value")
     results: list[Any] = []
-    for i in pull.active:
+    for i in step.active:
         if prim.partials is not None:
-            c = by_slope(notes, prim, i, g, y, xs, pull.params, Notes.hold)
-            own = pull.avals[i].shape
-            results.append(c if own == pull.out_aval.shape else notes.sum_to(c, shape=own, batch=0))
+            c = by_slope(notes, prim, i, g, y, xs, step.params, Notes.hold)
+            own = layouts[i].shape
+            results.append(c if own == step.out_layout.shape else notes.sum_to(c, shape=own, batch=0))
         elif prim.kind == "linear":
-            results.append(prim.vjp[i](notes, g, xs[i], **pull.params))
+            results.append(prim.vjp[i](notes, g, xs[i], **step.params))
         else:
-            results.append(prim.vjp[i](notes, g, y, *xs, **pull.params))
+            results.append(prim.vjp[i](notes, g, y, *xs, **step.params))
     return loads, results
 
 
@@ -106,7 +106,7 @@ class Known:
         self.aval = aval
         self.params = params
         # Complex numbers and half precision are left to the general steps.
-        detour = any(a.detour for step in steps if step is not None for a in step.avals)
+        detour = any(a.detour for step in steps if step is not None for a in step.layouts)
         self.unfamiliar = 0 if detour else _FAMILIAR
 
     def meet(self, s: record.Stack) -> None:

@@ -74,7 +74,7 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know all names, and would take any other for one
 
     def __getattr__(name: str) -> NoReturn:
-        from gtape.namespaces.listing import unknown
+        from gtape.namespaces.catalogue import unknown
 
         raise unknown("gtape.keras.layers", name, __all__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -144,8 +145,14 @@ class Concatenate(_Merge):
         return gtape.concat(inputs, axis=self.axis)
 
 
-def add(inputs: Any, **common: Any) -> Any:
-    """`Add` as a function.
+def _as_function(layer: type[Layer], inputs: str, result: str) -> Callable[..., Any]:
+    """The function of a list of tensors that makes and calls a layer."""
+
+    def function(inputs: Any, **common: Any) -> Any:
+        return layer(**common)(inputs)
+
+    name = function.__name__ = function.__qualname__ = layer.__name__.lower()
+    function.__doc__ = f"""`{layer.__name__}` as a function.
 
     Parameters
     ----------
@@ -160,120 +167,18 @@ def add(inputs: Any, **common: Any) -> Any:
     Examples
     --------
     >>> import gtape as tf
-    >>> tf.keras.layers.add([tf.constant([1.0]), tf.constant([2.0])]).numpy()
-    array([3.], dtype=float32)
+    >>> tf.keras.layers.{name}({inputs}).numpy()
+    {result}
     """
-    return Add(**common)(inputs)
+    return function
 
 
-def subtract(inputs: Any, **common: Any) -> Any:
-    """`Subtract` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common
-        As for `Layer`.
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.subtract([tf.constant([2.0]), tf.constant([3.0])]).numpy()
-    array([-1.], dtype=float32)
-    """
-    return Subtract(**common)(inputs)
-
-
-def multiply(inputs: Any, **common: Any) -> Any:
-    """`Multiply` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common
-        As for `Layer`.
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.multiply([tf.constant([2.0]), tf.constant([3.0])]).numpy()
-    array([6.], dtype=float32)
-    """
-    return Multiply(**common)(inputs)
-
-
-def average(inputs: Any, **common: Any) -> Any:
-    """`Average` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common
-        As for `Layer`.
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.average([tf.constant([1.0]), tf.constant([3.0])]).numpy()
-    array([2.], dtype=float32)
-    """
-    return Average(**common)(inputs)
-
-
-def maximum(inputs: Any, **common: Any) -> Any:
-    """`Maximum` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common
-        As for `Layer`.
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.maximum([tf.constant([1.0]), tf.constant([3.0])]).numpy()
-    array([3.], dtype=float32)
-    """
-    return Maximum(**common)(inputs)
-
-
-def minimum(inputs: Any, **common: Any) -> Any:
-    """`Minimum` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common
-        As for `Layer`.
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.minimum([tf.constant([1.0]), tf.constant([3.0])]).numpy()
-    array([1.], dtype=float32)
-    """
-    return Minimum(**common)(inputs)
+add = _as_function(Add, "[tf.constant([1.0]), tf.constant([2.0])]", "array([3.], dtype=float32)")
+subtract = _as_function(Subtract, "[tf.constant([2.0]), tf.constant([3.0])]", "array([-1.], dtype=float32)")
+multiply = _as_function(Multiply, "[tf.constant([2.0]), tf.constant([3.0])]", "array([6.], dtype=float32)")
+average = _as_function(Average, "[tf.constant([1.0]), tf.constant([3.0])]", "array([2.], dtype=float32)")
+maximum = _as_function(Maximum, "[tf.constant([1.0]), tf.constant([3.0])]", "array([3.], dtype=float32)")
+minimum = _as_function(Minimum, "[tf.constant([1.0]), tf.constant([3.0])]", "array([1.], dtype=float32)")
 
 
 def concatenate(inputs: Any, axis: int = -1, **common: Any) -> Any:

@@ -11,6 +11,8 @@ from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import gauss as gauss
 from gtape.kernels import slope_families as family
 
+NAMESPACES = ("math", "nn")
+
 __all__: list[str] = []
 
 _exp, _log1p = math.exp, math.log1p

@@ -11,6 +11,7 @@ from typing import Any
 from gtape.tensors.axes import shape_of
 
 __all__ = ["PARTS", "conjugate", "difference", "over", "parts", "product", "pulled", "scaled", "together", "total"]
+NAMESPACES = None
 
 # The places of real and imaginary parts along that axis, as keys of strided_slice.
 PARTS = tuple([((i, i + 1, 1), (None, None, 1), (None, None, 1)) for i in range(2)])

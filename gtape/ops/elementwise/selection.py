@@ -23,6 +23,7 @@ __all__ = [
     "sign",
     "where",
 ]
+NAMESPACES = ("math", "nn")
 
 
 def _as_mask(condition: Any, *like: Any) -> Any:

@@ -18,6 +18,7 @@ from gtape.tensors.axes import axes_of, left_shape
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm"]
+NAMESPACES = ("math", "linalg")
 
 
 @diagnosed

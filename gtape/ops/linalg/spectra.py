@@ -7,6 +7,7 @@ from typing import Any
 from gtape.tensors.axes import shape_of
 
 __all__ = ["as_column", "as_row", "diagonal_matrix", "gaps", "sized", "sums"]
+NAMESPACES = None
 
 
 def as_row(xp: Any, w: Any) -> Any:

@@ -16,6 +16,7 @@ from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
+NAMESPACES = ("linalg",)
 
 
 @diagnosed

@@ -18,6 +18,7 @@ from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["extract_patches"]
+NAMESPACES = ("image",)
 
 
 def _window(value: Any, what: str) -> tuple[int, ...]:

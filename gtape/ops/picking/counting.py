@@ -26,6 +26,7 @@ __all__ = [
     "searchsorted",
     "sequence_mask",
 ]
+NAMESPACES = ("math",)
 
 
 def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:

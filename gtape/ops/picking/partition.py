@@ -16,6 +16,7 @@ from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["dynamic_partition", "dynamic_stitch", "reverse_sequence", "unique", "unique_with_counts"]
+NAMESPACES = ()
 
 
 def _taken(rows: Tensor, places: Any) -> Tensor:

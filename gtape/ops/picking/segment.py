@@ -17,6 +17,7 @@ from gtape.ops.picking.segment_rows import (
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
+NAMESPACES = ("math",)
 
 
 @diagnosed

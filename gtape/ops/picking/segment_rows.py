@@ -25,6 +25,7 @@ __all__ = [
     "unsorted_rows",
     "whole_mean",
 ]
+NAMESPACES = None
 
 
 def _extremes(x: Any, ids: Any, size: int, ufunc: Any) -> Any:

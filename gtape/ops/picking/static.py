@@ -24,6 +24,7 @@ __all__ = [
     "tuple",
     "unravel_index",
 ]
+NAMESPACES = ()
 
 
 @diagnosed

@@ -25,6 +25,7 @@ __all__ = [
     "unsorted_segment_sqrt_n",
     "unsorted_segment_sum",
 ]
+NAMESPACES = ("math",)
 
 
 @diagnosed

@@ -13,6 +13,8 @@ from gtape.declare.rounding import ulps
 from gtape.kernels.random_gamma import gamma_draw, gamma_draw_slope
 from gtape.tensors.tensor import Tensor, wrap
 
+NAMESPACES = ()
+
 __all__: list[str] = []
 
 

@@ -1,1 +1,5 @@
 """Ops that reduce along axes: sums, extrema, moments, norms, cumulative sums, scans."""
+
+from __future__ import annotations
+
+NAMESPACES: tuple[str, ...] | None = ("math",)

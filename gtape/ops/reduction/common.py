@@ -9,6 +9,7 @@ from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["AXIS_SAMPLES", "KEPT_AXIS_SAMPLES", "numeric", "reduced"]
+NAMESPACES = None
 
 AXIS_SAMPLES: tuple[Any, ...] = (
     (((),), {"axis": (), "keepdims": False}),

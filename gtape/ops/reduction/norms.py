@@ -14,6 +14,7 @@ from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["reduce_euclidean_norm"]
+NAMESPACES = ("math", "linalg")
 
 
 def scale_of(x: Any, axis: tuple[int, ...]) -> Any:

@@ -17,6 +17,7 @@ from gtape.tensors.axes import scalar_int
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["batch_to_space", "depth_to_space", "space_to_batch", "space_to_batch_nd", "space_to_depth"]
+NAMESPACES = ("nn",)
 
 Pairs = list[tuple[int, int]]
 

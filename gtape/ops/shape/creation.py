@@ -8,7 +8,6 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
-from gtape.base.new_constants import born
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -16,7 +15,7 @@ from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor, as_operand, born, wrap
 
 __all__ = [
     "cast",

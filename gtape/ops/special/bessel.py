@@ -9,6 +9,8 @@ from gtape.declare.primitive import elementwise
 from gtape.kernels import bessel as k
 from gtape.kernels.derivative_orders import FROM_ONE
 
+NAMESPACES = ("math", "math.special")
+
 __all__: list[str] = []
 
 _SCALED: Any = tuple((((5,),), {"m": m, "n": n}) for n in (1, 2, 3) for m in (0, 1))

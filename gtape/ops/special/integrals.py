@@ -8,6 +8,8 @@ from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.declare.primitive import elementwise
 from gtape.kernels import integrals as k
 
+NAMESPACES = ("math", "math.special")
+
 __all__: list[str] = []
 
 _ORDERS: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))

@@ -1,23 +1,35 @@
-"""What `dir()` and tab completion show of each namespace, and what the error for an unknown name suggests.
+"""Where TensorFlow has which name: tables alone, which the build reads without NumPy to write the stubs for editors.
 
-A name is shown where its ops module belongs (`gtape.namespaces.catalogue.MODULES`); the tables here hold the names
-whose place in TensorFlow is another. Asking is wider than showing: `gtape.erf` is found,
-though it is listed in `gtape.math`.
+An op appears in the namespaces that its module or its family states in `NAMESPACES`; the tables here hold the names
+whose place in TensorFlow is another. Asking is wider than showing: `gtape.erf` is found, though `dir` lists it in
+`gtape.math` alone.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from gtape.namespaces.catalogue import MODULES, names_of
-
-__all__ = ["listed", "shown_in", "unknown"]
+__all__ = ["ALIASES", "ALSO_IN", "LEFT_OUT", "shown"]
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
+
+# Second names of ops, by namespace.
+ALIASES: dict[str, dict[str, str]] = {
+    "math": {
+        "div_no_nan": "divide_no_nan", "mod": "floormod", "realdiv": "divide", "swish": "silu", "truediv": "divide",
+    },
+    "nn": {"swish": "silu"},
+}  # fmt: skip
+
+# Ops of other families that a namespace of TensorFlow has, too.
+ALSO_IN: dict[str, frozenset[str]] = {
+    "linalg": _names("eye l2_normalize"),
+    "math": _names("l2_normalize log_softmax softmax"),
+    "nn": _names("tanh"),
+}
 
 # Names of modules that belong to a namespace, which the top level shows too.
 _ON_TOP = _names("""
@@ -49,8 +61,12 @@ _NOT_IN: dict[str, frozenset[str]] = {
     "linalg": frozenset(["reduce_euclidean_norm"]),
 }
 
-# What TensorFlow has and gtape leaves out, by namespace ("" is the top level): a near miss would lead nowhere.
-_LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
+# How `x[key]` is recorded; nobody calls it.
+_NOWHERE = frozenset(["getitem"])
+
+# Names that TensorFlow has and gtape leaves out, by namespace ("" is the top level). Each error gives the reason,
+# because a name that is spelt nearly the same would mislead.
+LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
     "": {
         "gtape has no Fourier transforms and other signal ops": _names("signal"),
         "gtape's tensors are dense": _names("RaggedTensor SparseTensor ragged sparse"),
@@ -80,87 +96,27 @@ _LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
     },
 }
 
-# How `x[key]` is recorded; nobody calls it.
-_NOWHERE = frozenset(["getitem"])
 
-
-def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
-    """The names that a namespace shows, sorted.
+def shown(name: str, spaces: Sequence[str], namespace: str | None) -> bool:
+    """Whether a namespace lists an op.
 
     Parameters
     ----------
+    name : str
+        The op's public name.
+    spaces : sequence of str
+        The `NAMESPACES` of its module; the top level shows the names of a module without any.
     namespace : str or None
         "math", "nn", "linalg" and so on; None for the top level.
-    more : iterable of str
-        What it has besides ops.
 
     Examples
     --------
-    >>> from gtape.namespaces.listing import listed
-    >>> "erf" in listed("math"), "erf" in listed(None), "exp" in listed(None)
-    (True, False, True)
-    """
-    found = set(more)
-    for module, spaces in MODULES.items():
-        names = names_of(importlib.import_module(module))
-        if namespace is None:
-            found |= names & (_ON_TOP | _ONLY_ON_TOP) if spaces else names
-        elif namespace in spaces:
-            found |= names - _ONLY_ON_TOP
-    return sorted(found - _NOWHERE - _NOT_IN.get(str(namespace), frozenset()))
-
-
-def shown_in(name: str, module: str, namespace: str | None) -> bool:
-    """Whether a namespace (None: the top level) shows a name of an ops module.
-
-    Examples
-    --------
-    >>> from gtape.namespaces.listing import shown_in
-    >>> [shown_in("relu", "gtape.ops.elementwise.selection", n) for n in ("math", "nn", None)]
+    >>> from gtape.namespaces.places import shown
+    >>> [shown("relu", ("math", "nn"), n) for n in ("math", "nn", None)]
     [False, True, False]
     """
-    spaces = MODULES.get(module, ())
     if name in _NOWHERE or name in _NOT_IN.get(str(namespace), ()):
         return False
     if namespace is None:
         return not spaces or name in _ON_TOP or name in _ONLY_ON_TOP
     return namespace in spaces and name not in _ONLY_ON_TOP
-
-
-def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a namespace does not have, with the names that are nearly the same.
-
-    Parameters
-    ----------
-    where : str
-        The namespace, such as "gtape.math".
-    name : str
-        What was asked for.
-    known : iterable of str
-        What there is.
-
-    Returns
-    -------
-    AttributeError
-
-    Examples
-    --------
-    >>> import gtape
-    >>> gtape.linalg.choleski
-    Traceback (most recent call last):
-    AttributeError: module 'gtape.linalg' has no attribute 'choleski'; did you mean 'cholesky'?
-    """
-    near: list[str] = []
-    left_out = _LEFT_OUT.get(where.removeprefix("gtape").removeprefix("."), {})
-    why = next((reason for reason, names in left_out.items() if name in names), None)
-    if why is None and not name.startswith("_"):
-        from difflib import get_close_matches
-
-        shapes = {k.lower(): k for k in known}
-        near = [shapes[m] for m in get_close_matches(name.lower(), shapes, 3, 0.65)]
-    said = [repr(n) for n in near]
-    hint = f"; did you mean {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}?" if said else ""
-    if why is not None:
-        hint = f": {why}"
-    # Without `obj`: Python would otherwise add a guess of its own when it prints the error.
-    return AttributeError(f"module {where!r} has no attribute {name!r}{hint}", name=name)

@@ -1,0 +1,155 @@
+"""From records to the `Program` that they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, step_of
+from gtape.symbolic.program import GradMark, Node, Program
+
+__all__ = ["build"]
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.program = Program()
+        self.found: dict[Any, int] = {}
+        self.kept: list[Any] = []  # values whose id is a key of `found`
+
+    def add(self, kind: str, output: Any, record: Any) -> Node:
+        """The next node."""
+        program = self.program
+        node = Node(len(program.nodes), kind, output, 0 if record is None else record[SEQ])
+        program.nodes.append(node)
+        if record is not None:
+            program.by_seq.setdefault(node.seq, []).append(node.index)
+        self.found[_key(record, output)] = node.index
+        return node
+
+    def number(self, record: Any, value: Any) -> int:
+        """The node of a record and its value."""
+        return self.found[_key(record, value)]
+
+    def numbers(self, record: Any) -> list[int]:
+        """The nodes of a record: a leaf has one for each value that was read of it."""
+        return [] if record is None else list(self.program.by_seq.get(record[SEQ], []))
+
+    def visit(self, roots: list[tuple[Any, Any]]) -> None:
+        """Add the nodes of (record, value) pairs and of all that they depend on, without recursion."""
+        pending = [(r, v, False) for r, v in reversed(roots)]
+        while pending:
+            record, value, ready = pending.pop()
+            if _key(record, value) in self.found:
+                continue
+            if not _traced(record):
+                self.add("const" if record is None else "leaf", value, record)
+                self.kept.append(value)
+            elif ready:
+                self.finish(record)
+            else:
+                pending.append((record, value, True))
+                pending.extend((r, v, False) for r, v in reversed(_needs(record)))
+
+    def finish(self, record: Any) -> None:
+        """Add the node of a record whose inputs have theirs."""
+        pull = step_of(record)
+        if pull.prim is None:  # one output of an op with several
+            whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
+            node = self.add("item", whole.output[pull.index], record)
+            node.inputs, node.active, node.params, node.line = (whole.index,), (0,), {"index": pull.index}, whole.line
+            return
+        t = record[TRACE]
+        node = self.add("custom" if pull.prim.kind == "custom" else "op", t.output, record)
+        node.prim, node.pull, node.active, node.params, node.line = pull.prim, pull, pull.active, pull.params, t.line
+        node.flows = t.flows
+        node.inputs = tuple(self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True))
+        if node.kind == "custom":
+            node.body = tuple(self.number(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True))
+        elif t.body is not None:
+            node.mark = self.mark(t.body)
+
+    def mark(self, g: Any) -> GradMark:
+        """What a result of gradient() is the gradient of."""
+        targets = [(r, v, c) for (r, v), c in zip(_targets_of(g), g.cotangents, strict=True) if v is not None]
+        return GradMark(
+            id(g.targets),  # one list for all results of one call
+            [self.number(r, v) for r, v, _ in targets],
+            [self.number(*c) for _, _, c in targets],
+            [self.numbers(r) for r, _ in g.sources],
+            g.index,
+            g.session,
+        )
+
+
+def _key(record: Any, value: Any) -> Any:
+    if record is None:
+        return ("const", id(value))
+    if not _traced(record):  # one node for each value read
+        return (record[SEQ], value if isinstance(value, float) else id(value))
+    return record[SEQ]
+
+
+def _traced(record: Any) -> bool:
+    """Whether a record says how its value was made; None, a constant, and a leaf do not."""
+    if record is None or record[STEP] is None:
+        return False
+    if step_of(record).prim is None:
+        return _traced(record[PARENTS])
+    return len(record) > TRACE and record[TRACE] is not None
+
+
+def _needs(record: Any) -> list[tuple[Any, Any]]:
+    """What must be there before a record's node can be made: (record, value) of its inputs."""
+    pull = step_of(record)
+    if pull.prim is None:
+        return [(record[PARENTS], None)]
+    t = record[TRACE]
+    needs = [(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)]
+    if pull.prim.kind == "custom":
+        needs += [(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True)]
+    elif t.body is not None:
+        needs += [(r, v) for r, v in _targets_of(t.body) if v is not None]
+        needs += t.body.cotangents
+    return needs
+
+
+def _targets_of(g: Any) -> list[tuple[Any, Any]]:
+    """(record, value) of what a gradient was taken of; value None for a leaf that is no source: it adds nothing."""
+    sources = {r[SEQ]: value for r, value in g.sources if r is not None}
+    found = []
+    for r in g.targets:
+        if not _traced(r):
+            found.append((r, sources.get(r[SEQ])))
+        elif step_of(r).prim is None:
+            found.append((r, r[PARENTS][TRACE].output[step_of(r).index]))
+        else:
+            found.append((r, r[TRACE].output))
+    return found
+
+
+def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
+    """Whether a tape's gradient may arrive at a source: it watches or recorded it, or it is a target itself."""
+    return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
+
+
+def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None) -> Program:
+    """The program that computed some targets.
+
+    Parameters
+    ----------
+    targets : list of (record, value)
+    sources : list of tensors or variables
+    session : Session, optional
+        Of the tape whose gradients are in question.
+
+    Returns
+    -------
+    Program
+    """
+    b = _Builder()
+    b.visit(targets)
+    asked = [r for r, _ in targets]
+    b.program.session = session
+    b.program.outputs = [b.number(r, v) for r, v in targets]
+    b.program.sources = [b.numbers(s._record) if _reached(s._record, session, asked) else [] for s in sources]
+    return b.program

@@ -1,0 +1,212 @@
+"""A judgement: numbers that are claimed to be a derivative of a program, against the exact ones.
+
+The order of work: the exact derivative with its certificate, at rising precision; the float result against it, within
+the two bounds; and where something is off, a search for the op that is to blame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
+from gtape.symbolic.implicit import bases_turned, degenerate_noted
+from gtape.symbolic.program import Program
+from gtape.verify.causes.choices import choices_met
+from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.float_range import left_the_range, without_slope
+from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
+from gtape.verify.judging.comparison import Comparison
+from gtape.verify.judging.connected import order_of, undecidable
+from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
+from gtape.verify.oracles.certificates import Failure
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.verdict import Cause, Finding, Report
+
+__all__ = ["Judgement", "size_of"]
+
+_BIG = 20_000  # more numbers than this along a program: no more than 800 bits
+
+
+def size_of(program: Program) -> int:
+    """How many numbers there are along a program."""
+    return sum(
+        int(np.size(n.output)) if not isinstance(n.output, tuple) else sum(map(np.size, n.output))
+        for n in program.nodes
+    )
+
+
+class Judgement:
+    """Numbers that are claimed to be a derivative; `Gradient` and `Tangent` say which.
+
+    Parameters
+    ----------
+    program : Program
+    got : list of arrays or None
+        The claimed numbers.
+    locally : bool
+        Whether to look at every op and rule by itself, too.
+    """
+
+    excuses_bases = False  # whether a choice among many bases explains numbers that are off
+
+    def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
+        self.program, self.got, self.locally = program, got, locally
+        self.order = order_of(program)
+        self.last: Oracle | None = None
+
+    # -- what a mode supplies
+
+    def oracle(self) -> Oracle:
+        """A new oracle, without values."""
+        raise NotImplementedError
+
+    def derivative(self, oracle: Oracle) -> list[Any]:
+        """The exact derivative, from an oracle that has the values of all nodes."""
+        raise NotImplementedError
+
+    def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
+        """The exact derivative, in the convention of `got`, and the certificates that failed."""
+        raise NotImplementedError
+
+    def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
+        """The findings for certificates that failed."""
+        raise NotImplementedError
+
+    def bounds(self, runs: int) -> list[Any]:
+        """How far rounding may carry each array, by so many noisy runs."""
+        raise NotImplementedError
+
+    def cause(self, oracle: Oracle) -> Cause:
+        """Why numbers lie beyond their bounds."""
+        raise NotImplementedError
+
+    def local(self, exact: dict[int, Any]) -> list[Finding]:
+        """The findings about single ops, from the exact values of all nodes."""
+        raise NotImplementedError
+
+    # -- the order of work
+
+    def report(self) -> Report:
+        """An empty report."""
+        return Report(coverage={"ops": sum(n.kind == "op" for n in self.program.nodes), "rules": 0})
+
+    def examine(self) -> Report:
+        """Compare the numbers with the exact ones, where there are such."""
+        report = self.report()
+        report.findings += undecidable(self.program, self.order)
+        if report.findings or (self.got and all(g is not None and np.size(g) == 0 for g in self.got)):
+            return report  # without a number to compare, the value of an empty maximum does not matter
+        bad = outside(self.program, self.got)
+        if bad is None:
+            return self.compared()
+        if masked_by_infinities(self.program, self.got):
+            with infinities_as_limits():
+                limit = self.compared()
+            if limit.ok or any(f.verdict == "rule" and f.op for f in limit.findings):
+                limit.coverage["limits"] = 1
+                return limit
+        reasons = self.degenerate_along()
+        if reasons:
+            report.findings.append(no_derivative(reasons, self.order))
+            return report
+        bad.order = self.order
+        if bad.verdict not in ("range", "unstable"):
+            report.findings.append(bad)
+            return report
+        # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
+        inside = self.compared()
+        if all(f.verdict == "range" for f in inside.findings):
+            return inside
+        report.findings.append(shown_by(bad, inside.findings))
+        return report
+
+    def compared(self) -> Report:
+        """The comparison itself, at rising precision."""
+        report = self.report()
+        precisions = PRECISIONS[:2] if size_of(self.program) > _BIG else PRECISIONS
+
+        def attempt(bits: int, degenerate: list[str]) -> bool:
+            report.coverage["bits"] = bits
+            self.at(report, degenerate)
+            return True
+
+        _, said = climb(self.program, self.order, attempt, precisions, otherwise=self.without_slope)
+        if said is not None:
+            report.findings.append(said)
+        return report
+
+    def at(self, report: Report, degenerate: list[str]) -> None:
+        """The whole check at the precision in force; raises where that does not decide."""
+        program, order = self.program, self.order
+        oracle = self.last = self.oracle()
+        oracle.evaluate()
+        exact, failures = self.certified(oracle, report)
+        if degenerate and (failures or self.depends_on_bases(oracle)):
+            report.findings = [no_derivative(degenerate, order)]
+            return
+        if failures:
+            report.findings = self.blamed(oracle, failures)
+            return
+        compared = Comparison(order, self.bounds, lambda: self.cause(oracle), lambda: left_the_range(program, oracle))
+        compared.numbers(exact, self.got)
+        if compared.undecided:
+            raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
+        findings = compared.findings
+        report.checked, report.max_ulp = compared.checked, compared.worst
+        if self.excuses_bases and degenerate and not all(f.ok for f in findings):
+            report.findings = [no_derivative(degenerate, order)]
+            return
+        for node in oracle.flips:
+            reason = f"rounding decided {node.name} otherwise than the exact values do"
+            findings.append(Finding("conditioning", order=order, op=node.name, line=node.line, reason=reason))
+        findings += kinks_met(program, oracle, order)
+        findings += choices_met(program, oracle, order, self.derivative)
+        for f in self.local(oracle.env) if self.locally else ():
+            f.order = order
+            findings.append(f)
+        report.findings = findings
+
+    def without_slope(self) -> Finding | None:
+        """The finding for an op that has no finite derivative at its exact inputs, where there are exact values."""
+        oracle = self.last
+        if oracle is None or len(oracle.env) < len(self.program.nodes) or size_of(self.program) > _BIG:
+            return None
+        with precision(TIES), ties_assumed(), contextlib.suppress(ArithmeticError):
+            found = without_slope(self.program, oracle)
+            if found is not None:
+                words, node = found
+                return Finding("domain", order=self.order, op=node.name, line=node.line, reason=words)
+        return None
+
+    def degenerate_along(self) -> list[str]:
+        """Why some outputs of ops along the way are not differentiable, as far as their values can be followed."""
+        with precision(TIES), ties_assumed(), degenerate_noted() as reasons, contextlib.suppress(ArithmeticError):
+            self.oracle().evaluate()
+        return list(reasons)
+
+    def depends_on_bases(self, oracle: Oracle) -> bool:
+        """Whether the derivative is another one where vectors of equal eigenvalues are chosen in another way."""
+        here = self.derivative(oracle)
+        with bases_turned():
+            try:
+                other = self.oracle()
+                other.evaluate()
+                there = self.derivative(other)
+            except Undecided:
+                raise
+            except ArithmeticError:
+                return True
+        return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """True unless every pair of enclosures overlaps."""
+    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
+        gap = p - q
+        if not (gap.is_finite() and gap.contains(0) if isinstance(gap, (arb, acb)) else gap == 0):
+            return True
+    return False

@@ -1,0 +1,113 @@
+"""The ladder of precisions: an exact computation is tried with more and more bits, until it is decided."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gtape.base.blocks import block
+from gtape.recording import record
+from gtape.symbolic.balls import Undecided, precision, ties_assumed
+from gtape.symbolic.implicit import degenerate_noted
+from gtape.symbolic.program import Program
+from gtape.verify.causes.outside import not_differentiable
+from gtape.verify.oracles.oracle import TooDeep
+from gtape.verify.oracles.replay import Misshapen
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative", "untaped"]
+
+PRECISIONS = (200, 800, 3200)
+TIES = 800
+
+
+@block
+def untaped() -> Iterator[None]:
+    """A block that no tape records."""
+    before = record.peek()
+    try:
+        record.set_stack(())
+        yield
+    finally:
+        record.go_back(before)
+        record.hand_on()
+
+
+def no_derivative(reasons: list[str], order: int) -> Finding:
+    """The finding for a point without a derivative, with the reasons."""
+    return Finding("domain", order=order, reason="; ".join(reasons))
+
+
+def climb(
+    program: Program,
+    order: int,
+    attempt: Callable[[int, list[str]], Any],
+    precisions: Iterable[int] = PRECISIONS,
+    *,
+    ties: bool = True,
+    patient: bool = True,
+    otherwise: Callable[[], Finding | None] = lambda: None,
+) -> tuple[Any, Finding | None]:
+    """Try a computation at rising precision.
+
+    Parameters
+    ----------
+    program : Program
+    order : int
+        Of the derivative, for the finding.
+    attempt : callable
+        Gets the number of bits, and a list that takes the reasons why outputs of ops have no derivative; returns None,
+        or raises an ArithmeticError, where more bits may decide.
+    precisions : iterable of int
+    ties : bool
+        Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on. Enclosures of equal
+        numbers that were computed in two ways overlap at any precision.
+    patient : bool
+        False: the first failure is the last one, if the derivative of some op is not finite at its recorded inputs.
+    otherwise : callable
+        Asked for a finding when no precision decides.
+
+    Returns
+    -------
+    value
+        What `attempt` returned; None where no precision decided.
+    finding : Finding or None
+        With a value: the convention that ties were assumed, if they were. Without one: why there is none.
+    """
+    undecided: Finding | None = None
+
+    def open_at(reason: str) -> Finding:
+        return Finding("undecided", order=order, reason=reason)
+
+    for bits in precisions:
+        assumed: Any = ties_assumed() if ties and bits >= TIES else contextlib.nullcontext([])
+        with precision(bits), assumed as tied, degenerate_noted() as degenerate:
+            try:
+                value = attempt(bits, degenerate)
+            except TooDeep as e:
+                return None, open_at(str(e))
+            except Misshapen as e:
+                return None, Finding("rule", order=order, op=e.node.name, line=e.node.line, reason=str(e))
+            except ArithmeticError as e:
+                told = (
+                    f"a comparison stays open at {bits} bits: {e}"
+                    if isinstance(e, Undecided)
+                    else f"{e} at {bits} bits"
+                )
+                undecided = open_at(told)
+                nowhere = None if patient else not_differentiable(program, order)
+                if nowhere is not None:
+                    return None, nowhere
+                continue
+        if value is None:
+            undecided = open_at(f"{bits} bits did not suffice")
+        elif tied:
+            reason = f"{len(tied)} pairs of numbers that agree to {bits // 3} bits were taken as ties"
+            return value, Finding("convention", order=order, inside=True, reason=reason)
+        else:
+            return value, None
+    assert undecided is not None
+    if degenerate:
+        undecided = no_derivative(degenerate, order)
+    return None, not_differentiable(program, order) or otherwise() or undecided

@@ -1,0 +1,190 @@
+"""One reverse sweep over a recorded program, in any arithmetic: floats, enclosures, or floats with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.layout import make_aval
+from gtape.engine.rules import cotangents
+from gtape.engine.worlds import NUMPY
+from gtape.symbolic.program import Node, Program
+
+__all__ = ["Algebra", "Parts", "backward", "by_rule", "by_user", "gradient", "kept_off"]
+
+
+class Parts:
+    """Cotangents of the outputs of an op with several, by the number of the output."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: Parts) -> Parts:
+        parts = dict(self.parts)
+        for i, g in other.parts.items():
+            parts[i] = parts[i] + g if i in parts else g
+        return Parts(parts)
+
+    @staticmethod
+    def of(g: Any) -> dict[int, Any]:
+        """The cotangents of a node, by the number of the output: 0 for an op with one output."""
+        return g.parts if isinstance(g, Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
+
+    @staticmethod
+    def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
+        """A cotangent as rules take it: with `Parts`, a tuple that has zeros for the outputs without one."""
+        if not isinstance(g, Parts):
+            return g
+        return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
+
+
+class Algebra:
+    """The arithmetic of a sweep: how cotangents are lifted, added, and passed through an op."""
+
+    def lift(self, c: Any) -> Any:
+        """The recorded cotangent of an output as a value of this arithmetic."""
+        return np.asarray(c)
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two cotangents."""
+        return a + b
+
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        """Add a cotangent to those of node `j`."""
+        cotangents[j] = self.add(cotangents[j], c) if j in cotangents else c
+
+    def reached(self, node: Node, g: Any) -> None:
+        """Called for each node with a cotangent, when all parts of the cotangent have arrived."""
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        """The cotangents of an op's active inputs, by the op's own rule."""
+        raise NotImplementedError
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        """The cotangents of a custom gradient's active inputs; None where the sweep goes through the body instead."""
+        raise NotImplementedError
+
+    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
+        """Called with each node that the sweep has passed, and the cotangents of the node's active inputs."""
+
+
+def backward(program: Program, start: dict[int, Any], algebra: Algebra, session: Any) -> dict[int, Any]:
+    """Sweep back over all nodes that `start` depends on, as one tape follows them.
+
+    Parameters
+    ----------
+    program : Program
+    start : dict
+        Node -> its cotangent.
+    algebra : Algebra
+    session : Session or None
+        Of the tape that takes the gradient: the sweep leaves out the inputs that this tape does not follow.
+
+    Returns
+    -------
+    dict
+        Node -> its cotangent, for every node that the sweep reached.
+    """
+    blocked = program.blocked(session)
+    found = dict(start)
+    for i in reversed(program.ancestors(start)):
+        g = found.get(i)
+        if g is None:
+            continue
+        node = program.nodes[i]
+        algebra.reached(node, g)
+        closed = blocked.get(i, ())
+        if node.kind in ("leaf", "const") or len(closed) == len(node.active):
+            continue
+        made: list[Any] | None
+        if node.kind == "item":
+            made = [Parts({node.params["index"]: g})]
+        else:
+            made = algebra.custom(node, g) if node.kind == "custom" else algebra.rule(node, g)
+        if made is None:
+            pairs: Iterable[tuple[int, Any]] = [(node.body[k], c) for k, c in Parts.of(g).items()]
+        else:
+            algebra.passed(node, g, made)
+            pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
+        for j, c in pairs:
+            if c is not None:
+                algebra.arrive(found, j, c)
+    return found
+
+
+def gradient(program: Program, seeds: list[Any], algebra: Algebra) -> list[Any]:
+    """The gradient of a program with respect to each of its sources; None where no cotangent arrives.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays or None
+        The recorded cotangent of each output.
+    algebra : Algebra
+    """
+    start: dict[int, Any] = {}
+    for i, c in zip(program.outputs, seeds, strict=True):
+        if c is not None:
+            algebra.arrive(start, i, np.broadcast_to(algebra.lift(c), program.nodes[i].shape))
+    found = backward(program, start, algebra, program.session)
+    totals: dict[int, Any] = {}
+    for s, nodes in enumerate(program.sources):
+        for i in nodes:
+            if i in found:
+                totals[s] = algebra.add(totals[s], found[i]) if s in totals else found[i]
+    return [totals.get(s) for s in range(len(program.sources))]
+
+
+def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """The cotangents of an op's active inputs by the op's own rule, in a world.
+
+    Parameters
+    ----------
+    world : world
+    node : Node
+    g, y : cotangent and output in that world, tuples for several outputs
+    xs : iterable
+        The inputs in that world; a linear rule does not read them.
+    like : iterable of arrays
+        The inputs whose shapes and dtypes a rule may read.
+    """
+    layouts = tuple([make_aval(_dtype_of(v), np.shape(v)) for v in like])
+    # As on the tape, a linear rule gets shapes and dtypes alone.
+    xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
+    shape = () if isinstance(y, tuple) else np.shape(y)
+    return cotangents(world, node.pull, g, y, xs, avals=layouts, out_shape=shape)
+
+
+def by_user(node: Node, g: Any) -> list[Any]:
+    """The cotangents of a custom gradient's active inputs: what the user's function returns for floats."""
+    outputs = node.output if isinstance(node.output, tuple) else (node.output,)
+    given = Parts.filled(g, node.output)
+    if isinstance(given, tuple):
+        given = tuple([np.asarray(c, np.asarray(o).dtype) for c, o in zip(given, outputs, strict=True)])
+    else:
+        given = np.asarray(given, np.asarray(outputs[0]).dtype)
+    made: list[Any] = node.pull.cotangents(NUMPY, given)
+    return made
+
+
+def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite, zero: Any = 0) -> list[Any]:
+    """The cotangents of an elementwise op's inputs, with zeros where `g` is 0 and a partial is not finite.
+
+    A selection switched such an element off, and the element stays off.
+    """
+    kept = []
+    for c in made:
+        if c is not None and c is not g and np.shape(c) == np.shape(g):
+            good = finite(c)
+            if good is not True and not good.all():
+                c = np.where(~good & (g == 0), zero, c)
+        kept.append(c)
+    return kept
+
+
+def _dtype_of(value: Any) -> Any:
+    return np.dtype(object) if isinstance(value, tuple) else np.asarray(value).dtype
