@@ -117,9 +117,11 @@ class Primitive:
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
-        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
-            raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
         self.place = Place.of_caller()
+        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+            raise ValueError(
+                f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
+            )
         self.name, self.kind, self.kernel = name, kind, kernel
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
@@ -166,7 +168,10 @@ class Primitive:
 
     def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
         if ulps is not None and rounding is None and self.kind == "elementwise":
-            return Rounding("ulps", ulps, ulps)
+            try:
+                return Rounding("ulps", ulps, ulps)
+            except ValueError as e:
+                raise ValueError(f"{self.declaration} says ulps={ulps!r}: {e}") from None
         if not isinstance(rounding, Rounding) or ulps is not None:
             raise ValueError(
                 f"{self.declaration} does not say how the kernel rounds: give "

@@ -218,15 +218,11 @@ if {threads}:
 """
 
 OWN = """
-from gtape import catalogue
-from gtape.declare.domains import Domain, Interval
-from gtape.declare.primitive import elementwise
-from gtape.symbolic import mirrors
-from gtape.symbolic.mirrors.registry import scalar
-catalogue.load()
-mirrors.load()
-elementwise("my_square", lambda x: x * x, lambda xp, y, x: 2 * x, domain=Domain(Interval(-9.0, 9.0)), ulps=1.0)
-scalar("my_square", lambda x: x**2)
+from gtape import declare
+declare.elementwise(
+    "my_square", lambda x: x * x, lambda xp, y, x: 2 * x, domain=declare.Interval(-9.0, 9.0), ulps=1.0
+)
+declare.mirror("my_square", lambda x: x**2)
 """
 
 
@@ -313,7 +309,7 @@ def test_a_second_signal_ends_the_process_at_once(processes: int) -> None:
 def test_a_report_that_nobody_reads_does_not_hold_up_the_end() -> None:
     script = """
 import os, signal, time
-from gtape.verify import interrupts
+from gtape.verify.search import interrupts
 interrupts._GRACE = 0.5
 with interrupts.Interrupts() as taken:
     taken.reporting()

@@ -172,7 +172,8 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
         raise ValueError(
-            f"{name} has no mirror, so there is nothing to prove it against: declare one, gtape.declare.mirror({name!r}, f)"
+            f"{name} has no mirror, so there is nothing to prove it against: declare one with "
+            f"gtape.declare.mirror({name!r}, f)"
         )
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
