@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import os
@@ -101,6 +102,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of cycles away from the tests themselves: they live on, and each full collection passes all.
+
+    Tests that count what the collector finds call it often.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _name(item: pytest.Item) -> str:
