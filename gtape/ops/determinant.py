@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gtape.ops.axes import shape_of
-from gtape.ops.lapack import check_square, known
+from gtape.ops.lapack import check_square, known, with_infinities
 from gtape.primitive import linear, primitive
 
 __all__ = ["det"]
@@ -53,6 +53,8 @@ def _det(a: Array) -> Array:
     if n in (2, 3) and not np.isfinite(value).all():
         # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
         value = np.where(np.isfinite(value), value, np.linalg.det(w))
+    if not np.isfinite(value).all():
+        value = with_infinities(w, value, lambda d: d)
     return known(w, value).astype(a.dtype)[()]
 
 
