@@ -159,7 +159,7 @@ class KeptByArrays(NamedTuple):
     at : {"infinity", "equal infinities", "zero", "zeros"}
         Which special values; the plural is for several of one value in an argument, and for nothing else.
     of : {"value", "derivative", "both"}
-    gives : {"NaN", "a zero of the other sign", "a number for no limit", "a number"}
+    gives : {"NaN", "a zero of the other sign", "an infinity of another sign", "a number for no limit", "a number"}
         Where NaN stands here, any number would be an error still; `a number` may stand for another one, too.
     reason : str
     """
@@ -305,6 +305,17 @@ KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
         "complex quotients and products are sums of products of parts: a pole is infinite in one part only",
     ),
     KeptByArrays(
+        (COMPLEX_NUMBERS,), "zero", "both", "an infinity of another sign",
+        "C99, Annex G: a complex number with an infinite part is an infinity, whatever its signs",
+    ),
+    KeptByArrays(
+        (COMPLEX_NUMBERS,), "infinity", "both", "an infinity of another sign",
+        "C99, Annex G: a complex number with an infinite part is an infinity, whatever its signs",
+    ),
+    KeptByArrays(
+        ("triangular_factors",), "zero", "both", "a number", "a pivot is zero: there are no factors",
+    ),
+    KeptByArrays(
         (COMPLEX_NUMBERS,), "infinity", "value", "a zero of the other sign", "signed zeros of parts are added up",
     ),
     KeptByArrays(
@@ -343,6 +354,8 @@ def kept_by_arrays(
         gives = {"NaN"}
     elif got == expected == 0:
         gives = {"a zero of the other sign"}
+    elif math.isinf(got) and math.isinf(expected):
+        gives = {"an infinity of another sign"}
     else:
         gives = {"a number", "a number for no limit"} if math.isnan(expected) else {"a number"}
     names = {name, COMPLEX_NUMBERS} if complex else {name}
