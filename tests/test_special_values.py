@@ -25,8 +25,8 @@ from gtape import catalogue
 from gtape.domains import BOOLEAN
 from gtape.primitive import REGISTRY, Primitive
 from gtape.symbolic import mirrors
-from gtape.tensor import wrap
 from gtape.symbolic.program import trace
+from gtape.tensor import wrap
 from gtape.verify.limits import Limit, Place, array_limits, depends, elementwise_limit, mirror_of, program_mirror
 from gtape.verify.proof_cells import parameters
 from gtape.verify.special_values import KEPT, KEPT_BY_ARRAYS, kept, kept_by_arrays
@@ -374,8 +374,8 @@ COMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "moments": (lambda x: tf.nn.moments(x, [0]), (_X,)),
     "add_n": (lambda x, y: tf.add_n([x, y]), (_V, _P)),
     # sorting and segments
-    "sum of sorted": (lambda x: tf.reduce_sum(tf.sort(x)), (_V,)),
-    "top_k, its sum": (lambda x: tf.reduce_sum(tf.math.top_k(x, 4)[0]), (_V,)),
+    "sort": (lambda x: tf.reduce_sum(tf.sort(x)), (_V,)),
+    "top_k": (lambda x: tf.reduce_sum(tf.math.top_k(x, 4)[0]), (_V,)),
     **{
         f"segment_{o}": (lambda x, o=o: getattr(tf.math, f"segment_{o}")(x, _IDS), (_V,))
         for o in ("sum", "mean", "max", "min", "prod")
@@ -597,7 +597,8 @@ def test_complex_nan_is_not_swallowed_and_infinities_neither_warn_nor_raise(name
 
 # ---------------------------------------------------------------------------------------------- limits of arrays
 
-_WEIGHTS = [float(v) for v in np.random.default_rng(5).choice([-1.0, 1.0], 400) * np.array([0.75, 1.25, 1.5, 0.875] * 100)]
+# Cotangents and tangents in few bits, none of them 0.
+_WEIGHTS = (np.random.default_rng(5).choice([-1.0, 1.0], (100, 4)) * [0.75, 1.25, 1.5, 0.875]).ravel().tolist()
 
 
 class Call(NamedTuple):
@@ -634,7 +635,7 @@ def _close_over(f: Callable[..., Any], arrays: list[Any]) -> tuple[Callable[...,
 def _primitive_calls(name: str, complex: bool) -> Iterator[Call]:
     prim = REGISTRY[name]
     if prim.kind == "elementwise":
-        points = _plain(prim)[:1] if not BOOLEAN in prim.domain.intervals else _plain(prim)
+        points = _plain(prim)[:1] if BOOLEAN not in prim.domain.intervals else _plain(prim)
         samples = [([np.asarray(v) for v in p], params) for p in points for params in parameters(prim)]
     else:
         samples = [(_sample(prim, values, np.float64), params) for values, params in prim.samples or ()]
@@ -672,7 +673,7 @@ def _split(numbers: list[float], arrays: list[Any]) -> list[Any]:
     return found
 
 
-def _on_the_tape(call: Call, arrays: list[Any]) -> tuple[list[float], list[float] | None, list[float] | None, list[bool]]:
+def _on_the_tape(call: Call, arrays: list[Any]) -> tuple[list[float], list[float], list[float], list[bool]]:
     """Values, cotangents and tangents as the tape and the accumulator give them, and which outputs are complex."""
 
     def inexact(ys: Any) -> list[Any]:
@@ -686,7 +687,7 @@ def _on_the_tape(call: Call, arrays: list[Any]) -> tuple[list[float], list[float
     values = [n for y in ys for n in _numbers(y.numpy())]
     complex = [y.dtype.is_complex for y in ys]
     if not call.differentiable:
-        return values, None, None, complex
+        return values, [], [], complex
     raw = [np.asarray(y.numpy()) for y in ys]
     pulled = tape.gradient(ys, xs, output_gradients=_split(_WEIGHTS, raw), unconnected_gradients="zero")
     back = [n for g in pulled for n in _numbers(tf.convert_to_tensor(g).numpy())]
@@ -706,8 +707,9 @@ def _like(got: float, expected: float, dtype: Any, loose: bool) -> bool:
     f = ml_dtypes.finfo(dtype)
     if math.isnan(expected) or math.isnan(got) or math.isinf(expected) or math.isinf(got):
         return _agrees(got, expected, dtype, True)
-    narrow = float(f.eps) > 1e-5
-    return abs(got - expected) <= (0.1 if narrow else 1e-3 if loose else 1e-5) * (abs(expected) + (0.5 if narrow else 1e-6))
+    # In half precision sums of a few products differ; limits of what equations define are rough themselves.
+    relative, absolute = (0.1, 0.05) if float(f.eps) > 1e-5 else (1e-3, 1e-9) if loose else (1e-5, 1e-11)
+    return abs(got - expected) <= relative * abs(expected) + absolute
 
 
 def _places(a: Any, i: int, v: float) -> Iterator[tuple[Place, ...]]:
@@ -778,20 +780,25 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 tangents = [w for w, _ in zip(_WEIGHTS, [n for a in given for n in _numbers(a)], strict=False)]
                 limits = array_limits(
                     call.mirror, given, places, complex=complex, seeds=_WEIGHTS, tangents=tangents
-                ) or "undecided"
-            if limits == "undecided":
-                pytest.fail(f"{call.name} {places}: undecided")
-            undefined = any(map(math.isnan, limits.values))
+                )  # fmt: skip
+                assert limits is not None, f"{call.name} {places}: undecided"
+            # Where the function itself has no value, its derivatives may be NaN, too.
+            columns = list(zip(*limits.partials, strict=True))
+            without = [math.isnan(v) for v in limits.values]
             loose = call.mirror.modest
             real = np.dtype(dtype).type(0).real.dtype
-            rows: list[tuple[str, int, float, tuple[float, ...], bool]] = [
-                ("value", o, v, (limits.values[o],), False) for o, v in enumerate(values)
-            ]
-            for o, v in enumerate(pushed or ()):
-                rows.append(("pushed", o, v, (limits.pushed[o], _products(tangents, limits.partials[o])), math.isnan(limits.values[o])))
-            for e, v in enumerate(pulled or ()):
-                rows.append(("pulled", e, v, (limits.pulled[e], _products(_WEIGHTS, [r[e] for r in limits.partials])), undefined))
-            for what, k, got, expected, free in rows:
+            for what, k, got, expected, free in (
+                *[("value", o, v, [limits.values[o]], False) for o, v in enumerate(values)],
+                # A sum of derivatives has a limit of its own, or the sum of their limits.
+                *[
+                    ("pushed", o, v, [limits.pushed[o], _products(tangents, limits.partials[o])], without[o])
+                    for o, v in enumerate(pushed)
+                ],
+                *[
+                    ("pulled", e, v, [limits.pulled[e], _products(_WEIGHTS, columns[e])], any(without))
+                    for e, v in enumerate(pulled)
+                ],
+            ):
                 counted["cases"].add((call.name, places, what, k, np.dtype(dtype).name))
                 fine = any(_like(got, e, real, loose) for e in expected) or (free and math.isnan(got))
                 if fine and (what != "value" or _same_sign(got, expected[0])):

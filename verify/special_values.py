@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["CHOOSING", "KEPT", "KEPT_BY_ARRAYS", "Kept", "KeptByArrays", "kept", "kept_by_arrays"]
+__all__ = [
+    "CHOOSING", "COMPLEX_NUMBERS", "KEPT", "KEPT_BY_ARRAYS", "Kept", "KeptByArrays", "kept", "kept_by_arrays",
+]  # fmt: skip
 
 Point = tuple[Any, ...]
 
@@ -214,15 +216,14 @@ _FACTORS = (
 COMPLEX_NUMBERS = "all ops of complex numbers"
 _PICKS = (
     "max", "min", "max_share", "min_share", "segment_max", "segment_min", "segment_max_share", "segment_min_share",
-    "argmax", "argmin", "order", "window_argmax", "reduce_max", "reduce_min", "norm inf", "sum of sorted",
-    "top_k, its sum", "unsorted_segment_max", "unsorted_segment_min", "tensor_scatter_nd_max",
-    "tensor_scatter_nd_min", "max_pool1d", "max_pool2d", "GlobalMaxPooling2D",
+    "argmax", "argmin", "order", "window_argmax", "reduce_max", "reduce_min", "norm inf", "sort", "top_k",
+    "unsorted_segment_max", "unsorted_segment_min", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "max_pool1d",
+    "max_pool2d", "GlobalMaxPooling2D",
 )  # fmt: skip
 _SUMS = (
-    "sum", "sum_to", "reduce_mean", "matmul", "scatter", "scatter_rows", "correlate", "correlate_filter",
-    "correlate_input", "softmax_spread", "softmax_center", "cofactors", "cross", "det_form", "linear_recurrence",
-    "segment_sum", "segment_mean", "unsorted_segment_sum", "unsorted_segment_mean",
-    "unsorted_segment_sqrt_n", "reduce_sum", "einsum", "tensordot", "trace", "norm", "logsumexp",
+    "sum", "sum_to", "center", "reduce_mean", "scatter", "scatter_rows", "softmax_spread", "softmax_center",
+    "segment_sum", "segment_mean", "unsorted_segment_sum", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
+    "reduce_sum", "einsum", "tensordot", "linalg.trace", *_CONVOLUTIONS, *_PRODUCTS, *_ENTROPIES,
 )  # fmt: skip
 
 KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
@@ -241,7 +242,8 @@ KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
         _DEVIATIONS, "infinity", "both", "NaN", "an infinite mean is subtracted from infinity, as in TensorFlow",
     ),
     KeptByArrays(
-        _UNIT_VECTORS, "infinity", "both", "NaN", "infinity is divided by an infinite norm or by itself, as in TensorFlow",
+        _UNIT_VECTORS, "infinity", "both", "NaN",
+        "infinity is divided by an infinite norm, or by itself, as in TensorFlow",
     ),
     KeptByArrays(_NORMS, "infinity", "derivative", "NaN", "the derivative is x / norm(x), as in TensorFlow"),
     KeptByArrays(
@@ -378,8 +380,5 @@ CHOOSING: dict[str, str] = {
     "clip_by_global_norm": "with a NaN anywhere all results are NaN; the scale then is a constant, as in TensorFlow",
     "where, gather, pad, multiply_no_nan": "a NaN that is not taken leaves no trace",
     "check_numerics": "raises InvalidArgumentError",
-    "softmax, logsumexp, norms of infinities": "as in TensorFlow: NaN where infinity would be divided by infinity",
-    "functions of matrices with infinite elements": "what LAPACK's elimination gives; NaN for infinity less infinity",
     "igamma, igammac, betainc, polygamma, zeta": "NaN for orders that are 0 or infinite, outside the domain",
-    "complex numbers with infinite parts": "C99, Annex G, as far as NumPy follows it",
 }
