@@ -219,7 +219,7 @@ def test_scalars_do_what_arrays_do(name: str) -> None:
     prim = REGISTRY[name]
     for params in parameters(prim)[: None if LARGE else 1]:
         points = _points(prim, (nan, *SPECIAL))
-        points = points if LARGE else points[:24]
+        points = points if LARGE else points[:8]
         if not points:
             continue
         whole = _derivatives(prim, params, _columns(prim, points, np.float64))
@@ -300,7 +300,7 @@ def _swallowed(f: Callable[..., Any], arrays: list[Any], differentiable: bool = 
         if np.asarray(a).dtype.kind not in "fV":
             continue
         places = list(np.ndindex(np.shape(a)))
-        for at in places if LARGE else {places[0], places[-1], places[len(places) // 2]} if places else ():
+        for at in places if LARGE else places[len(places) // 2 :][:1]:
 
             def put(v: float, i: int = i, at: Any = at) -> list[Any]:
                 changed = [np.array(b) for b in arrays]
@@ -756,9 +756,7 @@ def _cases(calls: Iterable[Call]) -> list[tuple[Call, tuple[Place, ...]]]:
     if LARGE:
         return found
     small = [(c, p) for c, p in found if sum(a.size for a in c.arrays) <= 9] or found[:1]
-    # Equations in balls take their time.
-    share = 1 if any(c.prim is None or c.mirror.modest for c, _ in small) else 2
-    return sorted(small, key=lambda e: zlib.crc32(f"{e[0].name}{e[1]}".encode()))[:share]
+    return sorted(small, key=lambda e: zlib.crc32(f"{e[0].name}{e[1]}".encode()))[:1]
 
 
 def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iterator[str]:
@@ -823,6 +821,40 @@ _COMPLEX_DTYPES = (np.complex128, np.complex64)
 COMPLEX_ALL = [n for n in sorted({*COMPLEX, *OTHERS}) if REGISTRY[n].complex and REGISTRY[n].differentiable]
 reasons: Counter[str] = Counter()
 
+_ONE_INFINITY = np.array([[0.0625, -0.0625, -0.5], [0.875, inf, 0.6875], [0.75, -0.375, -0.5]])
+
+
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_determinants_of_matrices_with_infinities_have_the_sign_of_the_minor(more: int) -> None:
+    for sign in (1, -1):
+        m = np.block([[_ONE_INFINITY * sign, np.zeros((3, more))], [np.ones((more, 3)), np.eye(more)]])
+        assert tf.linalg.det(m).numpy() == inf * sign
+        assert [float(v) for v in tf.linalg.slogdet(m)] == [sign, inf]
+
+
+def test_infinity_less_infinity_is_no_determinant() -> None:
+    m = tf.constant([[inf, inf], [inf, inf]], tf.float64)
+    assert math.isnan(tf.linalg.det(m)) and all(math.isnan(v) for v in tf.linalg.slogdet(m))
+
+
+def test_cholesky_divides_infinity_by_infinity() -> None:
+    factor = tf.linalg.cholesky([[[inf, inf], [inf, inf]], [[inf, 1.0], [1.0, 4.0]], [[4.0, 2.0], [2.0, 2.0]]]).numpy()
+    np.testing.assert_array_equal(factor, [[[nan, nan]] * 2, [[inf, 0.0], [0.0, 2.0]], [[2.0, 0.0], [1.0, 1.0]]])
+
+
+@pytest.mark.parametrize("v", [inf, nan])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_no_product_reads_reaches_no_derivative_of_an_exclusive_cumprod(v: float, reverse: bool) -> None:
+    x = tf.constant([v, 3.0, 2.0] if reverse else [2.0, 3.0, v], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.cumprod(x, exclusive=True, reverse=reverse)
+    assert tape.gradient(y, x).numpy().tolist() == ([0.0, 2.0, 4.0] if reverse else [4.0, 2.0, 0.0])
+
+
+def test_triangles_keep_their_zeros_beside_infinities() -> None:
+    assert REGISTRY["half_tril"](tf.constant([[2.0, inf], [3.0, 4.0]])).numpy().tolist() == [[1.0, 0.0], [3.0, 2.0]]
+
 
 @pytest.mark.parametrize("name", [n for n in OTHERS if n not in RAISES])
 def test_arrays_give_the_limits_of_their_mirrors(name: str) -> None:
@@ -830,14 +862,20 @@ def test_arrays_give_the_limits_of_their_mirrors(name: str) -> None:
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:8])
 
 
-@pytest.mark.parametrize("name", [n for n in COMPOSED if n != "random.gamma"])
+def _chosen(name: str) -> bool:
+    """A share of the names, if not ``GTAPE_LARGE``."""
+    return LARGE or zlib.crc32(name.encode()) % 3 == 0
+
+
+# Of draws from a gamma distribution balls know no limits, as in `NO_LIMITS`.
+@pytest.mark.parametrize("name", [n for n in COMPOSED if n != "random.gamma" and _chosen(n)])
 def test_functions_give_the_limits_of_their_mirrors(name: str) -> None:
     dtypes = (np.float64, np.float32) if LARGE else (np.float64,)
     wrong = list(_deviations(name, _composed_calls(name), dtypes))
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:8])
 
 
-@pytest.mark.parametrize("name", [n for n in COMPLEX_ALL if n not in RAISES])
+@pytest.mark.parametrize("name", [n for n in COMPLEX_ALL if n not in RAISES and _chosen(n)])
 def test_complex_numbers_give_the_limits_of_their_mirrors(name: str) -> None:
     wrong = list(_deviations(name, _primitive_calls(name, True), _COMPLEX_DTYPES[: 2 if LARGE else 1]))
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:8])

@@ -223,7 +223,7 @@ _PICKS = (
 _SUMS = (
     "sum", "sum_to", "center", "reduce_mean", "scatter", "scatter_rows", "softmax_spread", "softmax_center",
     "segment_sum", "segment_mean", "unsorted_segment_sum", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
-    "reduce_sum", "einsum", "tensordot", "linalg.trace", *_CONVOLUTIONS, *_PRODUCTS, *_ENTROPIES,
+    "reduce_sum", "einsum", "tensordot", "linalg.trace", "unit_slope", "unit_vector", *_CONVOLUTIONS, *_PRODUCTS, *_ENTROPIES,
 )  # fmt: skip
 
 KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
@@ -313,6 +313,11 @@ KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
     KeptByArrays(
         (COMPLEX_NUMBERS,), "infinity", "both", "an infinity of another sign",
         "C99, Annex G: a complex number with an infinite part is an infinity, whatever its signs",
+    ),
+    KeptByArrays(
+        ("divide_no_nan", "divide_power_no_nan", "reciprocal_no_nan", "reciprocal_power_no_nan", "multiply_no_nan",
+         "xlogy", "xlog1py", "xdivy"), "zero", "both", "a number",
+        "0, what the ops are for, of complex numbers, too",
     ),
     KeptByArrays(
         ("triangular_factors",), "zero", "both", "a number", "a pivot is zero: there are no factors",
