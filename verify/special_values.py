@@ -223,7 +223,8 @@ _PICKS = (
 _SUMS = (
     "sum", "sum_to", "center", "reduce_mean", "scatter", "scatter_rows", "softmax_spread", "softmax_center",
     "segment_sum", "segment_mean", "unsorted_segment_sum", "unsorted_segment_mean", "unsorted_segment_sqrt_n",
-    "reduce_sum", "einsum", "tensordot", "linalg.trace", "unit_slope", "unit_vector", *_CONVOLUTIONS, *_PRODUCTS, *_ENTROPIES,
+    "reduce_sum", "einsum", "tensordot", "linalg.trace", "unit_slope", "unit_vector",
+    *_CONVOLUTIONS, *_PRODUCTS, *_ENTROPIES,
 )  # fmt: skip
 
 KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
