@@ -781,7 +781,7 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 )  # fmt: skip
                 assert limits is not None, f"{call.name} {places}: undecided"
             # Where the function itself has no value, its derivatives may be NaN, too.
-            columns = list(zip(*limits.partials, strict=True))
+            columns = [[row[e] for row in limits.partials] for e in range(len(pulled))]
             without = [math.isnan(v) for v in limits.values]
             loose = call.mirror.modest
             real = np.dtype(dtype).type(0).real.dtype
