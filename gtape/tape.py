@@ -100,7 +100,7 @@ class GradientTape:
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)
-        except ValueError:
+        except (TypeError, ValueError):
             raise TypeError(
                 "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
                 f"{shown(persistent)} and {shown(watch_accessed_variables)}"
@@ -519,6 +519,12 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _check_pfor(self, use_pfor: bool, method: str) -> None:
+        try:
+            use_pfor = bool(use_pfor)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"GradientTape.{method}: `experimental_use_pfor` must be True or False, not {shown(use_pfor)}"
+            ) from None
         if not (use_pfor or self._persistent):
             raise RuntimeError(
                 f"GradientTape must be created with persistent=True to compute the {method} with "

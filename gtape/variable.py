@@ -11,6 +11,7 @@ import numpy as np
 
 from gtape import dtypes, errors, locks, operators, record
 from gtape.aval import FLOAT64_SCALAR, Aval
+from gtape.checks import flag
 from gtape.escaping import plain
 from gtape.primitive import REGISTRY
 from gtape.record import TAPES, Session, TapeSet, sharing
@@ -135,7 +136,7 @@ class Variable(ChangesInPart, Operators):
         # A copy: ops take two equal Avals that are one object for those of tensors.
         self._aval = Aval(t._aval.dtype, t._aval.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
-        self._trainable = trainable is None or bool(trainable)
+        self._trainable = trainable is None or flag("Variable", "trainable", trainable)
         self._name = SCOPE.get() + (name or "Variable")
         self._uid = next(_uids)
         self._record = record.leaf()
@@ -453,6 +454,7 @@ class Variable(ChangesInPart, Operators):
         ValueError
             For another shape or dtype.
         """
+        read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
@@ -499,6 +501,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
 
@@ -506,6 +509,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, -1)
         return self if read_value else None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
-from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread
+from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread, truth_of
 from gtape.primitive import REGISTRY, primitive
 from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
@@ -202,11 +202,12 @@ def reduce_euclidean_norm(
     4e+200
     """
     given = as_operand(input_tensor)
+    keepdims = truth_of(keepdims, "reduce_euclidean_norm", "keepdims")
     if given._aval.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
         return wrap(np.asarray(length).astype(given._aval.dtype))
     t = _real(given, "reduce_euclidean_norm")
-    return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
+    return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)
 
 
 @diagnosed
@@ -246,13 +247,13 @@ def norm(
     6.0
     """
     given = as_operand(tensor)
-    t = _real(given, "norm")
+    t, keep = _real(given, "norm"), truth_of(keepdims, "norm", "keepdims")
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        y = _matrix_norm(given, t, ord, axis, bool(keepdims))
+        y = _matrix_norm(given, t, ord, axis, keep)
         return _as_given(y, given) if ord in ("euclidean", "fro") else y
     if isinstance(axis, (list, tuple, float)):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
-    y = _vector_norm(t, ord, axis, bool(keepdims))
+    y = _vector_norm(t, ord, axis, keep)
     return _as_given(y, given) if ord in ("euclidean", 2) else y
 
 

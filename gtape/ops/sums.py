@@ -10,7 +10,7 @@ import numpy as np
 
 from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
-from gtape.ops.axes import axes_of, count_of, from_end
+from gtape.ops.axes import axes_of, count_of, from_end, truth_of
 from gtape.ops.reduction import AXIS_SAMPLES, numeric
 from gtape.primitive import linear, planned
 from gtape.tensor import Tensor, as_operand, is_tensor, wrap
@@ -225,14 +225,15 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
         function: Any = _mean._function or _mean.function
         return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
     t = numeric(input_tensor, "reduce_mean")
-    axes = axes_of(axis, len(t._aval.shape))
+    axes, keepdims = axes_of(axis, len(t._aval.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
     n = count_of(t._aval.shape, axes)
     if not t._aval.inexact:
-        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=bool(keepdims)))
-        return wrap((np.sign(total) * (np.abs(total) // max(n, 1))).astype(t._aval.dtype))
+        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=keepdims))
+        whole, rest = np.divmod(total, max(n, 1))
+        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._aval.dtype))  # towards zero, as in TensorFlow
     if t._aval.dtype == np.float16:
         from gtape.ops.creation import cast
 
         # A float16 sum overflows at 65504, far below what its mean can hold.
-        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=bool(keepdims)) / n, np.float16)
-    return _mean(t, axis=axes, keepdims=bool(keepdims))
+        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=keepdims) / n, np.float16)
+    return _mean(t, axis=axes, keepdims=keepdims)
