@@ -119,7 +119,8 @@ class GradientTape:
         return self._verify if self._verify is not None else verify_mode()
 
     def _new_session(self) -> Session:
-        trace, exact = bool(self._mode()), self._persistent
+        exact = self._persistent
+        trace = bool(verify_mode() if self._verify is None else self._verify)
         cautious = not exact and record.careful()
         session = Session(trace=trace, exact=exact, cautious=cautious) if trace or exact or cautious else Session()
         if not self._watch_accessed:
@@ -134,7 +135,7 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         entered = None
         try:
-            with record.sharing:  # of several threads one enters it
+            with record.sharing.now:  # of several threads one enters it
                 session = self._session
                 if session is None:
                     session = self._session = self._new_session()
@@ -153,7 +154,8 @@ class GradientTape:
         session = self._session
         if session is not None and session.inside is not None:
             record.leave(session)
-        self._pause = None
+        if self._pause is not None:
+            self._pause = None
 
     __exit__ = Leaving(_exit)
 
