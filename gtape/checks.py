@@ -238,7 +238,7 @@ def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
         found = np.asarray(value._value if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
         found = np.empty((), object)
-    if found.dtype.kind not in "biufcV" or found.dtype.names:
+    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 is of kind V, too
         raise _wrong(owner, name, "must be numbers", value)
     return found
 

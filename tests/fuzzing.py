@@ -48,7 +48,7 @@ from wrong_values import MORE, OwnError  # noqa: E402
 import gtape as tf  # noqa: E402
 from gtape import record  # noqa: E402
 
-SECONDS = 5  # that a call may take
+SECONDS = 5  # of this process's time that a call may take, and ten times that by the clock
 MEMORY = 3 << 30  # bytes that calls may have beside what the process starts with
 
 # ---------------------------------------------------------------------------------------------- wrong things
@@ -759,7 +759,8 @@ def run(call: Call) -> Verdict:
     before = state()
     verdict = Verdict("", "", "", "")
     sink = io.StringIO()
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS)
     try:
         with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -768,6 +769,7 @@ def run(call: Call) -> Verdict:
                 space = space_of(call.before)
                 carried_out(call, space)
             finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 signal.setitimer(signal.ITIMER_REAL, 0)
     except BaseException as e:  # any class may come, and each is judged
         verdict = judged(e)
@@ -821,6 +823,7 @@ def main() -> int:
     parser.add_argument("--json", help="file for the verdicts")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
     faulthandler.enable()
     scratch = tempfile.mkdtemp()
     os.chdir(scratch)
@@ -862,7 +865,7 @@ def main() -> int:
             continue
         Path(scratch, "current").write_text(call.line)
         Path(scratch, "number").write_text(str(n))
-        faulthandler.dump_traceback_later(4 * SECONDS, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(20 * SECONDS, exit=True, file=sys.__stderr__)
         verdict = run(call)
         counts[verdict.kind] += 1
         errors[verdict.error or "result"] = errors.get(verdict.error or "result", 0) + 1

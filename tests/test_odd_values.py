@@ -137,3 +137,15 @@ def test_an_assignment_with_an_unclear_option_leaves_the_variable_as_it_is() -> 
 def test_messages_about_arrays_of_many_axes_are_brief() -> None:
     assert shown(np.ones((1, 2) * 15)) == "<ndarray of 30 axes>"
     assert "20 axes" in shown(tf.ones([2] * 20))
+
+
+def test_raw_bytes_are_no_numbers_for_keras() -> None:
+    with pytest.raises(ValueError, match="`x` must be numbers"):
+        tf.keras.utils.to_categorical(np.void(b"a"))
+    with pytest.raises(ValueError, match="must be numbers"):
+        tf.keras.initializers.Constant(np.zeros(2, "V3"))([2])
+
+
+def test_a_text_is_no_list_of_tensors() -> None:
+    with pytest.raises(TypeError, match="`input` must be a list"):
+        tf.shape_n("a" * 100_000)

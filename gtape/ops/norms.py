@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.diagnosis import diagnosed
 from gtape.operands import float_operand
-from gtape.ops.axes import axes_of, from_end, left_shape, shape_of, spread, truth_of
+from gtape.ops.axes import axes_of, count_of, from_end, left_shape, shape_of, spread, truth_of
 from gtape.primitive import REGISTRY, primitive
 from gtape.shown import shown
 from gtape.tensor import Tensor, as_operand, wrap
@@ -82,6 +82,8 @@ def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    if count_of(shape_of(x), axis) == 1:
+        return g * y  # 0: a vector of one element cannot turn
     u, n = xp.unit_vector(x, axis=axis), xp.norm(x, axis=axis, keepdims=True)
 
     def dot(a: Any, b: Any) -> Any:

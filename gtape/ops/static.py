@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.checks import each
 from gtape.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
 from gtape.ops.axes import static_ints
@@ -186,7 +187,8 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
     [[1], [1, 2]]
     """
-    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in input]
+    tensors = each("shape_n", "input", input, "a list of tensors")
+    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in tensors]
 
 
 @diagnosed
