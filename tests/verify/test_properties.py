@@ -78,7 +78,8 @@ def _exact_numbers(call: Call, order: int) -> Iterator[Decimal]:
                 return _flat(call.prim.function(*arrays, **call.params))[part][place]
 
             xs = [call.arrays[i] for i in f]
-            y = _decimals(exact(lambda s, g=element, xs=xs: s * tf.stop_gradient(g(*xs)), np.float64(1.0)))[0]
+            one = np.ones((), xs[0].dtype)
+            y = _decimals(exact(lambda s, g=element, xs=xs: s * tf.stop_gradient(g(*xs)), one))[0]
             first = _decimals(exact(element, *xs))
             yield from (y, *first)
             if order == 2:
