@@ -136,7 +136,9 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         else:
             r[COT] = r[COT] + g
     record = heappop(heap) if heap else None
-    g = record[1] if record is not None else None
+    g = None
+    if record is not None:
+        g, record[1] = record[1], None
     try:
         while record is not None:
             _, _, pull, parents, ins, out, _, other = record
@@ -146,7 +148,6 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 if not isinstance(pull.pull if pull.__class__ is Capture else pull, (FunctionType, Pull)):
                     raise  # not a scalar op that Python refused, but something of the user's
                 made = _pull_in_numpy(record, g)
-            record[1] = None
             if not keep:
                 record[2] = record[4] = record[5] = None
                 record[3] = _NOTHING
@@ -175,6 +176,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     parents[1] = made
                     record = heappushpop(heap, parents)
                     g = record[1]
+                    record[1] = None
                     continue
                 if old is LEAF:
                     seq = parents[0]
@@ -196,6 +198,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 break
             record = heappop(heap)
             g = record[1]
+            record[1] = None
     except BaseException:
         _abandon([*heap, record] if record is not None else heap, sources, keep)
         raise
