@@ -94,7 +94,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
         raise _wrong(owner, name, "must be True or False", value)
     try:
         return bool(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _wrong(owner, name, "must be True or False", value) from None
 
 

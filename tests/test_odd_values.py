@@ -149,3 +149,20 @@ def test_raw_bytes_are_no_numbers_for_keras() -> None:
 def test_a_text_is_no_list_of_tensors() -> None:
     with pytest.raises(TypeError, match="`input` must be a list"):
         tf.shape_n("a" * 100_000)
+
+
+def test_numbers_that_no_float_holds_are_refused_as_gradients() -> None:
+    x = tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        y = x * x
+    with pytest.raises(ValueError, match="no float holds"):
+        tape.gradient(y, x, output_gradients=10**400)
+
+
+def test_what_cannot_be_gone_through_is_no_axis_and_no_dtype() -> None:
+    with pytest.raises(TypeError, match="an axis must be an integer"):
+        tf.reduce_sum(X, axis=memoryview(np.ones((2, 2))))
+    assert tf.string != np.ones(2).flat
+    assert tf.math.reduce_euclidean_norm([-(2**63)]).dtype == tf.int64
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        tf.keras.utils.to_categorical(np.broadcast_to(np.float32(1), (2, 2**40)))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import checks
+from gtape.diagnosis import diagnosed
 from gtape.errors import ResourceExhaustedError
 from gtape.shown import shown
 from gtape.tensor import Tensor, wrap
@@ -61,6 +62,7 @@ def set_random_seed(seed: int) -> None:
     draws.set_seed(seed)
 
 
+@diagnosed
 def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     """Class numbers as one-hot rows.
 

@@ -116,7 +116,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
         try:
             items = iter(v)
-        except TypeError:  # a scalar: it has __iter__, but refuses
+        except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar, a memoryview of several axes
             return (scalar_int(v),)
         found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
         if len(found) > _MOST:
@@ -141,7 +141,7 @@ def truth_of(v: Any, op: str, name: str) -> bool:
         return v  # type: ignore[no-any-return]
     try:
         return bool(v)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
 
 

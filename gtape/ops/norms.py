@@ -207,7 +207,8 @@ def reduce_euclidean_norm(
     keepdims = truth_of(keepdims, "reduce_euclidean_norm", "keepdims")
     if given._aval.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
-        return wrap(np.asarray(length).astype(given._aval.dtype))
+        with np.errstate(invalid="ignore"):  # the length of the least number is none of its dtype
+            return wrap(np.asarray(length).astype(given._aval.dtype))
     t = _real(given, "reduce_euclidean_norm")
     return _as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.checks import whole
 from gtape.diagnosis import diagnosed_methods
 from gtape.errors import InvalidArgumentError
 from gtape.locks import Lock, of_variable
@@ -21,6 +22,11 @@ from gtape.variable import Variable
 __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 
 _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
+
+
+def _key(value: Any) -> int:
+    """The key of a generator's state."""
+    return whole("Generator", "key", value, most=2**64)
 
 
 @diagnosed_methods
@@ -79,7 +85,7 @@ class Generator:
     @classmethod
     def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
         """A generator with the given key, an integer, and counter, two integers."""
-        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     def reset(self, state: Any) -> None:
         """Go on from another state."""
@@ -91,7 +97,7 @@ class Generator:
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
         """Start again, as `from_key_counter` does."""
-        self.reset([*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        self.reset([*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     @property
     def state(self) -> Variable:

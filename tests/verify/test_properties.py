@@ -98,7 +98,13 @@ def _decimals(found: Any) -> list[Decimal]:
         return []
     if isinstance(found, tuple):
         return [d for part in found for d in _decimals(part)]
-    return [Decimal(str(e)) for e in np.asarray(found, object).ravel().tolist()]
+    return [_decimal(str(e)) for e in np.asarray(found, object).ravel().tolist()]
+
+
+def _decimal(text: str) -> Decimal:
+    """The number, or one far outside of every dtype where its exponent is too long for Python."""
+    number, _, exponent = text.partition("e")
+    return Decimal(text) if len(exponent) < 7 else Decimal(number).scaleb(99_999 if exponent[0] != "-" else -99_999)
 
 
 def leaves_range(call: Call, order: int) -> bool:
