@@ -162,6 +162,8 @@ def test_numbers_that_no_float_holds_are_refused_as_gradients() -> None:
 def test_what_cannot_be_gone_through_is_no_axis_and_no_dtype() -> None:
     with pytest.raises(TypeError, match="an axis must be an integer"):
         tf.reduce_sum(X, axis=memoryview(np.ones((2, 2))))
+    with pytest.raises(TypeError):
+        tf.TensorShape(memoryview(np.ones((2, 2))))
     assert tf.string != np.ones(2).flat
     assert tf.math.reduce_euclidean_norm([-(2**63)]).dtype == tf.int64
     with pytest.raises(tf.errors.ResourceExhaustedError):

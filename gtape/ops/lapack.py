@@ -78,9 +78,8 @@ def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Arr
 
 
 def has_nan(a: Array) -> bool:
-    """Whether an array has a NaN; one sum of squares tells of most that have none."""
-    flat = a.ravel()
-    total = flat.dot(flat)
+    """Whether an array has a NaN; one sum tells of most that have none."""
+    total = np.add.reduce(a, axis=None)
     return bool(total != total) and bool(np.isnan(a).any())
 
 
