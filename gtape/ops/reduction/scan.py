@@ -362,7 +362,12 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     array([1., 3., 6.], dtype=float32)
     """
     t = scan_operand(x, "cumsum")
-    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))
+    return _cumsum(
+        t,
+        axis=axis_from_end(axis, t, "cumsum"),
+        exclusive=truth_of(exclusive, "cumsum", "exclusive"),
+        reverse=truth_of(reverse, "cumsum", "reverse"),
+    )
 
 
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
