@@ -1,8 +1,8 @@
 """A program of large arrays as many programs of few elements, where no element knows of the others.
 
 Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
-of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. What
-sums the elements up is looked at in one piece beside it.
+of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. The
+ops that sum the elements up are checked in one piece, apart.
 """
 
 from __future__ import annotations
