@@ -8,7 +8,7 @@ ops that sum the elements up are checked in one piece, apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,13 +31,13 @@ _ADDING = frozenset({"add", "subtract", "negative", "identity", "cast", "reshape
 _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
 
-class Chunk:
+class Chunk(NamedTuple):
     """Some elements of a program: a program, with cotangents and results of its own."""
 
-    __slots__ = ("got", "place", "program", "seeds")
-
-    def __init__(self, program: Program, seeds: list[Any], got: list[Any], place: slice) -> None:
-        self.program, self.seeds, self.got, self.place = program, seeds, got, place
+    program: Program
+    seeds: list[Any]
+    got: list[Any]
+    place: slice
 
 
 class Chunks:
