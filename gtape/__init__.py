@@ -2,6 +2,8 @@
 
 ``import gtape as tf`` runs code that was written for TensorFlow's tape; every gradient can be checked against the exact
 derivative: ``tf.GradientTape(verify=True)``, or ``gtape.verify.check``.
+
+Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it out.
 """
 
 from __future__ import annotations

@@ -98,8 +98,6 @@ class Dataset:
         Parameters
         ----------
         tensors : tensor or structure of tensors with the same number of rows
-        name : str, optional
-            Ignored; TensorFlow has it.
 
         Raises
         ------
@@ -258,8 +256,6 @@ class Dataset:
             As for `gtape.random`; `gtape.random.set_seed` makes orders repeat.
         reshuffle_each_iteration : bool
             Whether the order differs each time.
-        name : str, optional
-            Ignored; TensorFlow has it.
         """
         n = checks.whole("shuffle", "buffer_size", buffer_size, least=1)
         seed = None if seed is None else checks.whole("shuffle", "seed", seed)

@@ -1,4 +1,4 @@
-"""What gradient() is asked for, made records and cotangents for a sweep; and what a sweep found, made results."""
+"""Converts gradient()'s arguments to records and seeds, and a sweep's cotangents to tensors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
     """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
     if g._aval.shape != tuple(whole.shape):
         return g
-    return late.find_op("gather")(g, whole.indices)
+    rows: Tensor = late.find_op("gather")(g, whole.indices)
+    return rows
 
 
 def is_finite(c: Any) -> bool:

@@ -42,8 +42,6 @@ def cond(
         Which one.
     true_fn, false_fn : callable
         Take nothing and return anything.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -113,8 +111,6 @@ def case(
         Whether it is an error that several are true.
     strict : bool
         Whether a returned list of one stays a list.
-    name : str
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -195,8 +191,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
         The functions; a plain list is numbered from 0.
     default : callable, optional
         Called for any other number; by default the function with the greatest number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -362,11 +356,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 @diagnosed
 def no_op(name: str | None = None) -> None:
     """Nothing.
-
-    Parameters
-    ----------
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -328,8 +328,6 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         The element type to have. A tensor of another dtype is refused.
     dtype_hint : dtype, optional
         Used when `dtype` is not given and the value can have it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -425,8 +423,6 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         The element type.
     shape : int or sequence of int, optional
         The shape to give it; one value is repeated to fill it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -41,6 +41,18 @@ def _start(value: Any, dtype: Any) -> Tensor:
     return convert_to_tensor(value, dtype)
 
 
+def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
+    """The method of an operator that would change a variable in place."""
+
+    def refuse(self: Any, other: Any) -> NoReturn:
+        raise RuntimeError(
+            f"`{v} {sign}= value` with `gtape.Variable`s is not supported. Use `{instead}` to modify the variable, or "
+            f"`out = {v} {sign} value` if you need to get a new output Tensor."
+        )
+
+    return refuse
+
+
 class Variable(ChangesInPart, Operators):
     """A value that ops read and that `assign` replaces.
 
@@ -129,7 +141,7 @@ class Variable(ChangesInPart, Operators):
             )
         self._static = None if static is None or static.is_fully_defined() else static
         self._tensor_aval = t._aval
-        # A copy: ops take two equal Avals that are one object for those of tensors.
+        # Deliberately not interned: fast paths take operands that share one interned Aval object to be Tensors.
         self._aval = Aval(t._aval.dtype, t._aval.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
         self._trainable = trainable is None or bool(trainable)
@@ -352,35 +364,11 @@ class Variable(ChangesInPart, Operators):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("'gtape.Variable' object doesn't support item deletion; make a smaller variable")
 
-    def __iadd__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable += value` with `gtape.Variable`s is not supported. Use `variable.assign_add(value)` to modify "
-            "the variable, or `out = variable + value` if you need to get a new output Tensor."
-        )
-
-    def __isub__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable -= value` with `gtape.Variable`s is not supported. Use `variable.assign_sub(value)` to modify "
-            "the variable, or `out = variable - value` if you need to get a new output Tensor."
-        )
-
-    def __imul__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var *= value` with `gtape.Variable`s is not supported. Use `var.assign(var * value)` to modify the "
-            "variable, or `out = var * value` if you need to get a new output Tensor."
-        )
-
-    def __itruediv__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var /= value` with `gtape.Variable`s is not supported. Use `var.assign(var / value)` to modify the "
-            "variable, or `out = var / value` if you need to get a new output Tensor."
-        )
-
-    def __ipow__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var **= value` with `gtape.Variable`s is not supported. Use `var.assign(var ** value)` to modify the "
-            "variable, or `out = var ** value` if you need to get a new output Tensor."
-        )
+    __iadd__ = _refusal("+", "variable", "variable.assign_add(value)")
+    __isub__ = _refusal("-", "variable", "variable.assign_sub(value)")
+    __imul__ = _refusal("*", "var", "var.assign(var * value)")
+    __itruediv__ = _refusal("/", "var", "var.assign(var / value)")
+    __ipow__ = _refusal("**", "var", "var.assign(var ** value)")
 
     # ------------------------------------------------------------------------------------------ writing
 

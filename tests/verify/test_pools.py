@@ -22,7 +22,10 @@ from gtape.verify.search.pools import ATTEMPTS, Harvest, WorkerDied, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals as Unix has them")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals as Unix has them"),
+    pytest.mark.usefixtures("signals_as_in_a_terminal"),
+]
 
 
 @pytest.fixture(params=["fork", "spawn"])
@@ -32,17 +35,6 @@ def started_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("this process has threads, or its system no safe fork")
     monkeypatch.setattr(pools, "start_method", lambda: method)
     return method
-
-
-@pytest.fixture(autouse=True)
-def signals_as_in_a_terminal() -> Iterator[None]:
-    """A shell ignores SIGINT for what it runs in the background, nohup SIGHUP, and programs leave that as it is."""
-    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGHUP)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    for s, handler in before.items():
-        signal.signal(s, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -44,8 +44,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                 return Finding(
                     "domain",
                     order=order,
-                    op=node.name,
-                    line=node.line,
+                    at=node,
                     element=("value", place),
                     reason=f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}: "
                     f"{node.name} is not differentiable there",
@@ -84,8 +83,7 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
     def finding(verdict: str, reason: str) -> Finding:
         return Finding(
             verdict,
-            op=node.name,
-            line=node.line,
+            at=node,
             element=("value", place),
             got=came,
             exact=None if verdict == "domain" else exact,

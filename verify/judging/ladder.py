@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape.recording import record
 from gtape.symbolic.balls import Undecided, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
@@ -15,13 +14,10 @@ from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative", "untaped"]
+__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 TIES = 800
-
-
-untaped = record.off  # a block that no tape records
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
@@ -78,7 +74,7 @@ def climb(
             except TooDeep as e:
                 return None, open_at(str(e))
             except Misshapen as e:
-                return None, Finding("rule", order=order, op=e.node.name, line=e.node.line, reason=str(e))
+                return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
-from gtape.verify.oracles.backward import Parts
 from gtape.verify.oracles.enclosures import (
     BALLS,
     directions,
@@ -226,7 +226,7 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         arguments.append(world.jet(x, u))
     value = node.apply(world, arguments)
     expected = arb(0)
-    for k, c in Parts.of(g).items():
+    for k, c in PartialOutputs.of(g).items():
         v = value[k] if isinstance(value, tuple) else value
         c = np.broadcast_to(objects(c), np.shape(v))
         along = world.component(v, 1)

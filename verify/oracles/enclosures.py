@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
-from gtape.verify.oracles.backward import Parts
 
 __all__ = [
     "BALLS", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
@@ -37,7 +37,7 @@ def zeros(shape: tuple[int, ...]) -> Any:
 
 def plus(a: Any, b: Any) -> Any:
     """The sum of two cotangents."""
-    return a + b if isinstance(a, Parts) else objects(a + b)
+    return a + b if isinstance(a, PartialOutputs) else objects(a + b)
 
 
 def inner(a: Any, b: Any) -> arb:

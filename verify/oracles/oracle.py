@@ -19,6 +19,7 @@ from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
+from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import Replay
 
 __all__ = ["Oracle", "TooDeep"]
@@ -26,6 +27,47 @@ __all__ = ["Oracle", "TooDeep"]
 
 class TooDeep(Exception):
     """Gradients are nested deeper than the oracle follows."""
+
+
+class _Jets(Pushing):
+    """Values and tangents at once: jets in `k` directions.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    k : int
+    sessions : tuple of Session or None
+        For each direction the tape whose derivative it is.
+    """
+
+    def __init__(self, oracle: Oracle, k: int, sessions: tuple[Any, ...]) -> None:
+        self.oracle, self.k, self.world = oracle, k, jet_world(k)
+        self.blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := oracle.program.blocked(s))]
+
+    def leaf(self, node: Node) -> Any:
+        return self.oracle.env[node.index]
+
+    def op(self, node: Node, moving: dict[int, Any]) -> Any:
+        if not is_floating(node.output):
+            return BALLS.lift(node.output)
+        # A step function that rounding took to another step is constant on either side of the jump.
+        if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
+            return self.oracle.env[node.index]
+        arguments = [
+            moving[j] if a in node.active else _constant(self.world, moving[j]) for a, j in enumerate(node.inputs)
+        ]
+        for bit, by_node in self.blocked:
+            for a in by_node.get(node.index, ()):
+                arguments[a] = _still(arguments[a], bit)
+        return node.apply(self.world, arguments)
+
+    def custom(self, node: Node, moving: dict[int, Any]) -> Any:
+        return self.oracle._declared(self.k, node, moving)
+
+    def add(self, t: Any, own: Any) -> Any:
+        if not _varies(t):
+            return self.world.jet(t, *own)
+        return objects(t + self.world.jet(zeros(np.shape(t)), *own))  # NumPy returns 0-d results bare
 
 
 class Oracle(Replay):
@@ -56,44 +98,7 @@ class Oracle(Replay):
         dict
             Node -> object array of jets (or plain balls where nothing varies).
         """
-        world = jet_world(k)
-        env: dict[int, Any] = dict(given or {})
-        blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := self.program.blocked(s))]
-        for i in only:
-            if i in env:
-                continue
-            node = self.program.nodes[i]
-            if node.kind in ("leaf", "const"):
-                value = self.env[i]
-            elif node.kind == "op" and not is_floating(node.output):
-                env[i] = BALLS.lift(node.output)
-                continue
-            elif node.kind == "op" and not any(_varies(env[j]) for j in node.inputs):
-                value = self.env[i]
-            elif node.kind == "op" and any(node is f for f in self.flips):
-                value = self.env[i]  # a step that rounding took: constant on either side of the jump
-            elif node.kind == "op":
-                arguments = [
-                    env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
-                ]
-                for bit, by_node in blocked:
-                    for a in by_node.get(i, ()):
-                        arguments[a] = _still(arguments[a], bit)
-                value = node.apply(world, arguments)
-            elif node.kind == "custom" and node.prim.declared is not None:
-                value = self._declared(k, node, env)
-            else:
-                value = self.program.step(world, node, env)
-            extra = tangents.get(i)
-            if extra is not None:
-                if _varies(value):
-                    value = objects(
-                        value + world.jet(zeros(np.shape(value)), *extra)
-                    )  # NumPy hands 0-d results out bare
-                else:
-                    value = world.jet(value, *extra)
-            env[i] = value
-        return env
+        return forward(self.program, tangents, _Jets(self, k, sessions), only, given)
 
     def followed(self, node: Node) -> GradMark | None:
         """Of what a node is the gradient, as jets of that can tell.

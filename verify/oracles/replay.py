@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.verify.oracles.backward import Algebra, Parts, backward, by_rule, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -45,7 +46,7 @@ class _Exact(Algebra):
         return plus(a, b)
 
     def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
-        super().arrive(cotangents, j, c if isinstance(c, Parts) else objects(c))
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         return self.replay.pulled(node, g)
@@ -176,7 +177,7 @@ class Replay:
         if node.kind == "custom":
             return self._custom(node, g)
         y = self.env[node.index]
-        g = Parts.filled(g, y, lambda v: zeros(np.shape(v)))
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
         return (
@@ -202,7 +203,7 @@ class Replay:
     def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
         """What the user's function does with a cotangent: its program, the gradient of each input, the values."""
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
-        if isinstance(g, Parts):
+        if isinstance(g, PartialOutputs):
             g = tuple([g.parts.get(k, zeros(np.shape(o))) for k, o in enumerate(outs)])
         given = g if isinstance(g, tuple) else (g,)
         parts = [turned(p) if is_complex(o) else objects(p) for p, o in zip(given, outs, strict=True)]
@@ -294,10 +295,10 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch([g for g in gs if g._aval.inexact])
-        for captured in _captured(node.pull.grad_fn):
+        for captured in _captured(node.step.grad_fn):
             if captured._aval.inexact:
                 tape.watch(captured)
-        back = node.pull.run(gs)
+        back = node.step.run(gs)
     picked = [back[a] for a in node.active]
     valued = [p for p in picked if p is not None]
     program = build([(p._record, p._value) for p in valued], [])

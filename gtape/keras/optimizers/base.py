@@ -99,8 +99,6 @@ class Optimizer(Settings):
             The variables to change, or a function that returns them, which is called after the loss.
         grad_loss : tensor or structure, optional
             What the gradient of the loss starts from: `output_gradients` of `GradientTape.gradient`.
-        name : str, optional
-            Ignored; TensorFlow has it.
         tape : GradientTape, optional
             The tape that recorded `loss`; one is made for a callable loss.
 
@@ -156,8 +154,6 @@ class Optimizer(Settings):
         ----------
         grads_and_vars : iterable of (gradient, variable)
             A gradient is a tensor, an IndexedSlices, an array, or None: such a variable stays as it is, with a warning.
-        name : str, optional
-            Ignored; TensorFlow has it.
 
         Returns
         -------

@@ -51,8 +51,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     tensor : float tensor
     message : str
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -93,8 +91,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
         What the error shows.
     summarize : int, optional
         How many elements of each it shows; 3 by default, all for a negative number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -160,8 +156,6 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
         How the error begins.
     summarize : int, optional
         How many elements it shows.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -406,8 +400,6 @@ def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     x : float tensor
     message : str
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

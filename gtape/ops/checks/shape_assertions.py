@@ -37,8 +37,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     rank : int
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -128,8 +126,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     Parameters
     ----------
     tensor : tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
     message : str, optional
         How the error begins.
 
@@ -239,8 +235,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     tf_type : dtype
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -271,8 +265,6 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     x : tensor
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

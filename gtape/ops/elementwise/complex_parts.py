@@ -106,8 +106,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -131,8 +129,6 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -156,8 +152,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -182,8 +176,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     ----------
     real, imag : tensor of float32 or float64
         Of one dtype; shapes broadcast.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -227,8 +219,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

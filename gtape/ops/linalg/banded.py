@@ -120,8 +120,6 @@ def tridiagonal_solve(
         Whether a matrix `rhs` is given as [..., k, m].
     conjugate_rhs : bool
         Solve for the conjugate of `rhs`.
-    name : str, optional
-        Ignored; TensorFlow has it.
     partial_pivoting, perturb_singular : bool
         Accepted as TensorFlow does; rows are always exchanged where needed, and a singular matrix is an error.
 
@@ -218,8 +216,6 @@ def banded_triangular_solve(
     lower : bool
     adjoint : bool
         Solve with the adjoint matrix.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -271,8 +267,6 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     rhs : tensor, shape [..., m, k]
         Of the dtype of `diagonals`.
     diagonals_format : {"compact", "sequence", "matrix"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -85,8 +85,6 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
         Symmetric (Hermitian) and positive definite. A matrix that is not positive definite gives NaN.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -122,8 +120,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
         What `cholesky` gives.
     rhs : tensor, shape [..., n, k]
         Of the dtype of `chol`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -159,8 +159,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     full_matrices : bool
         Complete `q` to a square matrix, and `r` by zeros. More columns than one (of complex matrices, any) are
         determined up to their basis: a gradient goes through what is the same in each, such as their projector.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -218,8 +216,6 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
     validate_args : bool
         Accepted as TensorFlow does; shapes are always checked.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -266,8 +262,6 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         Not negative; ignored where `fast` is False.
     fast : bool
         True: by an orthogonal factor. False: by the pseudo-inverse, for any rank.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -329,8 +323,6 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
         As for `norm`.
     axis : int or pair of int, optional
         As for `norm`: by default all elements are one vector.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -370,8 +362,6 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     diagonal : tensor, shape [d1, ..., dk]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -404,8 +394,6 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor, shape [d1, ..., dk, d1, ..., dk]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

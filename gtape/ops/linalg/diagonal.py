@@ -142,8 +142,6 @@ def diag_part(
     Parameters
     ----------
     input : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal: 0 the main one, positive above, negative below it; or the lowest and the highest of several.
     padding_value : number
@@ -191,8 +189,6 @@ def diag(
     Parameters
     ----------
     diagonal : tensor, shape [..., n], or [..., how many, n] for several diagonals, the highest first
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal it is to be; or the lowest and the highest of several.
     num_rows, num_cols : int
@@ -254,8 +250,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     input : tensor, shape [..., m, n]
     diagonal : tensor, shape [..., length of the diagonal], or [..., how many, length of the longest] for several
         Of the dtype of `input`.
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal; or the lowest and the highest of several.
     align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
@@ -306,8 +300,6 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     input : tensor, shape [..., m, n]
     num_lower, num_upper : int
         How many diagonals to keep below and above the main one; -1 for all.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -342,8 +334,6 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -175,8 +175,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -220,8 +218,6 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

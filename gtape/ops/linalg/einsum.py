@@ -165,8 +165,6 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
         One for each operand of the equation.
     optimize : object, optional
         Accepted as TensorFlow does; more than two operands are always contracted in a good order.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,8 +256,6 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     a, b : tensors of one dtype
     axes : int or pair of int or pair of sequences of int
         How many of the last axes of `a` meet the first axes of `b`, or which axes of each.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -152,8 +152,6 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     input : tensor of floats or complex numbers, shape [..., n, n]
     adjoint : bool
         Invert the adjoint matrices instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -186,8 +184,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
         Of the dtype of `matrix`.
     adjoint : bool
         Solve with the adjoint matrices instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -224,8 +220,6 @@ def triangular_solve(
         Which triangle of `matrix` is meant.
     adjoint : bool
         Solve with the adjoint of that triangle instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -154,8 +154,6 @@ def expm(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

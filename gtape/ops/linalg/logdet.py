@@ -47,8 +47,6 @@ def det(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -82,8 +80,6 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -120,8 +116,6 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
         NaN for one that is not positive definite; `slogdet` takes any matrix.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

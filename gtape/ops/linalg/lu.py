@@ -146,8 +146,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
     input : tensor of floats or complex numbers, shape [..., n, n]
     output_idx_type : dtype
         int32 or int64, of the order of rows.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -200,8 +198,6 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     perm : integer tensor, shape [..., n]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -235,8 +231,6 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     rhs : tensor, shape [..., n, k]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -276,8 +270,6 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
     perm : integer tensor, shape [..., n]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -311,8 +303,6 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
         The bound; by default the size of the matrix times the spacing of its dtype times the largest singular value.
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

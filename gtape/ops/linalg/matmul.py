@@ -185,8 +185,6 @@ def matmul(
         TensorFlow's hints; ignored.
     output_type : dtype, optional
         Of the product, for small integers: both arguments are cast to it first.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -232,8 +230,6 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
     Parameters
     ----------
     a : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
     conjugate : bool
         Conjugate as well; makes no difference to real numbers.
 
@@ -281,8 +277,6 @@ def matvec(
         Transpose the matrix first.
     a_is_sparse, b_is_sparse : bool
         TensorFlow's hints; ignored.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

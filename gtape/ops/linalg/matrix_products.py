@@ -38,8 +38,6 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     matrix : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -67,8 +65,6 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     a, b : tensors of one dtype and shape [..., 3]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -103,8 +99,6 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
     a : tensor, shape [..., m, n]
     b : tensor, shape [..., p, q]
         Of the dtype of `a`.
-    name : str, optional
-        Ignored, as in the other functions.
 
     Returns
     -------

@@ -37,8 +37,6 @@ def norm(
         One axis for vectors, two for matrices; by default all elements are one vector.
     keepdims : bool, optional
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -212,8 +212,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     ----------
     tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -248,8 +246,6 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -288,8 +284,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
         Complete `u` and `v` to square matrices.
     compute_uv : bool
         Whether the vectors are wanted.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

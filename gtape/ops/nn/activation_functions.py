@@ -25,8 +25,6 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     features : tensor of floats
     axis : int
         Where the result has twice as many elements.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -56,8 +54,6 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     features : tensor of floats
     approximate : bool
         Use ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))`` instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -87,8 +83,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
         Integers become float32, as in TensorFlow.
     alpha : float
         The slope of the negative side.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -122,8 +116,6 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     features : tensor of floats or complex numbers
     beta : float or tensor
         Differentiable, too, if it is a tensor.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

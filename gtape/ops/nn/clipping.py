@@ -28,8 +28,6 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     t : real tensor or IndexedSlices
     clip_value_min, clip_value_max : number or tensor that broadcasts to `t`
         The bounds.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -72,8 +70,6 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         The limit, in any dtype; a negative one counts as 0.
     axes : int or sequence of int, optional
         The axes over which each norm is taken; all by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -126,8 +122,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     ----------
     t_list : sequence of tensors, IndexedSlices or None
         None is left out.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -165,8 +159,6 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         The limit.
     use_norm : scalar tensor, optional
         The norm, if it is known already.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

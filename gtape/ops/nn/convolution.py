@@ -102,8 +102,6 @@ def convolution(
         order of `data_format`, how many stand before and behind.
     data_format : str, optional
         Whether the channels come last ("NWC", "NHWC", "NDHWC"; the default) or second ("NCW", "NCHW", "NCDHW").
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -153,8 +151,6 @@ def conv1d(
         See `convolution`.
     data_format : {"NWC", "NCW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -201,8 +197,6 @@ def conv2d(
         Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
     data_format : {"NHWC", "NCHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -250,8 +244,6 @@ def conv3d(
         See `convolution`.
     data_format : {"NDHWC", "NCDHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -284,8 +276,6 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     rate : int
         The dilation.
     padding : {"VALID", "SAME"} or list of pairs
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -331,8 +321,6 @@ def depthwise_conv2d(
         See `conv2d`.
     data_format : {"NHWC", "NCHW"}, optional
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -381,8 +369,6 @@ def separable_conv2d(
     data_format : {"NHWC", "NCHW"}, optional
     dilations : int or sequence of int, optional
         Of the first convolution.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

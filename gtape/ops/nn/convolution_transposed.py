@@ -73,8 +73,6 @@ def conv_transpose(
     data_format : str, optional
         See `convolution`.
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -125,8 +123,6 @@ def conv1d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NWC", "NCW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -172,8 +168,6 @@ def conv2d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NHWC", "NCHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -220,8 +214,6 @@ def conv3d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NDHWC", "NCDHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,8 +250,6 @@ def atrous_conv2d_transpose(
     rate : int
         The dilation.
     padding : {"VALID", "SAME"} or list of pairs
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

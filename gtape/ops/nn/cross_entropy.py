@@ -96,8 +96,6 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
         Of the shape of `labels`, or one that broadcasts with it.
     axis : int
         Where the classes are.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -148,8 +146,6 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     labels : integer tensor, shape [...]
         The class of each row.
     logits : tensor of floats, shape [..., classes]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -210,8 +206,6 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
         From 0 to 1, which is not checked.
     logits : tensor of floats
         Of the same shape and dtype.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -246,8 +240,6 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
         Of the same shape and dtype.
     pos_weight : tensor or number
         Factor of the term that belongs to the labels.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

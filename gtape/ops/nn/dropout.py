@@ -55,8 +55,6 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
         Shape of the mask, broadcast to `x`: where it is 1, elements share their fate. None stands for the size of `x`.
     seed : int, optional
         Of this op's own sequence of draws; see `gtape.random.set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -28,8 +28,6 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     t : tensor of floats
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -63,8 +61,6 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
         Of the dtype of `value`.
     data_format : str, optional
         ``"N...C"`` (the channels come last; the default) or ``"NC..."`` (they come second).
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -113,8 +109,6 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         All axes by default.
     epsilon : float
         Lower bound of the sum of squares.
-    name : str, optional
-        Ignored; TensorFlow has it.
     dim : int or sequence of int, optional
         TensorFlow's old name of `axis`.
 
@@ -164,8 +158,6 @@ def moments(
         Ignored, as in TensorFlow.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -225,8 +217,6 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     ids : integer tensor
     max_norm : float, optional
         Rows longer than this are scaled down to it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -30,8 +30,6 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         Of the same shape and dtype.
     compute_full_loss : bool
         Add Stirling's approximation of that logarithm where a count is above 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -79,8 +77,6 @@ def compute_average_loss(
         The first axis of `per_example_loss` by default.
     max_seq_length : int, optional
         Length of padded sequences; divided by, too.
-    name : str, optional
-        Ignored.
 
     Returns
     -------

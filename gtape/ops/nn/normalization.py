@@ -37,8 +37,6 @@ def batch_normalization(
         None leaves the step out.
     variance_epsilon : float
         Keeps the root from 0.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -81,8 +79,6 @@ def local_response_normalization(
     depth_radius : int
         How many channels on each side are neighbours.
     bias, alpha, beta : float
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -163,8 +159,6 @@ def weighted_moments(
         Broadcast with `x`; need not be integers.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -212,8 +206,6 @@ def sufficient_statistics(
         Subtracted first: near the mean, it keeps the digits of the variance.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,8 +250,6 @@ def normalize_moments(
         Sums of the (shifted) elements and of their squares.
     shift : tensor or None
         What was subtracted from the elements.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -40,8 +40,6 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
         Size of a patch, the step from one to the next, and the step from one pixel in a patch to the next.
     padding : {"VALID", "SAME"}
         Whether patches lie inside, or there is one for each step, filled up with zeros.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

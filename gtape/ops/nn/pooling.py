@@ -119,8 +119,6 @@ def max_pool(
         Which windows there are; what lies outside is never the greatest.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -156,8 +154,6 @@ def max_pool1d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NWC", "NCW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -193,8 +189,6 @@ def max_pool2d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -231,8 +225,6 @@ def max_pool3d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NDHWC", "NCDHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -286,8 +278,6 @@ def max_pool_with_argmax(
         Of `argmax`: int32 or int64.
     include_batch_in_index : bool
         Count `argmax` in the whole flat input instead of in each image.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -336,8 +326,6 @@ def avg_pool(
         Which windows there are; elements that lie outside do not count.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -373,8 +361,6 @@ def avg_pool1d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NWC", "NCW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -410,8 +396,6 @@ def avg_pool2d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -448,8 +432,6 @@ def avg_pool3d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NDHWC", "NCDHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -496,8 +478,6 @@ def pool(
     padding : {"VALID", "SAME"} or, for "MAX", a list of pairs
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -308,8 +308,6 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -339,8 +337,6 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

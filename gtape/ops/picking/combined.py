@@ -40,8 +40,6 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
         At least one.
     shape, tensor_dtype : optional
         What they are expected to be; checked when given.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -80,8 +78,6 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     ----------
     scalar : scalar tensor or number
     x : tensor or IndexedSlices
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -116,8 +112,6 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     coeffs : list of tensors or numbers
         The highest power's first; they broadcast against `x`.
     x : tensor or number
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -154,8 +148,6 @@ def round(x: Any, name: str | None = None) -> Tensor:
     ----------
     x : number tensor
         Integers stay as they are.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -185,8 +177,6 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     ----------
     x1, x2 : float32 or float64 tensors
         Broadcast against each other.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -239,8 +229,6 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -268,8 +256,6 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -297,8 +283,6 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     value : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -327,8 +311,6 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
         The class that each row should predict.
     predictions : floating-point tensor, shape (rows, classes)
     k : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -64,8 +64,6 @@ def bincount(
         At most so many: greater ones are left out.
     dtype : dtype
         Of the counts; weights give their own.
-    name : str, optional
-        Ignored; TensorFlow has it.
     axis : {None, 0, -1}
         -1 counts the rows of a matrix one by one; otherwise all are counted together.
     binary_output : bool
@@ -150,8 +148,6 @@ def confusion_matrix(
     weights : vector, optional
         What each pair counts for; differentiable where `dtype` is floating.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -225,8 +221,6 @@ def histogram_fixed_width_bins(
     nbins : int
     dtype : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -292,8 +286,6 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : integer vector
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -334,8 +326,6 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     maxlen : int, optional
         The size of the new last axis; the greatest length by default.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -385,8 +375,6 @@ def searchsorted(
         Before or behind the elements that are equal.
     out_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -194,8 +194,6 @@ def gather(
         `batch_dims` by default.
     batch_dims : int
         How many leading axes `params` and `indices` have in common.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -304,8 +302,6 @@ def gather_nd(
         Each row indexes the first k axes (after the batch axes).
     batch_dims : int
         How many leading axes `params` and `indices` have in common.
-    name : str, optional
-        Ignored; TensorFlow has it.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 
@@ -366,8 +362,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
         Its shape is that of the tensor's axes from `axis` on, as many as it has.
     axis : int, optional
         0 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

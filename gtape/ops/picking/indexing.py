@@ -203,8 +203,6 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
         Where the block starts, one for each axis.
     size : sequence of int
         Its size; -1 stands for all that is left.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -265,8 +263,6 @@ def strided_slice(
         Bit i set: part i is an ellipsis, a new axis, or the single index ``begin[i]``.
     var : None
         TensorFlow 1's argument; ignored.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -316,8 +312,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         With the condition alone, any number tensor with at least one axis: it holds where that is not 0.
     x, y : tensor, optional
         Both or none; broadcast with the condition. What is not chosen never reaches the gradient.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

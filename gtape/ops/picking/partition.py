@@ -36,8 +36,6 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
         Where each slice goes; its shape is that of the first axes of `data`.
     num_partitions : int
         How many there are, at least 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -83,8 +81,6 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
         The number, in the result, of each slice.
     data : list of tensors
         As many; each of shape ``(*indices[i].shape, ...)``, with the same rest.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -144,8 +140,6 @@ def reverse_sequence(
         The axis along which to reverse.
     batch_axis : int, optional
         0 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -231,8 +225,6 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
     x : vector
     out_idx : dtype
         Of the indices: int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -66,8 +66,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
         Of the result.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", updates with an index out of range are dropped.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -112,8 +110,6 @@ def tensor_scatter_nd_add(
     updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", updates with an index out of range are dropped.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

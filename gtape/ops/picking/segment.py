@@ -29,8 +29,6 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     data : number tensor with at least one axis
     segment_ids : integer vector
         The number of each row; ascending, repeats allowed. The result has as many rows as the last number plus one.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

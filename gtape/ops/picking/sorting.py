@@ -87,8 +87,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     values : number tensor with at least one axis
     axis : int
     direction : {"ASCENDING", "DESCENDING"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -126,8 +124,6 @@ def argsort(
     direction : {"ASCENDING", "DESCENDING"}
     stable : bool
         Ignored: equal elements always keep their order.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -174,8 +170,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
         Ignored: the result is always sorted.
     index_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -119,8 +119,6 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     Parameters
     ----------
     input : list of tensors
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -174,8 +172,6 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     ----------
     input : list of tensors
     out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -199,8 +195,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     indices : integer scalar or vector
     dims : integer vector
         The shape of the array.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -39,8 +39,6 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
         Its shape is that of the first axes of `data`. Slices with a negative number are dropped.
     num_segments : int
         How many rows the result has; more than the greatest number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

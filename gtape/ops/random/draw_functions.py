@@ -36,8 +36,6 @@ def normal(
     dtype : floating-point dtype
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -109,8 +107,6 @@ def uniform(
     dtype : floating-point or integer dtype
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -151,8 +147,6 @@ def gamma(
     dtype : floating-point dtype
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -197,8 +191,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     dtype : floating-point or integer dtype
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -229,8 +221,6 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     value : tensor
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -262,8 +252,6 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = No
         int64 by default.
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -140,8 +140,6 @@ def stateless_gamma(
     seed : 2 integers
     alpha, beta, dtype
         As for `gamma`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -180,8 +178,6 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
     seed : 2 integers
     lam : non-negative tensor
     dtype : floating-point or integer dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -207,8 +203,6 @@ def stateless_categorical(
     logits, num_samples, dtype
         As for `categorical`.
     seed : 2 integers
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -237,8 +231,6 @@ def stateless_binomial(
     counts, probs : tensors that broadcast to `shape`
         How many trials, and how likely each is to succeed.
     output_dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

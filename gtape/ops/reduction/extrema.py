@@ -211,8 +211,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
         0 by default, as in TensorFlow.
     output_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -244,8 +242,6 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
         0 by default, as in TensorFlow.
     output_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -189,8 +189,6 @@ def reduce_euclidean_norm(
         The axes to take together, negative ones counted from the end; all by default.
     keepdims : bool
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

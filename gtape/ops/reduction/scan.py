@@ -343,8 +343,6 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
         Leave out the element itself: the first result is 0.
     reverse : bool
         Run from the end to the start.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -410,8 +408,6 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
         The axes to multiply over, negative ones counted from the end; all by default.
     keepdims : bool
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -131,8 +131,6 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     ----------
     inputs : iterable of tensors
         At least one; their shapes must be equal, there is no broadcasting.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -176,8 +174,6 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
         The axes to sum over, negative ones counted from the end; all by default.
     keepdims : bool
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -48,8 +48,6 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     block_size : int
         Height and width of a block; both axes must be multiples of it.
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -91,8 +89,6 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     block_size : int
         Height and width of a block.
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -156,8 +152,6 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
         Size of a block along each spatial axis, of which there are as many as entries.
     paddings : sequence of pairs of int
         Zeros before and behind each spatial axis; padded axes must be multiples of `block_shape`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -231,8 +225,6 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
         Size of a block along each spatial axis, of which there are as many as entries.
     crops : sequence of pairs of int
         How many pixels to cut off before and behind each spatial axis of the result.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

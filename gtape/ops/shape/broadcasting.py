@@ -118,8 +118,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     shape : sequence of int or integer tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

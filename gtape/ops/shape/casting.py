@@ -42,8 +42,6 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     value : number tensor
     dtype : dtype
         A number type.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -92,8 +90,6 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     input : number tensor
     type : dtype
         A smaller one adds a last axis; a larger one takes away a last axis of the fitting size.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -225,8 +225,6 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor or IndexedSlices
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -250,8 +248,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     ----------
     x : tensor or IndexedSlices
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -335,8 +331,6 @@ def eye(
     batch_shape : sequence of int, optional
         Leading axes along which the matrix is repeated.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -370,8 +364,6 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     start, limit, delta : scalar tensors or numbers
     dtype : dtype, optional
         By default int32 for Python ints, float32 as soon as one is a Python float, otherwise that of the tensors.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -425,8 +417,6 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
         Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
     num : int
         How many.
-    name : str, optional
-        Ignored; TensorFlow has it.
     axis : int
         Where the new axis is in the result.
 
@@ -489,8 +479,6 @@ def one_hot(
         Where the new axis is in the result; last by default.
     dtype : dtype, optional
         By default that of the values, or float32.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

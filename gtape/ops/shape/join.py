@@ -140,8 +140,6 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     values : list of tensors
         Of one dtype, and of one shape but for the size of that axis.
     axis : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -180,8 +178,6 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
         Of one dtype and shape. An empty list makes an empty tensor.
     axis : int
         Where the new axis is in the result.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -230,8 +226,6 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     num : int, optional
         The size of the axis, checked when given.
     axis : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -276,8 +270,6 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     axis : int
     num : int, optional
         The number of parts; only checked.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -108,8 +108,6 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
         Which axis of `a` each axis of the result is; reversed by default.
     conjugate : bool
         Whether to take the complex conjugate too.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -143,8 +141,6 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor, any shape and dtype
     axis : sequence of int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -175,8 +171,6 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         Places to move towards higher indices; one an axis.
     axis : int or sequence of int
         An axis may be named twice: the shifts add up.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -57,8 +57,6 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     tensor : tensor, any shape and dtype
     shape : sequence of int or integer tensor
         One size may be -1: what is left.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -110,8 +108,6 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     axis : int or sequence of int, optional
         Which ones; all of size 1 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -150,8 +146,6 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     axis : int
         Where the new axis is in the result, from ``-(ndim + 1)`` to ``ndim``.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -185,8 +179,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     x : tensor
     shape : sequence of int or None, or None
         None stands for any size, or for any shape.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -222,8 +214,6 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     ----------
     input : tensor
     out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -247,8 +237,6 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
     ----------
     input : tensor
     out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -270,8 +258,6 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

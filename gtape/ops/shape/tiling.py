@@ -72,8 +72,6 @@ def pad(
         Constant values; or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
         What is added in mode "CONSTANT".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -148,8 +146,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     multiples : sequence of int
         How many times, one for each axis.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -194,8 +190,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         How many times: one number for all, or one for each element of the axis.
     axis : int, optional
         By default the tensor is flattened first.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -248,8 +242,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     *args : tensors with one axis (or none)
     indexing : {"xy", "ij"}
         Cartesian ("xy", the default: the first two axes of the results are swapped) or matrix indexing.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

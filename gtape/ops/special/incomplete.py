@@ -122,8 +122,6 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor of shape [..., n], floating dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
