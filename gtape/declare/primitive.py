@@ -79,8 +79,6 @@ class Primitive:
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
     limit : float
         ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
-    wide : bool
-        Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
@@ -100,7 +98,7 @@ class Primitive:
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
         "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs",
         "params", "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
-        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "wide",
+        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
@@ -154,7 +152,6 @@ class Primitive:
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
-        self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")

@@ -240,8 +240,8 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
             raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
-        bad = np.flatnonzero(np.isnan(y)) if y.dtype.kind == "f" else []
-        if len(bad):
+        bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
+        if bad.size:
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y

@@ -368,7 +368,7 @@ def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
 def _is_read(step: Any) -> bool:
     """Whether a step is that of an identity, which is how variables are read."""
     prim = None if step is None else step.prim  # None for one output of several
-    return prim is not None and prim.kind != "custom" and "read" in prim.roles
+    return prim is not None and "read" in prim.roles
 
 
 class _Anchor:

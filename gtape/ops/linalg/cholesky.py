@@ -70,8 +70,7 @@ _cholesky = implicit(
     jvp=(_cholesky_push,),
     reads=(("y",),),
     batched=True,
-    rounding=elimination(0.5, 1.5),
-    wide=True,
+    rounding=elimination(0.5, 1.5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )

@@ -281,8 +281,7 @@ det = primitive(
     reads=((0,),),
     batched=True,
     complex=True,
-    rounding=growing(1, eliminates=True),
-    wide=True,
+    rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=_MATRICES,
 )
@@ -294,8 +293,7 @@ cofactors = primitive(
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
     reads=((0,),),
     complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5)),
-    wide=True,
+    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     public=False,
     samples=_MATRICES,
 )
@@ -307,8 +305,7 @@ det_form = primitive(
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
     complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5)),
-    wide=True,
+    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     public=False,
     samples=(
         (((1, 1), (1, 1, 1)), {}),

@@ -67,8 +67,7 @@ _logsumexp_slope = primitive(
     (_slope_rule,),
     params=("axis",),
     batched=True,
-    rounding=stable(6),
-    wide=True,
+    rounding=stable(6, wide=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
@@ -88,8 +87,7 @@ _logsumexp = primitive(
     reads=((0,),),
     params=("axis", "keepdims"),
     batched=True,
-    rounding=stable(2, 2, by=_terms),
-    wide=True,
+    rounding=stable(2, 2, by=_terms, wide=True),
     public=False,
     samples=AXIS_SAMPLES,
 )

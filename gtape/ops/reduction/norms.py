@@ -129,8 +129,7 @@ _unit_slope = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    rounding=stable(4, 4, by=_slope_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_slope_terms, wide=True),
     public=False,
     samples=tuple(
         ((s, s), {"axis": axis})
@@ -146,8 +145,7 @@ _unit = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    rounding=stable(3),
-    wide=True,
+    rounding=stable(3, wide=True),
     public=False,
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
 )
@@ -160,8 +158,7 @@ _norm = primitive(
     params=("axis", "keepdims"),
     batched=True,
     kinks=_KINK,
-    rounding=stable(2),
-    wide=True,
+    rounding=stable(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
