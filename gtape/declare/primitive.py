@@ -79,8 +79,6 @@ class Primitive:
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
     limit : float
         ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
-    wide : bool
-        Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
     holds_zero : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
@@ -100,7 +98,7 @@ class Primitive:
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
         "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs",
         "params", "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
-        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "wide",
+        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
@@ -117,9 +115,11 @@ class Primitive:
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
-        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
-            raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
         self.place = Place.of_caller()
+        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+            raise ValueError(
+                f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
+            )
         self.name, self.kind, self.kernel = name, kind, kernel
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
@@ -152,7 +152,6 @@ class Primitive:
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
-        self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
@@ -166,7 +165,10 @@ class Primitive:
 
     def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
         if ulps is not None and rounding is None and self.kind == "elementwise":
-            return Rounding("ulps", ulps, ulps)
+            try:
+                return Rounding("ulps", ulps, ulps)
+            except ValueError as e:
+                raise ValueError(f"{self.declaration} says ulps={ulps!r}: {e}") from None
         if not isinstance(rounding, Rounding) or ulps is not None:
             raise ValueError(
                 f"{self.declaration} does not say how the kernel rounds: give "

@@ -35,7 +35,7 @@ def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
 
 
 def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
-    """What a generated function does with operands that are no floats."""
+    """Run an op for a generated function whose operands are not floats."""
     as_floats = promoted(prim, tensors)
     if as_floats is not None:
         return prim.function(*as_floats)
@@ -174,9 +174,18 @@ def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tape
 def connections(
     stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
 ) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
-    """Which inputs a gradient flows to, their records, the tapes that hold the op, and whether only a check wants it.
+    """How a call hangs on its inputs.
 
-    An op without derivatives is held where its result may be a source.
+    Returns
+    -------
+    active : tuple of int
+        The inputs that a gradient flows to.
+    parents : list of Record
+        The records of these inputs.
+    tapes : TapeSet
+        The sessions that record the call. Those also record an op without derivatives, whose result may be a source.
+    idle : bool
+        Whether the call is recorded for a check alone.
     """
     active = []
     parents = []

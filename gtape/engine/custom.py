@@ -52,6 +52,7 @@ class CustomStep:
     batched = selects = False
     sparse = partials = None
     variadic = differentiable = True
+    roles: frozenset[str] = frozenset()
 
     __slots__ = (
         "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "variables",

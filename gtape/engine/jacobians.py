@@ -77,7 +77,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
-    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, runner_for(stack, session))
+    world, run = (TAPE, record.directly) if stack.sessions else (NUMPY, runner_for(stack, session))
     usual = session.plain and not (stack.sessions or session.shared or session.selects)
     if usual and batches_as_is(session, start):
         if seed is None:
@@ -112,10 +112,6 @@ def _from_identity(start: Record, aval: Any, sources: list[Record]) -> list[Any]
         if d is not None:
             made[i] = dense(d) if made[i] is None else made[i] + dense(d)
     return made
-
-
-def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
 
 
 def _lift(world: Any, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What gradient() is asked for, made records and cotangents for a sweep; and what a sweep found, made results."""
+"""Converts gradient()'s arguments to records and seeds, and a sweep's cotangents to tensors."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
             continue
         g = given[i]
         if isinstance(g, (bool, int)):
-            g = float(g)
+            try:
+                g = float(g)
+            except OverflowError:
+                raise ValueError(f"output_gradients: no float holds the number {shown(g)}") from None
         if g.__class__ is float:
             g = wrap(np.asarray(g, dtype=aval.dtype))
         else:
@@ -147,7 +150,8 @@ def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
     """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
     if g._aval.shape != tuple(whole.shape):
         return g
-    return late.find_op("gather")(g, whole.indices)
+    rows: Tensor = late.find_op("gather")(g, whole.indices)
+    return rows
 
 
 def is_finite(c: Any) -> bool:

@@ -181,13 +181,13 @@ class RuleStep:
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
+        prim, active = self.prim, self.active
+        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual cases: in fewer calls
+            return prim.vjp[active[0]](NUMPY, g, xs[active[0]], **self.params)
         if ins is not None:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
-        if self.world is NUMPY and len(self.active) == 1 and self.prim.partials is None and not self.prim.variadic:
-            (i,) = self.active  # nearly always: without the calls below
-            if self.prim.kind == "linear":
-                return self.prim.vjp[i](NUMPY, g, xs[i], **self.params)
-            return self.prim.vjp[i](NUMPY, g, out, *xs, **self.params)
+        if len(active) == 1 and self.adds_nothing:
+            return prim.vjp[active[0]](NUMPY, g, out, *xs, **self.params)
         made = self.cotangents(NUMPY, g, out, xs)
         return made[0] if len(made) == 1 else made
 
@@ -251,7 +251,7 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
-        return ins  # type: ignore[no-any-return]
+        return ins
     keeps = record.step_of(made).keeps
     if len(keeps) == 2:
         return (ins, made[record.OUT])
@@ -265,7 +265,7 @@ def output_of(made: record.Record) -> Any:
 
 
 class PartialOutputs:
-    """The cotangent of an op with several outputs: what has arrived for each output so far."""
+    """Cotangents of the outputs of an op with several, by the number of the output, as far as they have arrived."""
 
     __slots__ = ("parts",)
 
@@ -278,10 +278,17 @@ class PartialOutputs:
             parts[i] = parts[i] + g if i in parts else g
         return self
 
-    def filled(self, make: Callable[[int], Any], n: int) -> tuple[Any, ...]:
-        """A cotangent for each of `n` outputs: ``make(i)`` where none has arrived."""
-        parts = self.parts
-        return tuple([parts[i] if i in parts else make(i) for i in range(n)])
+    @staticmethod
+    def of(g: Any) -> dict[int, Any]:
+        """The cotangents of an op, by the number of the output: 0 for an op with one output."""
+        return g.parts if isinstance(g, PartialOutputs) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
+
+    @staticmethod
+    def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
+        """A cotangent as rules take it: a tuple with ``zeros(output)`` for an output without a cotangent."""
+        if g.__class__ is not PartialOutputs:
+            return g
+        return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
 
 
 class PartStep:

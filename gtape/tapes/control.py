@@ -151,7 +151,7 @@ def recompute_grad(f: Any) -> Any:
                 valid = [s if isinstance(s, (Tensor, Variable)) else convert_to_tensor(0.0) for s in sources]
                 made = tape.gradient(nest.flatten(again), valid, output_gradients=list(gs))
                 made = [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]  # as in TensorFlow
-                # What is passed twice is one source, whose gradient counts all its uses: given once.
+                # An argument passed twice is one source: its total gradient is returned once, and None for the repeats.
                 first = {id(x): i for i, x in reversed(list(enumerate(flat)))}
                 of_args = [g if first[id(x)] == i else None for i, (x, g) in enumerate(zip(flat, made, strict=False))]
                 packed = of_args[0] if len(of_args) == 1 else of_args

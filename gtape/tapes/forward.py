@@ -12,13 +12,13 @@ from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
 from gtape.base.verification import verify_mode
-from gtape.engine.requests import UnconnectedGradients, wants_zeros
+from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
 from gtape.engine.rules import held
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.tensors.tensor import Tensor, constant, wrap
+from gtape.tensors.tensor import Tensor, constant
 from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
@@ -269,7 +269,7 @@ class ForwardAccumulator:
                 strict=self._mode == "strict",
             )
         if found is None and zero:
-            return wrap(np.zeros(x._aval.shape, x._aval.dtype))
+            return zeros_for(x)
         return found
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:

@@ -20,7 +20,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
-from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros
+from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.recording.record import SEQ, record_of
 from gtape.tapes.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
@@ -378,9 +378,7 @@ def gradients(
     assert graph._session is not None
     made = differentiate(graph._session, targets, seeds, sources, persistent=True, mode=graph._mode, stops=stops)
     if zero:
-        made = [
-            wrap(np.zeros(x._aval.shape, x._aval.dtype)) if g is None else g for g, x in zip(made, sources, strict=True)
-        ]
+        made = [zeros_for(x) if g is None else g for g, x in zip(made, sources, strict=True)]
     return made
 
 

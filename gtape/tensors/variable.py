@@ -19,6 +19,7 @@ from gtape.declare.primitive import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.tensors import operators
+from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
 
@@ -39,6 +40,18 @@ def _start(value: Any, dtype: Any) -> Tensor:
             f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype {value.dtype.name}"
         )
     return convert_to_tensor(value, dtype)
+
+
+def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
+    """The method of an operator that would change a variable in place."""
+
+    def refuse(self: Any, other: Any) -> NoReturn:
+        raise RuntimeError(
+            f"`{v} {sign}= value` with `gtape.Variable`s is not supported. Use `{instead}` to modify the variable, or "
+            f"`out = {v} {sign} value` if you need to get a new output Tensor."
+        )
+
+    return refuse
 
 
 class Variable(ChangesInPart, Operators):
@@ -129,10 +142,10 @@ class Variable(ChangesInPart, Operators):
             )
         self._static = None if static is None or static.is_fully_defined() else static
         self._tensor_aval = t._aval
-        # A copy: ops take two equal Avals that are one object for those of tensors.
+        # Deliberately not interned: fast paths take operands that share one interned Aval object to be Tensors.
         self._aval = Aval(t._aval.dtype, t._aval.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
-        self._trainable = trainable is None or bool(trainable)
+        self._trainable = trainable is None or flag("Variable", "trainable", trainable)
         self._name = SCOPE.get() + (name or "Variable")
         self._uid = next(_uids)
         self._record = record.leaf()
@@ -352,35 +365,11 @@ class Variable(ChangesInPart, Operators):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("'gtape.Variable' object doesn't support item deletion; make a smaller variable")
 
-    def __iadd__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable += value` with `gtape.Variable`s is not supported. Use `variable.assign_add(value)` to modify "
-            "the variable, or `out = variable + value` if you need to get a new output Tensor."
-        )
-
-    def __isub__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable -= value` with `gtape.Variable`s is not supported. Use `variable.assign_sub(value)` to modify "
-            "the variable, or `out = variable - value` if you need to get a new output Tensor."
-        )
-
-    def __imul__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var *= value` with `gtape.Variable`s is not supported. Use `var.assign(var * value)` to modify the "
-            "variable, or `out = var * value` if you need to get a new output Tensor."
-        )
-
-    def __itruediv__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var /= value` with `gtape.Variable`s is not supported. Use `var.assign(var / value)` to modify the "
-            "variable, or `out = var / value` if you need to get a new output Tensor."
-        )
-
-    def __ipow__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var **= value` with `gtape.Variable`s is not supported. Use `var.assign(var ** value)` to modify the "
-            "variable, or `out = var ** value` if you need to get a new output Tensor."
-        )
+    __iadd__ = _refusal("+", "variable", "variable.assign_add(value)")
+    __isub__ = _refusal("-", "variable", "variable.assign_sub(value)")
+    __imul__ = _refusal("*", "var", "var.assign(var * value)")
+    __itruediv__ = _refusal("/", "var", "var.assign(var / value)")
+    __ipow__ = _refusal("**", "var", "var.assign(var ** value)")
 
     # ------------------------------------------------------------------------------------------ writing
 
@@ -450,6 +439,7 @@ class Variable(ChangesInPart, Operators):
         ValueError
             For another shape or dtype.
         """
+        read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
@@ -496,6 +486,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
 
@@ -503,6 +494,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, -1)
         return self if read_value else None
 

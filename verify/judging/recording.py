@@ -10,14 +10,13 @@ import numpy as np
 from gtape import nest
 from gtape.base.shown import shown
 from gtape.errors import UnimplementedError
-from gtape.recording.record import Session
+from gtape.recording.record import Session, off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.judging.ladder import untaped
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
@@ -67,7 +66,7 @@ class Recording:
                     f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
                     "close over the others"
                 )
-        with untaped():
+        with off():
             self._run(f, order)
 
     def _run(self, f: Callable[..., Any], order: int) -> None:

@@ -24,7 +24,7 @@ from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.scalars import exact_rational, template
 from gtape.verify.search.subjects import asked_by
 
-__all__ = ["Argument", "Setting", "boxed", "settings", "unseen"]
+__all__ = ["Argument", "Setting", "boxed", "settings", "symbols", "unseen"]
 
 # Beyond this a special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
 FAR = 50
@@ -64,9 +64,7 @@ class Argument:
             self.shape: tuple[int, ...] = value
             name = "abcdefuvwxyz"[index % 12] + ("" if index < 12 else str(index // 12))
             words = {"real": True} if self.lo is None else {"positive": True}
-            self.symbols: Any = np.empty(self.shape, dtype=object)
-            for at in np.ndindex(*self.shape):
-                self.symbols[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
+            self.symbols: Any = symbols(name, self.shape, **words)
             self.array = self.symbols if self.lo is None else boxed(self.symbols + self.lo)
         else:
             self.array = value if isinstance(value, np.ndarray) else np.asarray(value)
@@ -81,6 +79,14 @@ class Argument:
     def value(self, symbol: Any, sample: Any) -> Any:
         """What the element is where the symbol is `sample`."""
         return sample if self.lo is None else sample + self.lo
+
+
+def symbols(name: str, shape: tuple[int, ...], **words: bool) -> np.ndarray:
+    """An array of symbols, each named by its place."""
+    out = np.empty(shape, dtype=object)
+    for at in np.ndindex(*shape):
+        out[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
+    return out
 
 
 def boxed(x: Any) -> np.ndarray:

@@ -80,8 +80,7 @@ _tridiagonal = implicit(
     jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
     reads=((0, "y"), (0,)),
     complex=True,
-    rounding=elimination(0.5, 4),
-    wide=True,
+    rounding=elimination(0.5, 4, wide=True),
     public=False,
     samples=(
         (((3, 1), (1, 1)), {}),

@@ -21,8 +21,9 @@ __all__ = ["cholesky", "cholesky_solve"]
 
 def _half_tril_kernel(x: Any) -> Any:
     """The lower triangle with half the diagonal."""
+    # What lies above is left out, because zero times infinity would be NaN.
     n = np.arange(x.shape[-1])
-    return x * np.tril(np.where(n[:, None] == n[None, :], 0.5, 1.0)).astype(x.dtype)
+    return np.tril(x) * np.where(n[:, None] == n[None, :], 0.5, 1.0).astype(x.dtype)
 
 
 half_tril = linear(
@@ -69,8 +70,7 @@ _cholesky = implicit(
     jvp=(_cholesky_push,),
     reads=(("y",),),
     batched=True,
-    rounding=elimination(0.5, 1.5),
-    wide=True,
+    rounding=elimination(0.5, 1.5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )

@@ -171,8 +171,7 @@ _hermitian = implicit(
     jvp=(_hermitian_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(4, 8, columns=(1,), parts=True),
-    wide=True,
+    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
@@ -242,8 +241,7 @@ _singular = implicit(
     jvp=(_singular_push,),
     reads=(("y",),),
     outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), parts=True),
-    wide=True,
+    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
     public=False,
     samples=(
         (((2, 1, 1),), {}),

@@ -77,8 +77,7 @@ _qr = implicit(
     jvp=(_qr_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(3, 3, columns=(0, 1)),
-    wide=True,
+    rounding=elimination(3, 3, columns=(0, 1), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
 )
@@ -126,8 +125,7 @@ _pinv = primitive(
     vjp=(_pinv_pull,),
     jvp=(_pinv_push,),
     params=("rcond",),
-    rounding=elimination(4, 24, whole=True, independent=True),
-    wide=True,
+    rounding=elimination(4, 24, whole=True, independent=True, wide=True),
     public=False,
     samples=(
         (((1, 1),), {"rcond": 1e-14}),

@@ -158,8 +158,7 @@ _eig = implicit(
     reads=(("y",),),
     domain=Domain(ANY_REAL, where=_apart),
     outputs=2,
-    rounding=elimination(4, 60, columns=(1,), parts=True),
-    wide=True,
+    rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )

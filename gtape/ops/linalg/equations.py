@@ -55,8 +55,7 @@ _inverse = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 5),
-    wide=True,
+    rounding=elimination(0.5, 5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -75,8 +74,7 @@ _solve = implicit(
     reads=((0, "y"), (0,)),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 4),
-    wide=True,
+    rounding=elimination(0.5, 4, wide=True),
     public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
 )

@@ -23,8 +23,7 @@ _log_abs_det = primitive(
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
     reads=((0,),),
     batched=True,
-    rounding=growing(1, eliminates=True),
-    wide=True,
+    rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )

@@ -100,8 +100,7 @@ _factors = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 1.5, independent=True),
-    wide=True,
+    rounding=elimination(0.5, 1.5, independent=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )

@@ -106,8 +106,7 @@ _eigh = implicit(
     jvp=(_eigh_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(4, 8, columns=(1,)),
-    wide=True,
+    rounding=elimination(4, 8, columns=(1,), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -161,8 +160,7 @@ _svd = implicit(
     jvp=(_svd_push,),
     reads=(("y",),),
     outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2)),
-    wide=True,
+    rounding=elimination(6, 16, columns=(1, 2), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -197,8 +195,7 @@ _complement = implicit(
     domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_complement_pull,),
     jvp=(_complement_push,),
-    rounding=elimination(4, 4, whole=True),
-    wide=True,
+    rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
 )

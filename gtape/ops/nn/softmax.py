@@ -207,8 +207,7 @@ softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4),
-    wide=True,
+    rounding=stable(4, wide=True),
     samples=_ONE,
 )
 
@@ -221,8 +220,7 @@ log_softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4),
-    wide=True,
+    rounding=stable(4, wide=True),
     samples=_ONE,
 )
 
@@ -243,8 +241,7 @@ _softmax_center = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_center_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_center_terms, wide=True),
     samples=_TWO,
 )
 
@@ -263,8 +260,7 @@ _softmax_spread = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_spread_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_spread_terms, wide=True),
     samples=_TWO,
 )
 
@@ -285,8 +281,7 @@ cross_entropy_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4),
-    wide=True,
+    rounding=stable(4, 4, wide=True),
     samples=_TWO,
 )
 

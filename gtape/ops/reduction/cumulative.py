@@ -144,8 +144,7 @@ _share = primitive(
     (lambda xp, t, y, x: _share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    rounding=growing(2),
-    wide=True,
+    rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
@@ -156,8 +155,7 @@ _rest = primitive(
     (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    rounding=growing(2),
-    wide=True,
+    rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
@@ -175,8 +173,7 @@ _pull = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g))),
-    wide=True,
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
     public=False,
     samples=_PAIRS,
 )
@@ -193,8 +190,7 @@ _push = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t))),
-    wide=True,
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
     public=False,
     samples=_PAIRS,
 )

@@ -7,6 +7,7 @@ from typing import Any
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitive import elementwise
+from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
 from gtape.kernels import incomplete as k
 from gtape.ops.special.gamma import lgamma
@@ -31,8 +32,7 @@ igamma = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
@@ -47,8 +47,7 @@ igammac = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
@@ -63,8 +62,7 @@ igamma_order_derivative = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=32.0,
-    wide=True,
+    rounding=ulps(32, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="P(a, x) differentiated m times in a.",
@@ -81,8 +79,7 @@ gamma_density_derivative = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=8.0,
-    wide=True,
+    rounding=ulps(8, wide=True),
     limit=4500.0,
     special=(1.0, 2.0),
     summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
@@ -96,8 +93,7 @@ betainc = elementwise(
     (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
     arguments=("a", "b", "x"),
     domain=_BETA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
