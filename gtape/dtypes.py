@@ -240,7 +240,8 @@ def as_dtype(type_value: Any) -> DType:
         raise TypeError(
             f"Cannot convert an array of {type_value.dtype} to a gtape DType; its dtype is {type_value.dtype}"
         )
-    if getattr(type_value, "name", type_value) == "bfloat16" or getattr(type_value, "__name__", "") == "bfloat16":
+    names = (type_value, getattr(type_value, "name", ""), getattr(type_value, "__name__", ""))
+    if "bfloat16" in [n for n in names if isinstance(n, str)]:
         return _bfloat16()
     if type_value is not None:  # NumPy reads None as float64
         try:

@@ -87,7 +87,7 @@ class SymPyWorld(ObjectWorld):
             x = x.item()
         try:
             return exact_rational(x) if isinstance(x, float) else sp.sympify(x, strict=True)
-        except RecursionError:
+        except (RecursionError, sp.SympifyError):
             raise ValueError(f"a number is needed, not {shown(x)}") from None
 
     def lift_floats(self, x: np.ndarray) -> np.ndarray:

@@ -113,7 +113,10 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
             continue
         g = given[i]
         if isinstance(g, (bool, int)):
-            g = float(g)
+            try:
+                g = float(g)
+            except OverflowError:
+                raise ValueError(f"output_gradients: no float holds the number {shown(g)}") from None
         if g.__class__ is float:
             g = wrap(np.asarray(g, dtype=aval.dtype))
         else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gtape.base.layout import FLOAT64_SCALAR
 from gtape.base.locks import Lock
-from gtape.engine.rules import inputs_of, output_of
+from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.worlds import NUMPY, off_python
 from gtape.recording import record as record_module
 from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_of
@@ -124,13 +124,17 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         else:
             r[COT] = r[COT] + g
     record = heappop(heap) if heap else None
-    g = record[1] if record is not None else None
+    g = None
+    if record is not None:
+        g, record[1] = record[1], None
     try:
         while record is not None:
             _, _, step, parents, ins, out, _, other = record
             try:
                 made = step(g, ins, out)
             except (ArithmeticError, ValueError):
+                if step_of(record).__class__ is not RuleStep:
+                    raise  # not a scalar op that Python refused, but a function of the user's
                 made = _step_in_numpy(record, g)
             record[1] = None
             if not keep:
@@ -161,6 +165,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     parents[1] = made
                     record = heappushpop(heap, parents)
                     g = record[1]
+                    record[1] = None
                     continue
                 if old is LEAF:
                     seq = parents[0]
@@ -182,6 +187,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 break
             record = heappop(heap)
             g = record[1]
+            record[1] = None
     except BaseException:
         reached = [*heap, record] if record is not None else heap
         if keep:

@@ -37,7 +37,7 @@ def _read(folder: str, package: str, found: dict[str, bytes]) -> None:
     for entry in os.scandir(folder):
         name, kind = os.path.splitext(entry.name)
         if kind == ".py":
-            with open(entry.path, "rb") as file:
+            with open(entry.path, "rb", buffering=0) as file:
                 found[f"{package}.{name}" if name != "__init__" else package] = file.read()
         elif entry.is_dir() and name.isidentifier() and name != "__pycache__":
             _read(entry.path, f"{package}.{name}", found)

@@ -205,8 +205,11 @@ class Stack:
 
     def clear(self) -> None:
         """Forget the only session."""
-        self.tapes, self.tracker, self.note = _NEVER, None, None
-        self.trace, self.sessions, self.meets, self.recording = False, (), {}, NO_TAPES
+        self.tapes = _NEVER
+        self.tracker = self.note = None
+        self.trace, self.sessions, self.recording = False, (), NO_TAPES
+        if self.meets:
+            self.meets = {}
 
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has on top of another one."""
@@ -353,10 +356,13 @@ def enter(session: Session, watch: Any = None) -> None:
         What stands for the `with` statement; see `gtape.base.blocks`.
     """
     before = _stack.get() or idle_stack()
-    for s in before.sessions:
-        if s.inside is None:  # left elsewhere
-            before.drop(s)
-    inside = Stack((*before.sessions, session), before.run, before.probe)
+    sessions: tuple[Session, ...] = (session,)
+    if before.sessions:
+        for s in before.sessions:
+            if s.inside is None:  # left elsewhere
+                before.drop(s)
+        sessions = (*before.sessions, session)
+    inside = Stack(sessions, before.run, before.probe)
     try:
         session.before, session.inside = before, inside
         if watch is not None:
@@ -389,10 +395,11 @@ def leave(session: Session) -> None:
         if now is inside and inside.sessions[:-1] == before.sessions:  # the usual case; dropping takes longer
             inside.become(before)
         inside.drop(session)
-    newest = None if session.top is None else session.top()
-    if newest is not None and newest is not inside:
-        newest.drop(session)
-    session.top = None
+    if session.top is not None:
+        newest = session.top()
+        if newest is not None and newest is not inside:
+            newest.drop(session)
+        session.top = None
     watch = session.watch
     if watch is not None:
         watch.held = session.watch = None

@@ -101,7 +101,7 @@ class GradientTape:
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)
-        except ValueError:
+        except (TypeError, ValueError):
             raise TypeError(
                 "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
                 f"{shown(persistent)} and {shown(watch_accessed_variables)}"
@@ -120,7 +120,8 @@ class GradientTape:
         return self._verify if self._verify is not None else verify_mode()
 
     def _new_session(self) -> Session:
-        trace, exact = bool(self._mode()), self._persistent
+        exact = self._persistent
+        trace = bool(verify_mode() if self._verify is None else self._verify)
         cautious = not exact and record.careful()
         session = Session(trace=trace, exact=exact, cautious=cautious) if trace or exact or cautious else Session()
         if not self._watch_accessed:
@@ -135,7 +136,7 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         entered = None
         try:
-            with record.sharing:  # of several threads one enters it
+            with record.sharing.now:  # of several threads one enters it
                 session = self._session
                 if session is None:
                     session = self._session = self._new_session()
@@ -154,7 +155,8 @@ class GradientTape:
         session = self._session
         if session is not None and session.inside is not None:
             record.leave(session)
-        self._pause = None
+        if self._pause is not None:
+            self._pause = None
 
     __exit__ = Leaving(_exit)
 
@@ -520,6 +522,12 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _check_pfor(self, use_pfor: bool, method: str) -> None:
+        try:
+            use_pfor = bool(use_pfor)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"GradientTape.{method}: `experimental_use_pfor` must be True or False, not {shown(use_pfor)}"
+            ) from None
         if not (use_pfor or self._persistent):
             raise RuntimeError(
                 f"GradientTape must be created with persistent=True to compute the {method} with "

@@ -81,7 +81,7 @@ def scalar_int(v: Any) -> int:
         if not -_LARGEST <= v < _LARGEST:
             raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
         return v
-    if getattr(v, "_is_gtape_tensor", False) and v.__class__ is not type:
+    if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
     if isinstance(v, np.ndarray):
         if v.size != 1:
@@ -103,7 +103,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     """
     if isinstance(v, type):
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
-    if getattr(v, "_is_gtape_tensor", False):
+    if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
     if hasattr(v, "_aval"):
         v = np.asarray(v._value)
@@ -116,7 +116,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
         try:
             items = iter(v)
-        except TypeError:  # a scalar: it has __iter__, but refuses
+        except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar, a memoryview of several axes
             return (scalar_int(v),)
         found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
         if len(found) > _MOST:
@@ -137,9 +137,11 @@ def truth_of(v: Any, op: str, name: str) -> bool:
     OperandTypeError
         For what is neither, such as an array of several.
     """
+    if v.__class__ is bool:
+        return v  # type: ignore[no-any-return]
     try:
         return bool(v)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
 
 

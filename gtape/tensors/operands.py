@@ -82,17 +82,17 @@ def operands(*args: Any) -> list[Tensor]:
     if len(args) == 2:
         x, y = args
         if x.__class__ is Tensor:
-            if getattr(y, "_is_gtape_tensor", False):
+            if getattr(type(y), "_is_gtape_tensor", False):
                 return [x, as_operand(y)]
             return [x, as_operand(y, x)]
-        if getattr(x, "_is_gtape_tensor", False):
+        if getattr(type(x), "_is_gtape_tensor", False):
             x = as_operand(x)
             return [x, as_operand(y, x)]
         if y.__class__ is Tensor:
             return [as_operand(x, y), y]
     like = None
     for a in args:
-        if a.__class__ is Tensor or (getattr(a, "_is_gtape_tensor", False) and a.__class__ is not type):
+        if a.__class__ is Tensor or getattr(type(a), "_is_gtape_tensor", False):
             like = a
             if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
                 break

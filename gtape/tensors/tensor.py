@@ -292,7 +292,7 @@ def is_tensor(x: Any) -> bool:
     >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
     (True, False)
     """
-    return isinstance(x, Tensor) or (getattr(x, "_is_gtape_tensor", False) and not isinstance(x, type))
+    return isinstance(x, Tensor) or getattr(type(x), "_is_gtape_tensor", False)
 
 
 def _has_tensors(value: Any, depth: int = 0) -> bool:
@@ -356,9 +356,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 "use gtape.cast to change the dtype"
             )
         return value
-    if getattr(value, "_is_gtape_tensor", False):
-        if isinstance(value, type):
-            raise TypeError(f"a tensor or a variable is needed, not the class {value.__name__}")
+    # Of the class: a mock has every attribute.
+    if getattr(type(value), "_is_gtape_tensor", False):
         # Of a variable an op of its own: as in TensorFlow each read is another source.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -476,13 +475,11 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     """
     if x.__class__ is Tensor:
         return x
-    if getattr(x, "_is_gtape_tensor", False):
-        if x.__class__ is type:
-            raise errors.OperandTypeError(f"a tensor or a variable is needed, not the class {x.__name__}")
+    if getattr(type(x), "_is_gtape_tensor", False):
         return x._as_tensor()  # type: ignore[no-any-return]
     dtype = None
     if like is not None:
-        if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
+        if like.__class__ is Tensor or getattr(type(like), "_is_gtape_tensor", False):
             dtype = like._aval.dtype
         elif isinstance(like, (np.ndarray, np.generic, Aval)):
             dtype = like.dtype

@@ -19,6 +19,7 @@ from gtape.declare.primitive import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.tensors import operators
+from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
 
@@ -144,7 +145,7 @@ class Variable(ChangesInPart, Operators):
         # Deliberately not interned: fast paths take operands that share one interned Aval object to be Tensors.
         self._aval = Aval(t._aval.dtype, t._aval.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
-        self._trainable = trainable is None or bool(trainable)
+        self._trainable = trainable is None or flag("Variable", "trainable", trainable)
         self._name = SCOPE.get() + (name or "Variable")
         self._uid = next(_uids)
         self._record = record.leaf()
@@ -438,6 +439,7 @@ class Variable(ChangesInPart, Operators):
         ValueError
             For another shape or dtype.
         """
+        read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
@@ -484,6 +486,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
 
@@ -491,6 +494,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, -1)
         return self if read_value else None
 

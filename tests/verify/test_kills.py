@@ -48,7 +48,8 @@ SIGNALS = pytest.mark.parametrize(
 # until it is killed or the file is gone. Who comes later, and finds that the file has been there, passes.
 HOLD = """
 import os, signal, sys, time
-from gtape.verify import cli, pools, reference
+from gtape.verify.command import cli, reference
+from gtape.verify.search import pools
 
 moment, mark = sys.argv[1:3]
 def stay():

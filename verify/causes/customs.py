@@ -125,7 +125,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
-    """The custom gradients that are not the derivatives of their bodies, asked with cotangents of ones.
+    """The custom gradients that are not the derivatives of their bodies, for cotangents of ones.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class _Watching(Local):
 
 
 def least_stable(oracle: Oracle) -> Node | None:
-    """The custom gradient by which a relative error grows most, from what arrives to what it hands back."""
+    """The custom gradient by which a relative error grows most on the way from its cotangent to what it returns."""
     nodes = oracle.program.nodes
     watching = _Watching(oracle.program)
     watching.sweep(oracle.seeds)
@@ -228,7 +228,7 @@ def _apart(got: Any, exact: Any) -> float:
 
 
 def ones_like(node: Node) -> tuple[Any, ...]:
-    """Cotangents of ones in balls, one for each output of a node."""
+    """Exact cotangents of ones, one for each output of a node."""
     return tuple(
         np.frompyfunc(arb, 1, 1)(np.ones(np.shape(o), dtype=object)) if np.ndim(o) else objects(arb(1))
         for o in (node.output if isinstance(node.output, tuple) else (node.output,))

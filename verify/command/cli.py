@@ -427,7 +427,7 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
             )
     except ValueError as e:
         raise Usage(str(e)) from None
-    found = [harvest.values[i] for i in sorted(harvest.values)]
+    found = harvest.results()
     bad = [k for k in found if not k.ok]
 
     def show() -> None:

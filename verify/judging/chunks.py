@@ -1,14 +1,14 @@
 """A program of large arrays as many programs of few elements, where no element knows of the others.
 
 Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
-of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. What
-sums the elements up is looked at in one piece beside it.
+of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. The
+ops that sum the elements up are checked in one piece, apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,13 @@ _ADDING = frozenset({"add", "subtract", "negative", "identity", "cast", "reshape
 _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
 
-class Chunk:
+class Chunk(NamedTuple):
     """Some elements of a program: a program, with cotangents and results of its own."""
 
-    __slots__ = ("got", "place", "program", "seeds")
-
-    def __init__(self, program: Program, seeds: list[Any], got: list[Any], place: slice) -> None:
-        self.program, self.seeds, self.got, self.place = program, seeds, got, place
+    program: Program
+    seeds: list[Any]
+    got: list[Any]
+    place: slice
 
 
 class Chunks:

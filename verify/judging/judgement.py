@@ -77,7 +77,7 @@ class Judgement:
         raise NotImplementedError
 
     def bounds(self, runs: int) -> list[Any]:
-        """How far rounding may carry each array, by so many noisy runs."""
+        """How far rounding may carry each array, by a number of noisy runs."""
         raise NotImplementedError
 
     def cause(self, oracle: Oracle) -> Cause:

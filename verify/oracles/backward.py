@@ -160,7 +160,7 @@ def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite
 
 
 def _layout(value: Any) -> Any:
-    """Shape and dtype of a value; of a tuple, no more than that it is an object."""
+    """Shape and dtype of a value; a tuple counts as one object."""
     if isinstance(value, tuple):
         return make_aval(np.dtype(object), ())
     value = np.asarray(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
@@ -27,16 +27,13 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
 
 
-class Failure:
+class Failure(NamedTuple):
     """A certificate that failed: which rule, of which node, and by how much."""
 
-    __slots__ = ("error", "mark", "node", "what")
-
-    def __init__(self, what: str, node: Node | None, error: float, mark: GradMark | None = None) -> None:
-        self.what = what
-        self.node = node
-        self.error = error
-        self.mark = mark
+    what: str
+    node: Node | None
+    error: float
+    mark: GradMark | None = None
 
 
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
@@ -87,8 +84,7 @@ def certify_unfollowed(oracle: Oracle) -> list[Failure]:
         for i, (g, made) in oracle.inner_sweep(mark).items():
             failure = certify_rule(oracle, oracle.program.nodes[i], g, made)
             if failure is not None:
-                failure.mark = mark
-                failures.append(failure)
+                failures.append(failure._replace(mark=mark))
     return failures
 
 

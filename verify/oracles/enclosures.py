@@ -1,4 +1,7 @@
-"""Sums, products and directions of object arrays of balls, and when two of them disagree."""
+"""Sums, products and directions of arrays of enclosures, and when two of them disagree.
+
+An enclosure is a ball, a midpoint with a radius, that certainly holds the exact number.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ def is_floating(value: Any) -> bool:
 
 
 def disagreement(a: arb, b: arb, scale: arb) -> float:
-    """0.0 if two balls may be the same number, otherwise their relative distance; raises where the balls are too wide.
+    """0.0 if two enclosures may be of one number, otherwise their relative distance; raises where they are too wide.
 
     Raises
     ------

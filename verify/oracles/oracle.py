@@ -1,10 +1,10 @@
 """The exact derivative of a recorded program.
 
-Two independent ways that must agree. The *replay* runs the tape's own rules in balls and yields every element. The
-*jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a random direction: if the sum
-of direction times replayed gradient is the directional derivative, the replay is exact in every element (a wrong
-element would have to be orthogonal to random integers). A gradient taken under an outer tape is certified against the
-jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
+Two independent ways that must agree. The *replay* runs the tape's own rules in enclosures of the exact numbers and
+yields every element. The *jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a
+random direction: if the sum of direction times replayed gradient is the directional derivative, the replay is exact in
+every element (a wrong element would have to be orthogonal to random integers). A gradient taken under an outer tape is
+certified against the jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Oracle(Replay):
         Returns
         -------
         dict
-            Node -> object array of jets (or plain balls where nothing varies).
+            Node -> object array of jets (or plain enclosures where nothing varies).
         """
         return forward(self.program, tangents, _Jets(self, k, sessions), only, given)
 
@@ -137,7 +137,7 @@ class Oracle(Replay):
         return False
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
-        """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
+        """A declared custom gradient is what it returns; `through_declared` adds the cotangents that it returned."""
         if k > 1 and any(_varies(env[j]) for j in node.inputs):
             raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
         return self.env[node.index]

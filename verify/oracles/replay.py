@@ -1,8 +1,8 @@
-"""The replay: a recorded program in balls, and its gradient by the tape's own rules."""
+"""The replay: a recorded program in enclosures of the exact numbers, and its gradient by the tape's own rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,11 +80,11 @@ class Replay:
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
-    def evaluate(self) -> None:
-        """Every node's exact value in balls; conditions and indices as recorded."""
+    def evaluate(self, only: Iterable[int] | None = None) -> None:
+        """The exact value of every node, or of some in order; conditions and indices as recorded."""
         self.flips = []
-        for node in self.program.nodes:
-            self.env[node.index] = self.value_of(node, self.env)
+        for i in range(len(self.program.nodes)) if only is None else only:
+            self.env[i] = self.value_of(self.program.nodes[i], self.env)
 
     def value_of(self, node: Node, env: dict[int, Any]) -> Any:
         if node.kind == "op" and not is_floating(node.output):
@@ -123,7 +123,7 @@ class Replay:
         return bool((gap > np.maximum(node.prim.ulps, 0.5) * spacing(recorded, recorded.dtype)).any())
 
     def replay(self) -> list[Any]:
-        """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
+        """The gradient with respect to each source, by the tape's own rules; None where unconnected."""
         if not self.env:
             self.evaluate()
         return gradient(self.program, self.seeds, _Exact(self, self.made))
@@ -154,7 +154,7 @@ class Replay:
         return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
-        """The cotangents of an inner gradient, in balls: node -> (what arrived, what its rule made of it)."""
+        """The exact cotangents of an inner gradient: node -> (the one that arrived, those that its rule made)."""
         start: dict[int, Any] = {}
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
             start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
@@ -173,7 +173,7 @@ class Replay:
                 yield nodes[i], g, made
 
     def pulled(self, node: Node, g: Any) -> list[Any]:
-        """What a node's own rule makes of a cotangent, in balls: one for each active input."""
+        """The exact cotangents of a node's active inputs, by the node's own rule."""
         if node.kind == "custom":
             return self._custom(node, g)
         y = self.env[node.index]
@@ -187,7 +187,7 @@ class Replay:
         )
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
-        """The user's gradient function, traced on tensors and run again in balls."""
+        """The user's gradient function, traced on tensors and run again in enclosures."""
         sub, outputs, env = self.custom_back(node, g)
         for a, o in zip(node.active, outputs, strict=True):
             wanted = self.program.nodes[node.inputs[a]].shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -31,7 +31,7 @@ from gtape.verify.verdicts.naming import made_of
 __all__ = ["Case", "Proof", "prove", "prove_all"]
 
 
-class Case:
+class Case(NamedTuple):
     """One identity: a rule, in one direction, for one argument, at given shapes and parameters, on one cell.
 
     Attributes
@@ -48,20 +48,13 @@ class Case:
     seconds : float
     """
 
-    __slots__ = ("argument", "cell", "direction", "how", "params", "seconds", "shapes")
-
-    def __init__(
-        self,
-        shapes: tuple[Any, ...],
-        params: dict[str, Any],
-        cell: tuple[str, ...],
-        direction: str,
-        argument: int,
-        how: str,
-        seconds: float,
-    ) -> None:
-        self.shapes, self.params, self.cell = shapes, params, cell
-        self.direction, self.argument, self.how, self.seconds = direction, argument, how, seconds
+    shapes: tuple[Any, ...]
+    params: dict[str, Any]
+    cell: tuple[str, ...]
+    direction: str
+    argument: int
+    how: str
+    seconds: float
 
     @property
     def proved(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -129,7 +129,7 @@ class Cell:
         return pieces
 
 
-class Identity:
+class Identity(NamedTuple):
     """What a rule gives, and what it should give.
 
     Attributes
@@ -145,19 +145,12 @@ class Identity:
         The symbols in the seeds, in which a correct rule is linear.
     """
 
-    __slots__ = ("arguments", "direction", "expected", "got", "linear", "seeds")
-
-    def __init__(
-        self,
-        direction: str,
-        arguments: tuple[int, ...],
-        got: list[Any],
-        expected: list[Any],
-        seeds: list[Any],
-        linear: list[Any],
-    ) -> None:
-        self.direction, self.arguments = direction, arguments
-        self.got, self.expected, self.seeds, self.linear = got, expected, seeds, linear
+    direction: str
+    arguments: tuple[int, ...]
+    got: list[Any]
+    expected: list[Any]
+    seeds: list[Any]
+    linear: list[Any]
 
 
 def _expressions(x: Any) -> np.ndarray:

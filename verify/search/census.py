@@ -41,7 +41,7 @@ from gtape.verify.search.partials import (
 from gtape.verify.search.points import climb, points_for
 from gtape.verify.search.pools import Harvest, run_all
 from gtape.verify.search.rows import Row
-from gtape.verify.search.subjects import Subject, subjects
+from gtape.verify.search.subjects import Subject, subject_of, subjects
 
 __all__ = ["LIMIT", "Row", "census", "rows_of", "search", "survey"]
 
@@ -240,8 +240,7 @@ def survey(
 
 
 def _task(name: str, params: dict[str, Any], orders: Sequence[int], dtype: str, points: int, seed: int) -> list[Row]:
-    subject = next(s for s in subjects([name]) if s.params == params)
-    return survey(subject, orders=orders, dtype=dtype, points=points, seed=seed)
+    return survey(subject_of(name, params), orders=orders, dtype=dtype, points=points, seed=seed)
 
 
 def census(
@@ -371,7 +370,7 @@ def rows_of(harvest: Harvest) -> list[Row]:
     """
     if not isinstance(harvest, Harvest):
         raise TypeError(f"rows_of takes what `search` returned, not {shown(harvest)}")
-    return [row for i in sorted(harvest.values) for row in harvest.values[i]]
+    return [row for rows in harvest.results() for row in rows]
 
 
 def _by_op(progress: Callable[[int, int, str], None] | None) -> Callable[[int, int, str], None] | None:

@@ -1,7 +1,7 @@
 """The census of complex numbers: the worst error of every holomorphic derivative, in ULP of its modulus.
 
 Points have all directions: a third of them of moderate size, a third of any size, a third close to 0, to the branch
-points and to the special points of the primitive. Exact values are the mirror's own derivatives in complex balls, at a
+points and to the special points of the primitive. Exact values are the mirror's own derivatives in enclosures, at a
 precision that rises until the enclosure is narrow. Beside a root of a derivative the rule for roots holds: a point
 passes if the exact derivative at an input moved by 2 ULP reaches what was found.
 """

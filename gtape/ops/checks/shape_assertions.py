@@ -10,6 +10,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
@@ -52,11 +53,9 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     >>> import gtape as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
     """
-    have = as_operand(x).ndim
-    if have != int(rank):
-        raise _rank_error(
-            f"Tensor must have rank {int(rank)}. Received rank {have}, shape {as_operand(x).shape}", message
-        )
+    have, rank = as_operand(x).ndim, whole("assert_rank", "rank", rank)
+    if have != rank:
+        raise _rank_error(f"Tensor must have rank {rank}. Received rank {have}, shape {as_operand(x).shape}", message)
 
 
 @diagnosed
@@ -82,9 +81,9 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
     """
-    have = as_operand(x).ndim
-    if have < int(rank):
-        raise _rank_error(f"Tensor must have rank at least {int(rank)}. {_rank_of(x)}", message)
+    have, rank = as_operand(x).ndim, whole("assert_rank_at_least", "rank", rank)
+    if have < rank:
+        raise _rank_error(f"Tensor must have rank at least {rank}. {_rank_of(x)}", message)
 
 
 @diagnosed
@@ -112,7 +111,8 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
     """
-    have, wanted = as_operand(x).ndim, [int(r) for r in ranks]
+    have = as_operand(x).ndim
+    wanted = [whole("assert_rank_in", "ranks", r) for r in each("assert_rank_in", "ranks", ranks, "a list of integers")]
     if have not in wanted:
         raise _rank_error(
             f"Tensor must have rank in {wanted}. Received rank {have}, shape {as_operand(x).shape}", message

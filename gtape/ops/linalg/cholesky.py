@@ -21,8 +21,9 @@ __all__ = ["cholesky", "cholesky_solve"]
 
 def _half_tril_kernel(x: Any) -> Any:
     """The lower triangle with half the diagonal."""
+    # What lies above is left out, because zero times infinity would be NaN.
     n = np.arange(x.shape[-1])
-    return x * np.tril(np.where(n[:, None] == n[None, :], 0.5, 1.0)).astype(x.dtype)
+    return np.tril(x) * np.where(n[:, None] == n[None, :], 0.5, 1.0).astype(x.dtype)
 
 
 half_tril = linear(

@@ -22,7 +22,7 @@ import numpy as np
 
 from gtape.declare.primitive import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
-from gtape.kernels.lapack import check_square, known
+from gtape.kernels.lapack import check_square, known, with_infinities
 from gtape.tensors.axes import shape_of
 
 __all__ = ["det"]
@@ -54,6 +54,8 @@ def _det(a: Array) -> Array:
     if n in (2, 3) and not np.isfinite(value).all():
         # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
         value = np.where(np.isfinite(value), value, np.linalg.det(w))
+    if not np.isfinite(value).all():
+        value = with_infinities(w, value, lambda d: d)
     return known(w, value).astype(a.dtype)[()]
 
 

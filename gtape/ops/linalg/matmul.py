@@ -14,6 +14,7 @@ import numpy as np
 from gtape import errors
 from gtape.declare.primitive import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
+from gtape.tensors.axes import truth_of
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -212,16 +213,22 @@ def matmul(
     if len(a._aval.shape) < 2 or len(b._aval.shape) < 2:
         _matrix(a, "the first argument", "matmul")
         _matrix(b, "the second argument", "matmul")
-    if transpose_a or adjoint_a:
-        if transpose_a and adjoint_a:
-            raise ValueError("matmul: only one of transpose_a and adjoint_a can be True")
-        a = adjoint_of(a) if adjoint_a else swap_last(a)
-    if transpose_b or adjoint_b:
-        if transpose_b and adjoint_b:
-            raise ValueError("matmul: only one of transpose_b and adjoint_b can be True")
-        b = adjoint_of(b) if adjoint_b else swap_last(b)
+    if transpose_a is not False or adjoint_a is not False:
+        a = _turned(a, transpose_a, adjoint_a, "a")
+    if transpose_b is not False or adjoint_b is not False:
+        b = _turned(b, transpose_b, adjoint_b, "b")
     product: Tensor = (matmul_op._function or matmul_op.function)(a, b)
     return product
+
+
+def _turned(x: Tensor, transpose: Any, adjoint: Any, which: str) -> Tensor:
+    """An argument of matmul as its two options say."""
+    transpose = truth_of(transpose, "matmul", f"transpose_{which}")
+    adjoint = truth_of(adjoint, "matmul", f"adjoint_{which}")
+    if transpose and adjoint:
+        raise ValueError(f"matmul: only one of transpose_{which} and adjoint_{which} can be True")
+    turned: Tensor = adjoint_of(x) if adjoint else swap_last(x) if transpose else x
+    return turned
 
 
 def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -> Tensor:
@@ -254,7 +261,7 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
         raise ValueError(
             f"matrix_transpose: the argument must have two axes at least; its shape is {a._aval.tensor_shape}"
         )
-    swapped: Tensor = adjoint_of(a) if conjugate else swap_last(a)
+    swapped: Tensor = adjoint_of(a) if truth_of(conjugate, "matrix_transpose", "conjugate") else swap_last(a)
     return swapped
 
 

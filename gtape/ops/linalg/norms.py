@@ -14,7 +14,7 @@ from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
 from gtape.ops.reduction.norms import as_given, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, left_shape
+from gtape.tensors.axes import axes_of, left_shape, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm"]
@@ -56,13 +56,13 @@ def norm(
     6.0
     """
     given = as_operand(tensor)
-    t = real_operand(given, "norm")
+    t, keep = real_operand(given, "norm"), truth_of(keepdims, "norm", "keepdims")
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        y = _matrix_norm(given, t, ord, axis, bool(keepdims))
+        y = _matrix_norm(given, t, ord, axis, keep)
         return as_given(y, given) if ord in ("euclidean", "fro") else y
     if isinstance(axis, (list, tuple, float)):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
-    y = _vector_norm(t, ord, axis, bool(keepdims))
+    y = _vector_norm(t, ord, axis, keep)
     return as_given(y, given) if ord in ("euclidean", 2) else y
 
 

@@ -12,6 +12,7 @@ from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
+from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
@@ -183,7 +184,8 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
     [[1], [1, 2]]
     """
-    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in input]
+    tensors = each("shape_n", "input", input, "a list of tensors")
+    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in tensors]
 
 
 @diagnosed

@@ -14,6 +14,7 @@ from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import stream
 from gtape.ops.random.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
+from gtape.tensors.argument_checks import whole
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
@@ -21,6 +22,11 @@ from gtape.tensors.variable import Variable
 __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 
 _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
+
+
+def _key(value: Any) -> int:
+    """The key of a generator's state."""
+    return whole("Generator", "key", value, most=2**64)
 
 
 @diagnosed_methods
@@ -79,7 +85,7 @@ class Generator:
     @classmethod
     def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
         """A generator with the given key, an integer, and counter, two integers."""
-        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     def reset(self, state: Any) -> None:
         """Go on from another state."""
@@ -91,7 +97,7 @@ class Generator:
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
         """Start again, as `from_key_counter` does."""
-        self.reset([*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        self.reset([*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     @property
     def state(self) -> Variable:

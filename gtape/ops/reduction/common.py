@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.errors import OperandTypeError
-from gtape.tensors.axes import axes_of
+from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["AXIS_SAMPLES", "KEPT_AXIS_SAMPLES", "numeric", "reduced"]
@@ -39,4 +39,5 @@ def numeric(x: Any, op: str) -> Tensor:
 
 def reduced(prim: Any, t: Tensor, axis: Any, keepdims: Any) -> Tensor:
     """The primitive `prim` on `t`, with `axis` as users write it."""
-    return prim.function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    keep = truth_of(keepdims, prim.name, "keepdims")
+    return prim.function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=keep)  # type: ignore[no-any-return]

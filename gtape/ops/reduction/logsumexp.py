@@ -11,7 +11,7 @@ from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.extrema import max_kernel
-from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
+from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread, truth_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor
 
@@ -120,9 +120,9 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     4.248354255291589e-18
     """
     t = float_operand(input_tensor, "reduce_logsumexp")
-    axes = axes_of(axis, t.ndim)
+    axes, keepdims = axes_of(axis, t.ndim), truth_of(keepdims, "reduce_logsumexp", "keepdims")
     if len(axes) < 2:
-        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))
+        return _logsumexp(t, axis=axes, keepdims=keepdims)
     # Several axes become one, whose second derivatives keep their digits.
     y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
     return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y

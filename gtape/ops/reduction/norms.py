@@ -9,7 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import stable
-from gtape.tensors.axes import axes_of, from_end, left_shape, shape_of, spread
+from gtape.tensors.axes import axes_of, count_of, from_end, left_shape, shape_of, spread, truth_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -89,6 +89,8 @@ def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    if count_of(shape_of(x), axis) == 1:
+        return g * y  # 0: a vector of one element cannot turn
     u, n = xp.unit_vector(x, axis=axis), xp.norm(x, axis=axis, keepdims=True)
 
     def dot(a: Any, b: Any) -> Any:
@@ -207,8 +209,10 @@ def reduce_euclidean_norm(
     4e+200
     """
     given = as_operand(input_tensor)
+    keepdims = truth_of(keepdims, "reduce_euclidean_norm", "keepdims")
     if given._aval.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
-        return wrap(np.asarray(length).astype(given._aval.dtype))
+        with np.errstate(invalid="ignore"):  # the length of the least number is none of its dtype
+            return wrap(np.asarray(length).astype(given._aval.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
-    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
+    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

@@ -208,11 +208,12 @@ def _cumprod_kernel(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any
 def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     """What comes before each element times what the cotangents gather behind it."""
     step = 1 if reverse else -1
+    factors = xp.shift(x, axis=axis, by=step)
     if exclusive:
         g = xp.shift(g, axis=axis, by=step)
-    after = xp.linear_recurrence(
-        with_batch_axis(xp, xp.shift(x, axis=axis, by=step), g), g, axis=axis, reverse=not reverse
-    )
+        # No product has the last element in it: zero takes its place, so that its infinity or NaN reaches nothing.
+        factors = xp.shift(xp.shift(x, axis=axis, by=-step), axis=axis, by=2 * step)
+    after = xp.linear_recurrence(with_batch_axis(xp, factors, g), g, axis=axis, reverse=not reverse)
     # What no cotangent reaches stays zero, also where the product of the others overflows.
     return xp.multiply_no_nan(xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse), after)
 
@@ -361,7 +362,12 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     array([1., 3., 6.], dtype=float32)
     """
     t = scan_operand(x, "cumsum")
-    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))
+    return _cumsum(
+        t,
+        axis=axis_from_end(axis, t, "cumsum"),
+        exclusive=truth_of(exclusive, "cumsum", "exclusive"),
+        reverse=truth_of(reverse, "cumsum", "reverse"),
+    )
 
 
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from gtape.declare.primitive import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
-from gtape.tensors.axes import axes_of, count_of, from_end
+from gtape.tensors.axes import axes_of, count_of, from_end, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
@@ -228,14 +228,15 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
         function: Any = _mean._function or _mean.function
         return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
     t = numeric(input_tensor, "reduce_mean")
-    axes = axes_of(axis, len(t._aval.shape))
+    axes, keepdims = axes_of(axis, len(t._aval.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
     n = count_of(t._aval.shape, axes)
     if not t._aval.inexact:
-        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=bool(keepdims)))
-        return wrap((np.sign(total) * (np.abs(total) // max(n, 1))).astype(t._aval.dtype))
+        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=keepdims))
+        whole, rest = np.divmod(total, max(n, 1))
+        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._aval.dtype))  # towards zero, as in TensorFlow
     if t._aval.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 
         # A float16 sum overflows at 65504, far below what its mean can hold.
-        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=bool(keepdims)) / n, np.float16)
-    return _mean(t, axis=axes, keepdims=bool(keepdims))
+        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=keepdims) / n, np.float16)
+    return _mean(t, axis=axes, keepdims=keepdims)

@@ -12,7 +12,7 @@ from gtape.declare.primitive import primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
-from gtape.tensors.axes import axes_of
+from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["count_nonzero", "reduce_all", "reduce_any"]
@@ -152,6 +152,6 @@ def count_nonzero(
     t = as_operand(input)
     value = np.asarray(t._value)
     found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
-    axes = axes_of(axis, t.ndim)
+    axes, keep = axes_of(axis, t.ndim), truth_of(keepdims, "count_nonzero", "keepdims")
     total: Any = np.add.reduce  # NumPy's overloads know no dtype that is found at run time
-    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))
+    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=keep))
