@@ -116,7 +116,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             s[STEP] = noting[id(s)][2]
     heap: list[Record] = []
     for r, g in seeds:
-        if r[COT] is LEAF:
+        if r[STEP] is None:  # a leaf, or the result of a tape that is used up or was reset
             leaves[r[SEQ]] = leaves[r[SEQ]] + g if r[SEQ] in leaves else g
         elif r[COT] is None:
             r[COT] = g
