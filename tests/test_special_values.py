@@ -738,9 +738,9 @@ def _put(arrays: list[Any], places: tuple[Place, ...], dtype: Any) -> list[Any]:
     for p in places:
         a = changed[p.argument]
         if a.dtype.kind == "c":
-            (a.imag if p.imaginary else a.real)[p.index] = p.value
+            (a.imag if p.imaginary else a.real)[p.at] = p.value
         else:
-            a[p.index] = p.value
+            a[p.at] = p.value
     return [a.astype(dtype) for a in changed]
 
 
@@ -749,7 +749,7 @@ def _within(prim: Primitive, arrays: list[Any], places: tuple[Place, ...]) -> tu
     where = prim.domain.where
     if prim.kind == "elementwise" or where is None or where(*_put(arrays, places, arrays[0].dtype)):
         return places
-    images = [p._replace(index=(*p.index[:-2], p.index[-1], p.index[-2])) for p in places if len(p.index) > 1]
+    images = [p._replace(at=(*p.at[:-2], p.at[-1], p.at[-2])) for p in places if len(p.at) > 1]
     both = tuple(dict.fromkeys((*places, *images)))
     size = [a.shape[-1] for a in arrays if a.ndim > 1 and a.shape[-1] == a.shape[-2]]
     fits = len(size) == len(arrays) and where(*_put(arrays, both, arrays[0].dtype))
@@ -774,7 +774,7 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
         given = _put(call.arrays, places, np.complex128 if call.arrays[0].dtype.kind == "c" else np.float64)
         limits: Any = None
         for dtype in dtypes:
-            several = len({p.index for p in places}) > 1
+            several = len({p.at for p in places}) > 1
             try:
                 values, pulled, pushed, complex = _on_the_tape(call, _put(call.arrays, places, dtype))
             except tf.errors.InvalidArgumentError:

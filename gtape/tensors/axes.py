@@ -137,8 +137,8 @@ def truth_of(v: Any, op: str, name: str) -> bool:
     OperandTypeError
         For what is neither, such as an array of several.
     """
-    if v.__class__ is bool:
-        return v  # type: ignore[no-any-return]
+    if isinstance(v, bool):
+        return v
     try:
         return bool(v)
     except (TypeError, ValueError, OverflowError):

@@ -258,7 +258,7 @@ class Place(NamedTuple):
     """An element of an argument, or one part of a complex element, with its special value."""
 
     argument: int
-    index: tuple[int, ...]
+    at: tuple[int, ...]
     imaginary: bool
     value: float
 
@@ -407,13 +407,13 @@ def _whichever_way(limits: Sequence[Limit]) -> Limit:
     first = limits[0]
     if not all(f == first or (math.isfinite(f) and abs(f - first) <= 1e-4 * abs(first) < math.inf) for f in limits):
         return _NONE
-    if first == 0 and not all(f.signed and math.copysign(1, f) == math.copysign(1, first) for f in limits):
+    if float(first) == 0.0 and not all(f.signed and math.copysign(1, f) == math.copysign(1, first) for f in limits):
         return UNSIGNED
     return first
 
 
 def _combined(pick: Callable[[Sequence[Limit]], Limit], found: Sequence[Limits]) -> Limits:
-    columns = [list(map(pick, zip(*[f[k] for f in found], strict=True))) for k in (0, 2, 3)]  # type: ignore[arg-type]
+    columns = [list(map(pick, zip(*[f[k] for f in found], strict=True))) for k in (0, 2, 3)]
     rows = [list(map(pick, zip(*rows, strict=True))) for rows in zip(*[f.partials for f in found], strict=True)]
     return Limits(columns[0], rows, columns[1], columns[2])
 
@@ -424,7 +424,7 @@ def _first_known(limits: Sequence[Limit]) -> Limit:
 
 def _with_the_sign_beside(limits: Sequence[Limit]) -> Limit:
     here, *beside = limits
-    return beside[0] if beside and here == 0 and beside[0] == 0 else _first_known(limits)
+    return beside[0] if beside and float(here) == float(beside[0]) == 0.0 else _first_known(limits)
 
 
 _FEW = 4
@@ -492,10 +492,10 @@ def array_limits(
                 size = (size.root(3) * 256).floor() / 256 if slow else size
                 size = size * (8 + 5 * j % 7) / 8 if unequal else size
                 ball = (1 / size if place.value == 0 else size) * int(math.copysign(1, place.value))
-                old = put[place.argument][place.index]
+                old = put[place.argument][place.at]
                 if isinstance(old, acb):
                     ball = acb(old.real, ball) if place.imaginary else acb(ball, old.imag)
-                put[place.argument][place.index] = ball
+                put[place.argument][place.at] = ball
             found = _derivatives_at(mirror, put, complex, floating)
             if found is None:
                 return None

@@ -91,7 +91,8 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     if len(shape) < 2 or len(b._layout.shape) != 1 or b._layout.shape[0] != shape[1 if second else -1]:
         raise errors.InvalidArgumentError(
             f"bias_add: a bias of shape {b._layout.tensor_shape} does not fit a value of shape "
-            f"{x._layout.tensor_shape}: it must be a vector with one element for each channel (axis {1 if second else -1})"
+            f"{x._layout.tensor_shape}: it must be a vector with one element for each channel (axis "
+            f"{1 if second else -1})"
         )
     if second and len(shape) > 2:
         b = reshape_op(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
