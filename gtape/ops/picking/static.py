@@ -1,4 +1,4 @@
-"""What programs ask about shapes and values beside ops: broadcast shapes, unravelled indices, values known already."""
+"""Shapes and values outside ops: broadcast shapes, unravelled indices, static values."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 @diagnosed
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor, which is always known here.
+    """The value of a tensor, always known in gtape.
 
     Parameters
     ----------
-    tensor : tensor or what becomes one
+    tensor : tensor or array-like
     partial : bool
-        TensorFlow has it; it changes nothing.
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
 @diagnosed
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
-    """New tensors with the same values, other sources as far as tapes go.
+    """New tensors with the same values, which are separate sources for a tape.
 
     Parameters
     ----------
@@ -136,14 +136,14 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
 @diagnosed
 def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
-    """The same tensors; what is None stays None.
+    """The same tensors; None stays None.
 
     Parameters
     ----------
     tensors : list of tensors
         At least one.
-    control_inputs, name : optional
-        Ignored; TensorFlow has them.
+    control_inputs : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
 from gtape.ops.shape.spatial import rank, reshaped
@@ -186,22 +187,9 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """The same as `space_to_batch`.
-
-    Parameters
-    ----------
-    input, block_shape, paddings, name
-        See `space_to_batch`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------

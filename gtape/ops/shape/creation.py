@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -139,22 +140,9 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
 
 
 @diagnosed
+@documented_like(zeros)
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of ones.
-
-    Parameters
-    ----------
-    shape, dtype, name, layout
-        As for `zeros`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------
@@ -194,18 +182,9 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     return born(_zeros_like(t))
 
 
+@documented_like(zeros_like)
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
     """Ones in the shape of another tensor.
-
-    Parameters
-    ----------
-    input, dtype, name, layout
-        As for `zeros_like`.
-
-    Returns
-    -------
-    Tensor
-        Not differentiable.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY, linear
@@ -230,13 +231,9 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
 
 
 @diagnosed
+@documented_like(shape)
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor, as a tensor.
-
-    Parameters
-    ----------
-    input : tensor
-    out_type : dtype
 
     Returns
     -------
