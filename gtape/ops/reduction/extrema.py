@@ -44,7 +44,7 @@ def _min_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _share(x: Any, top: Any, axis: tuple[int, ...]) -> Any:
-    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole row NaN, as the value is.
+    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole row NaN.
     chosen = np.equal(x, top).astype(x.dtype)
     return chosen / np.add.reduce(chosen, axis=axis, keepdims=True)
 

@@ -150,7 +150,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     ----------
     input : tensor, shape [batch, *space, ...]
     block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
+        Size of a block along each spatial axis.
     paddings : sequence of pairs of int
         Zeros before and behind each spatial axis; padded axes must be multiples of `block_shape`.
 
@@ -210,9 +210,9 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
     block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
+        Size of a block along each spatial axis.
     crops : sequence of pairs of int
-        How many pixels to cut off before and behind each spatial axis of the result.
+        Pixels to cut off before and behind each spatial axis of the result.
 
     Returns
     -------
