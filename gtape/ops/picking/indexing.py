@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import EXACT
@@ -235,6 +236,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
 
 @diagnosed
+@documented_like(slice)
 def strided_slice(
     input_: Any,
     begin: Any,
@@ -252,7 +254,6 @@ def strided_slice(
 
     Parameters
     ----------
-    input_ : tensor
     begin, end, strides : sequence of int
         One entry for each part of the index; strides are 1 by default.
     begin_mask, end_mask : int
@@ -261,10 +262,6 @@ def strided_slice(
         Bit i set: part i is an ellipsis, a new axis, or the single index ``begin[i]``.
     var : None
         Ignored.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------

@@ -99,6 +99,7 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(scatter_nd)
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -107,14 +108,7 @@ def tensor_scatter_nd_add(
     Parameters
     ----------
     tensor : tensor
-    indices : integer tensor, shape (..., k)
     updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
-    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
-        With "IGNORE", updates with an index out of range are dropped.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------

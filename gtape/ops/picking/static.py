@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
@@ -166,17 +167,13 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 
 
 @diagnosed
+@documented_like(identity_n)
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors, as tensors.
 
     Parameters
     ----------
-    input : list of tensors
     out_type : dtype
-
-    Returns
-    -------
-    list of Tensor
 
     Examples
     --------

@@ -53,8 +53,8 @@ def stateless_normal(
     seed : 2 integers
     mean, stddev, dtype
         As for `normal`.
-    name, alg
-        Ignored; TensorFlow has them.
+    alg
+        Ignored; TensorFlow has it.
 
     Returns
     -------

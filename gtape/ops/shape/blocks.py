@@ -202,6 +202,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Put images together, pixel by pixel, into blocks; undoes `space_to_batch`.
 
@@ -209,19 +210,12 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     ----------
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
-    block_shape : int or sequence of int
-        Size of a block along each spatial axis.
     crops : sequence of pairs of int
         Pixels to cut off before and behind each spatial axis of the result.
 
     Returns
     -------
     Tensor, shape [batch / product of block_shape, *(space * block_shape - crops), ...]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------

@@ -117,8 +117,8 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     shape : sequence of int or integer tensor
     dtype : dtype
         Strings are empty.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -161,8 +161,8 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     input : tensor
     dtype : dtype, optional
         That of `input` by default.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -256,6 +256,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(zeros)
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor filled with one value, which may be differentiated.
 
@@ -264,12 +265,6 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     dims : sequence of int or integer tensor
         The shape.
     value : scalar tensor or number
-    layout : optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
@@ -293,6 +288,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
 
 @diagnosed
+@documented_like(zeros)
 def eye(
     num_rows: Any,
     num_columns: Any = None,
@@ -310,15 +306,6 @@ def eye(
     batch_shape : sequence of int, optional
         Leading axes along which the matrix is repeated.
     dtype : dtype
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -259,21 +260,16 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
 
 
 @diagnosed
+@documented_like(unstack)
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Tensor]:
     """Split a tensor along an axis into equal parts or parts of given sizes.
 
     Parameters
     ----------
-    value : tensor with at least one axis
     num_or_size_splits : int or sequence of int
         The number of equal parts, or their sizes, of which one may be -1, which takes the rest.
-    axis : int
     num : int, optional
         The number of parts, checked when given.
-
-    Returns
-    -------
-    list of Tensor
 
     Raises
     ------

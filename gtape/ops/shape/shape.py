@@ -248,17 +248,9 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
     return wrap(np.array(as_operand(input)._aval.size, dtype=dtypes.np_dtype(out_type)))
 
 
+@documented_like(size)
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes of a tensor, as an int32 tensor.
-
-    Parameters
-    ----------
-    input : tensor
-
-    Returns
-    -------
-    Tensor
-        Scalar, not differentiable.
 
     Examples
     --------
