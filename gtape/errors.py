@@ -70,7 +70,8 @@ class OpError(Exception):
         super().__init_subclass__(**kwargs)
         if error_code is not None:
             cls.error_code = error_code
-            cls.__doc__ = f"""{cls.__doc__}
+        if error_code is not None and cls.__doc__:  # `python -OO` drops docstrings
+            cls.__doc__ += f"""
 
     Examples
     --------
