@@ -28,17 +28,7 @@ def _entries(section: str) -> dict[str, str]:
 
 
 def documented_like(model: Any) -> Callable[[F], F]:
-    """Complete a docstring with what it leaves out of Parameters, Returns and Raises, from the docstring of `model`.
-
-    Parameters
-    ----------
-    model : callable
-        Of its parameters, those that the function has too are taken over.
-
-    Returns
-    -------
-    callable
-        A decorator.
+    """A decorator that adds Returns, Raises and the shared parameters of `model` where a docstring leaves them out.
 
     Examples
     --------
