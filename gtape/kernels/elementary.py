@@ -214,7 +214,7 @@ def cbrt_slope(x: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _ln2_power(n: int) -> float:
-    return LN2**n / UNITS**n
+    return float(LN2**n / UNITS**n)
 
 
 @in_float64

@@ -13,7 +13,8 @@ import pytest
 import gtape as tf
 import gtape.verify
 from gtape.symbolic.balls import precision, to_float
-from gtape.symbolic.program import Program, build
+from gtape.symbolic.build import build
+from gtape.symbolic.program import Program
 from gtape.verify import exact
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import noisy_gradient

@@ -175,11 +175,9 @@ class Local(Algebra):
         parts = tuple([np.asarray(v) for v in PartialOutputs.filled(g, outputs)]) if several else (np.asarray(g),)
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
 
-        def one(of: Any) -> Any:
-            return tuple(of) if several else of[0]
-
         def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
-            return by_rule(world, node, one(gs), one(ys), xs, values)
+            g, y = (tuple(gs), tuple(ys)) if several else (gs[0], ys[0])
+            return by_rule(world, node, g, y, xs, values)
 
         float_g = [_scalar(v) for v in parts]
         made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))

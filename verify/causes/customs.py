@@ -10,7 +10,7 @@ from flint import arb
 
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
-from gtape.symbolic.program import Node, Program
+from gtape.symbolic.program import Node
 from gtape.verify.bounds.local import Local
 from gtape.verify.oracles.certificates import Failure, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
@@ -190,26 +190,15 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
     return list(found.values())
 
 
-class _Watching(Local):
-    """A sweep in floats that keeps, for each custom gradient, the cotangent that arrived and those that it returned."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program, {})
-        self.seen: dict[int, tuple[Any, list[Any]]] = {}
-
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        if node.kind == "custom":
-            self.seen[node.index] = g, made
-
-
 def least_stable(oracle: Oracle) -> Node | None:
     """The custom gradient by which a relative error grows most on the way from its cotangent to what it returns."""
     nodes = oracle.program.nodes
-    watching = _Watching(oracle.program)
-    watching.sweep(oracle.seeds)
+    floats = Local(oracle.program, {})
+    floats.kept = {}
+    floats.sweep(oracle.seeds)
     growth: dict[int, float] = {}
-    for i, (g, made) in watching.seen.items():
-        if i not in oracle.made or nodes[i].prim.declared is not None:
+    for i, (g, made) in floats.kept.items():
+        if nodes[i].kind != "custom" or i not in oracle.made or nodes[i].prim.declared is not None:
             continue
         arrived, exact = oracle.made[i]
         parts = PartialOutputs.of(arrived)

@@ -16,7 +16,15 @@ __all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off"]
 
 
 class Algebra:
-    """The arithmetic of a sweep: how cotangents are lifted, added, and passed through an op."""
+    """The arithmetic of a sweep: how cotangents are lifted, added, and passed through an op.
+
+    Attributes
+    ----------
+    kept : dict or None
+        Takes, for each node that the sweep passes, the cotangent that arrived and those of the node's active inputs.
+    """
+
+    kept: dict[int, tuple[Any, list[Any]]] | None = None
 
     def lift(self, c: Any) -> Any:
         """The recorded cotangent of an output as a value of this arithmetic."""
@@ -40,9 +48,6 @@ class Algebra:
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         """The cotangents of a custom gradient's active inputs; None where the sweep goes through the body instead."""
         raise NotImplementedError
-
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        """Called with each node that the sweep has passed, and the cotangents of the node's active inputs."""
 
 
 def backward(program: Program, start: dict[int, Any], algebra: Algebra, session: Any) -> dict[int, Any]:
@@ -81,7 +86,8 @@ def backward(program: Program, start: dict[int, Any], algebra: Algebra, session:
         if made is None:
             pairs: Iterable[tuple[int, Any]] = [(node.body[k], c) for k, c in PartialOutputs.of(g).items()]
         else:
-            algebra.passed(node, g, made)
+            if algebra.kept is not None:
+                algebra.kept[i] = g, made
             pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
         for j, c in pairs:
             if c is not None:
@@ -125,11 +131,13 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     like : iterable of arrays
         The inputs whose shapes and dtypes a rule may read.
     """
-    layouts = tuple([_layout(v) for v in like])
-    # As on the tape, a linear rule gets shapes and dtypes alone.
-    xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
+    avals: tuple[Any, ...]
+    if node.prim.kind == "linear" and not node.prim.variadic:
+        xs = avals = tuple([_layout(v) for v in like])  # as on the tape, because the rule reads nothing else
+    else:
+        xs, avals = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.step, g, y, xs, avals=layouts, out_shape=shape)
+    return cotangents(world, node.step, g, y, xs, avals=avals, out_shape=shape)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:

@@ -471,7 +471,7 @@ def array_limits(
 
     Examples
     --------
-    >>> from gtape.primitive import REGISTRY
+    >>> from gtape.declare.primitive import REGISTRY
     >>> found = array_limits(mirror_of(REGISTRY["softmax"], {"axis": -1}), [np.array([1.0, 2.0])],
     ...     [Place(0, (1,), False, math.inf)], complex=[False], seeds=[1.0, 1.0], tangents=[1.0, 0.0])
     >>> [float(v) for v in found.values]

@@ -54,9 +54,6 @@ class _Exact(Algebra):
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         return None if self.replay.by_bodies and node.prim.declared is None else self.replay.pulled(node, g)
 
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        self.kept[node.index] = g, made
-
 
 class Replay:
     """The exact values of one program and its gradient by its own rules, at the precision in force.

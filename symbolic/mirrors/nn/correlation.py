@@ -13,9 +13,9 @@ from gtape.symbolic.mirrors.registry import array
 from gtape.symbolic.windows import Sizes, met, places
 
 
-def _unfold(x: Any, axes: list[list[list[int | None]]]) -> Any:
+def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
     """Elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as a matrix [(n, i, j, ...), (k, l, ..., c)]; 0 for None."""
-    rows, columns = tuple(len(a) for a in axes), tuple(len(a[0]) if a else 0 for a in axes)
+    rows = tuple(len(a) for a in axes)
     out: Any = np.full((x.shape[0], *rows, *columns, x.shape[-1]), 0, dtype=object)
     for row in np.ndindex(*rows):
         for column in np.ndindex(*columns):
@@ -38,19 +38,19 @@ def _correlate(W: Any, x: Any, w: Any, *, groups: int, **p: Any) -> Any:
     size, taps = x.shape[1:-1], w.shape[:-2]
     windows = places(size, taps, p)
     axes = met(size, windows, taps, p)
-    made = _products(W, x, w, groups, lambda a: _unfold(a, axes), lambda b: b)
+    made = _products(W, x, w, groups, lambda a: _unfold(a, axes, taps), lambda b: b)
     return made.reshape(x.shape[0], *windows, w.shape[-1])
 
 
 def _input(W: Any, g: Any, w: Any, *, size: Sizes, groups: int, **p: Any) -> Any:
     axes = met(size, g.shape[1:-1], w.shape[:-2], p, by_image=True)
-    made = _products(W, g, w, groups, lambda a: _unfold(a, axes), lambda b: np.swapaxes(b, -1, -2))
+    made = _products(W, g, w, groups, lambda a: _unfold(a, axes, w.shape[:-2]), lambda b: np.swapaxes(b, -1, -2))
     return made.reshape(g.shape[0], *size, w.shape[-2] * groups)
 
 
 def _filter(W: Any, x: Any, g: Any, *, taps: Sizes, groups: int, **p: Any) -> Any:
     axes = met(x.shape[1:-1], g.shape[1:-1], taps, p)
-    made = _products(W, x, g, groups, lambda a: _unfold(a, axes).T, lambda b: b)
+    made = _products(W, x, g, groups, lambda a: _unfold(a, axes, taps).T, lambda b: b)
     return made.reshape(*taps, x.shape[-1] // groups, g.shape[-1])
 
 
