@@ -331,7 +331,7 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
             if out.__class__ is tuple or out.dtype.kind != "f":
                 continue
             active = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f" and prim.connected(i))
-            rule = RuleStep(prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval)
+            rule = RuleStep(prim, active, params, tuple(t._layout for t in tensors), wrap(out)._layout)
             step = step_for(rule)
             if step is None:
                 continue
@@ -437,7 +437,7 @@ def test_the_general_way_makes_the_same_records_and_numbers(name: str, general_w
             assert _described(y._record, tensors) == _described(e._record, others), what
         if outs[0]._record is None or step_of(outs[0]._record).prim is None:
             continue  # several outputs are for the full sweep, which has no other way
-        g = wrap(np.asarray(rng.normal(size=outs[0].shape)).astype(outs[0]._aval.dtype))._value
+        g = wrap(np.asarray(rng.normal(size=outs[0].shape)).astype(outs[0]._layout.dtype))._value
         by_step, by_rule = [_run_back(r, g) for r in (outs[0]._record, expected[0]._record)]
         for c, e in zip(by_step, by_rule, strict=True):
             _same(c, e, 2 * max(prim.ulps, 4.0) if ulps else 0.0, f"backwards, {what}")
