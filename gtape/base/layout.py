@@ -17,14 +17,14 @@ class Layout:
     __slots__ = (
         "_tensor_shape",
         "complex",
-        "slow_path",
         "dtype",
         "family",
         "inexact",
+        "no_kernel",
         "one",
         "real",
         "shape",
-        "no_kernel",
+        "slow_path",
     )
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

@@ -19,7 +19,7 @@ from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import NUMPY
 
-__all__ = ["Expression", "Writer", "Untraceable", "kernel_for"]
+__all__ = ["Expression", "Untraceable", "Writer", "kernel_for"]
 
 
 class Untraceable(TypeError):

@@ -98,7 +98,7 @@ def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
 class Seen:
     """What was found out about operands of one layout: a backward step for each plan, the kernel, the result's Layout."""
 
-    __slots__ = ("layout", "kernel", "params", "steps", "calls_left")
+    __slots__ = ("calls_left", "kernel", "layout", "params", "steps")
 
     def __init__(self, steps: list[Any], kernel: Any = None, layout: Any = None, params: Any = None) -> None:
         self.steps = steps

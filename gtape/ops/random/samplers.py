@@ -12,7 +12,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers
-from gtape.tensors.tensor import Tensor, as_operand, announce, convert_to_tensor, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, convert_to_tensor, wrap
 
 __all__ = [
     "binomial_from",

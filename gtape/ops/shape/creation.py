@@ -16,7 +16,7 @@ from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, as_operand, announce, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, wrap
 
 __all__ = [
     "cast",
