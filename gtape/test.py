@@ -1,6 +1,6 @@
-"""``gtape.test``: compute_gradient, derivatives beside their difference quotients; and what tests of tensors need.
+"""``gtape.test``: compute_gradient, which compares derivatives with difference quotients, and a TestCase for tensors.
 
-For more than a glance use `gtape.verify.check`, which compares with the exact derivative.
+For certainty use `gtape.verify.check`, which compares with the exact derivative.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _parts(array: Any) -> Any:
 
 
 def _complex_jacobians(tape: GradientTape, y: Tensor, inputs: list[Tensor]) -> list[Any]:
-    """By a gradient for each part of each element of the result."""
-    # By the conjugate convention the cotangent 1 gives the derivatives of the real part, and 1j of the imaginary one.
+    """One gradient for each part of each element of the result."""
+    # By the conjugate convention, the cotangent 1 gives derivatives of the real part, 1j of the imaginary part.
     units = (1, 1j) if y._layout.complex else (1,)
     rows: list[list[Any]] = [[] for _ in inputs]
     for k in range(y._layout.size):
@@ -228,12 +228,12 @@ def main(argv: Any = None) -> None:
 
 @diagnosed
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
-    """Whether there is a graphics card to compute on: never.
+    """False, because gtape runs on the CPU.
 
     Parameters
     ----------
     cuda_only, min_cuda_compute_capability
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 
 @diagnosed
 def gpu_device_name() -> str:
-    """The name of the graphics card: empty, since there is none.
+    """The name of the graphics card: empty, because gtape runs on the CPU.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def gpu_device_name() -> str:
 
 @diagnosed
 def is_built_with_cuda() -> bool:
-    """Whether graphics cards could be used: no.
+    """False, because gtape runs on the CPU.
 
     Returns
     -------

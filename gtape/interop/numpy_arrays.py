@@ -18,7 +18,7 @@ __all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel"]
 
 
 class _Ops:
-    """gtape's public functions, found when they are first used."""
+    """gtape's public functions, looked up on first use."""
 
     def __getattr__(self, name: str) -> Any:
         found = resolve(name)
@@ -30,7 +30,7 @@ T = _Ops()
 
 
 def rank_of(a: Any) -> int:
-    """The number of axes of a tensor, or of what becomes one."""
+    """The number of axes of a tensor or array-like."""
     return len(_shape(a))
 
 
@@ -39,7 +39,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    """An axis as NumPy's functions take it, counted from the front."""
+    """An axis argument of a NumPy function, counted from the front."""
     i = int(axis)
     if not -rank <= i < rank:
         raise ValueError(f"axis {i} is out of bounds for a tensor with {rank} axes")
@@ -54,7 +54,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def op_named(name: str) -> Callable[..., Any]:
-    """The NumPy function of one argument that is gtape's op of that name."""
+    """A NumPy function of one argument, by gtape's op of that name."""
 
     def call(a: Any) -> Any:
         return getattr(T, name)(a)

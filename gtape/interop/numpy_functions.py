@@ -19,7 +19,7 @@ __all__ = ["FUNCTIONS", "VALUES_ONLY"]
 
 
 def _floats(a: Any, dtype: Any = None) -> Any:
-    """As a tensor of floats: integers as float64, as NumPy takes them."""
+    """A tensor of floats; integers become float64, as in NumPy."""
     t = as_operand(a)
     if dtype is not None:
         return T.cast(t, dtype)
@@ -103,7 +103,7 @@ def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """By linear interpolation between order statistics, as NumPy's default."""
+    """Linear interpolation between order statistics, NumPy's default."""
     t = _floats(a)
     if np.ndim(q):
         each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
@@ -115,7 +115,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     shape = tuple(1 if i in axes else d for i, d in enumerate(t._layout.shape))
     if len(axes) == 1:
         (k,) = axes
-    else:  # those axes become one, the last
+    else:  # the axes are merged into the last one
         others = [i for i in range(rank) if i not in axes]
         t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._layout.shape[i] for i in others], -1]), len(others)
     row = T.sort(t, axis=k)
@@ -123,7 +123,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
-    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN where there is one, as it is sorted behind the numbers
+    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if there is one, because NaN sorts last
     made = T.where(T.is_nan(last), last, made)
     return T.reshape(made, shape) if keepdims else made
 
@@ -164,7 +164,7 @@ def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
         found = getattr(T, name)(t, axis=k)
-        if t._layout.real:  # where there are NaN, the first of them
+        if t._layout.real:  # the first NaN, if there is one
             missing = T.is_nan(t)
             found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:
@@ -242,7 +242,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
-# What has no derivative at all: NumPy works on the values.
+# Functions without a derivative: NumPy works on the values.
 VALUES_ONLY = frozenset({
     "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
     "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",

@@ -1,9 +1,8 @@
-"""Complex numbers: making them from real ones, taking them apart, and the ops that are not holomorphic.
+"""Complex numbers: made from real ones, taken apart, and the ops that are not holomorphic.
 
-Inside a sweep a cotangent is the plain transpose: for a real loss L of z = a + ib it is dL/da - i dL/db. So the rules
-of holomorphic ops hold for complex numbers as they are written for real ones; what users see is the conjugate of it,
-TensorFlow's convention, put on where a gradient leaves the tape. Absolute value, angle and sign are made of real and
-imaginary parts, and have the accuracy and the kinks of the real functions of two arguments.
+Inside a sweep, the cotangent of z = a + ib for a real loss L is dL/da - i dL/db, so that the rules of holomorphic ops
+are those for real numbers. A gradient that leaves the tape is conjugated, by TensorFlow's convention. Absolute value,
+angle and sign are composed of real and imaginary parts, with the accuracy and kinks of real functions of two arguments.
 
 References
 ----------
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -123,12 +123,9 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(real)
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part.
-
-    Parameters
-    ----------
-    input : tensor of complex or real numbers, any shape
 
     Returns
     -------
@@ -213,12 +210,9 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(real)
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The angle (argument) of complex numbers, in (-pi, pi].
-
-    Parameters
-    ----------
-    input : tensor of complex or real numbers, any shape
 
     Returns
     -------
@@ -228,7 +222,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For what are no real or complex numbers.
+        For integers, bool and strings.
 
     Examples
     --------
@@ -253,7 +247,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
 
 def magnitude(z: Tensor) -> Tensor:
-    """The absolute value; its slope at 0 is 0, the element of least norm."""
+    """The absolute value; its slope at 0 is 0, the subgradient of least norm."""
     return REGISTRY["hypot"](_real(z), _imag(z))
 
 

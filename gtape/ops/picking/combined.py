@@ -1,4 +1,4 @@
-"""Functions that other ops make: accumulate_n, scalar_mul, polyval, round, nextafter, in_top_k and their like."""
+"""Functions composed of other ops: accumulate_n, scalar_mul, polyval, round, nextafter, in_top_k and others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
@@ -39,7 +40,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     inputs : list of tensors
         At least one.
     shape, tensor_dtype : optional
-        What they are expected to be; checked when given.
+        Checked when given.
 
     Returns
     -------
@@ -82,7 +83,6 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     Returns
     -------
     Tensor or IndexedSlices
-        As `x` is.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     coeffs : list of tensors or numbers
-        The highest power's first; they broadcast against `x`.
+        From the highest power to the constant; they broadcast against `x`.
     x : tensor or number
 
     Returns
@@ -142,7 +142,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def round(x: Any, name: str | None = None) -> Tensor:
-    """The nearest whole number, the even one at a tie.
+    """The nearest integer, the even one at a tie.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The number next to `x1` on the way to `x2`.
+    """The float next to `x1` in the direction of `x2`.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Its gradient is 1 for `x1` and 0 for `x2`, as TensorFlow has it.
+        Its gradient is 1 for `x1` and 0 for `x2`, as in TensorFlow.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _increasing(x: Any, relation: Any, op: str) -> Tensor:
 
 @diagnosed
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether no element, in row-major order, is less than the one before.
+    """Whether every element, in row-major order, is at least as great as the one before.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        When they are no numbers.
+        For bool, complex numbers and strings.
 
     Examples
     --------
@@ -250,22 +250,9 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(is_non_decreasing)
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether every element, in row-major order, is greater than the one before.
-
-    Parameters
-    ----------
-    x : number tensor
-
-    Returns
-    -------
-    Tensor
-        A bool; true for less than two elements.
-
-    Raises
-    ------
-    TypeError
-        When they are no numbers.
 
     Examples
     --------
@@ -278,7 +265,7 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """Which part of the elements is zero.
+    """The fraction of elements that are zero.
 
     Parameters
     ----------
@@ -303,19 +290,19 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether the target's prediction is among the k greatest of its row; equal ones all count as the greatest.
+    """Whether the target's prediction is among the k greatest of its row; ties at the k-th place all count.
 
     Parameters
     ----------
     targets : integer vector
-        The class that each row should predict.
+        The right class of each row.
     predictions : floating-point tensor, shape (rows, classes)
     k : int
 
     Returns
     -------
     Tensor
-        Of bool; false for rows with a prediction that is not finite, and for targets that are no class.
+        Of bool; false for rows with an infinite or NaN prediction, and for targets outside the classes.
 
     Raises
     ------

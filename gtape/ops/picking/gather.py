@@ -1,4 +1,4 @@
-"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and what adds them back."""
+"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and their transposes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
     rows, columns = int(np.prod(shape[:front])), int(np.prod(shape[len(shape) - tail :]))
     flat = np.asarray(indices, dtype=np.intp).reshape(-1)
     out_shape = (*shape[:front], size, *shape[len(shape) - tail :])
-    # All positions spelt out: np.add.at has a quick loop for flat arrays only.
+    # Flat positions, because np.add.at is fast for flat arrays only.
     at = (np.arange(rows)[:, None, None] * size + flat[:, None]) * columns + np.arange(columns)
     out = np.zeros(rows * size * columns, g.dtype)
     np.add.at(out, at.reshape(-1), g.reshape(-1))
@@ -43,7 +43,7 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
 
 
 def scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
-    """Add rows up at the places that `indices` name in a tensor of `size` rows."""
+    """Add rows up at the places `indices` of a tensor of `size` rows."""
     return _scatter_kernel(g, indices, axis=-1 - (g.ndim - np.ndim(indices)), size=size)
 
 
@@ -54,7 +54,7 @@ def _gather_rows_vjp(xp: Any, g: Any, indices: Any, axis: int, size: int) -> Any
 
 
 def _row_axis(x: Any, indices: Any) -> int:
-    """Where the rows are in the result of a scatter, counted from the end, so that what leads does not matter."""
+    """The axis of the rows in the result of a scatter, counted from the end because batch axes may lead."""
     return len(shape_of(indices)) - len(shape_of(x)) - 1
 
 
@@ -189,11 +189,11 @@ def gather(
     params : tensor with at least one axis
     indices : integer tensor, any shape
     validate_indices : None
-        TensorFlow's obsolete argument; indices are always checked.
+        Ignored: indices are always checked.
     axis : int, optional
         `batch_dims` by default.
     batch_dims : int
-        How many leading axes `params` and `indices` have in common.
+        The number of common leading axes of `params` and `indices`.
 
     Returns
     -------
@@ -228,11 +228,11 @@ def gather(
         )
     check_range(where_, shape[a], "gather")
     if not b:
-        # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
+        # As in TensorFlow, the gradient is an IndexedSlices where the axis is written as 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
         return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
-    # Batches become one long axis: the index of the batch is added to each index.
+    # Batches become one long axis: each index gets the offset of its batch.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
     order = (*range(b), a, *range(b, a), *range(a + 1, len(shape)))
@@ -255,13 +255,7 @@ def gather(
 
 
 def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
-    """Row-major positions of the multi-indices along the last axis, in an array of that shape.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one lies outside.
-    """
+    """Row-major positions of the multi-indices along the last axis; InvalidArgumentError if one lies outside."""
     flat = np.zeros(indices.shape[:-1], np.int64)
     for i, n in enumerate(shape):
         check_range(indices[..., i], n, f"{what}, component {i} of the indices")
@@ -270,13 +264,7 @@ def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
 
 
 def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tuple[Any, Any]:
-    """Row-major positions of multi-indices, and which of them lie inside: None where all must.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one lies outside and is not to be ignored, or the policy is unknown.
-    """
+    """Row-major positions of multi-indices, and a mask of those inside; None if all must be, which is checked."""
     if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
     inside = None
@@ -301,7 +289,7 @@ def gather_nd(
     indices : integer tensor, shape (..., k)
         Each row indexes the first k axes (after the batch axes).
     batch_dims : int
-        How many leading axes `params` and `indices` have in common.
+        As for `gather`.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 
@@ -358,8 +346,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     ----------
     tensor : tensor
     mask : bool or number tensor with at least one axis
-        Numbers are true where they are not 0.
-        Its shape is that of the tensor's axes from `axis` on, as many as it has.
+        Nonzero numbers are true. Its shape is that of the tensor's axes from `axis` on.
     axis : int, optional
         0 by default.
 

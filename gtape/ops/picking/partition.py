@@ -1,4 +1,4 @@
-"""Ops that deal rows out and put them together again: partitions, stitching, reversed sequences, unique elements."""
+"""Ops that distribute and collect rows: partitions, stitching, reversed sequences, unique elements."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
@@ -20,22 +21,22 @@ NAMESPACES = ()
 
 
 def _taken(rows: Tensor, places: Any) -> Tensor:
-    """Rows by number; densely, also where a source's own gradient is asked for."""
+    """Rows by number; even a source gets a dense gradient."""
     n = rows._layout.shape[0]
     return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
 @diagnosed
 def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:
-    """Deal slices out to partitions, in their order.
+    """Distribute slices to partitions, in their order.
 
     Parameters
     ----------
     data : tensor
     partitions : int32 tensor
-        Where each slice goes; its shape is that of the first axes of `data`.
+        The partition of each slice; its shape is that of the first axes of `data`.
     num_partitions : int
-        How many there are, at least 1.
+        At least 1.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     indices : list of integer tensors
         The number, in the result, of each slice.
     data : list of tensors
-        As many; each of shape ``(*indices[i].shape, ...)``, with the same rest.
+        One for each of `indices`, of shape ``(*indices[i].shape, ...)`` with the same rest.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     if flat.size and flat.min() < 0:
         raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
     size = int(flat.max()) + 1 if flat.size else 0
-    # One more row, of zeros, for the numbers that nobody has.
+    # One more row, of zeros, for numbers without a slice.
     last = np.full(size, flat.size)
     last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
     parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
@@ -129,15 +130,15 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
-    """Reverse the first elements along an axis, as many as `seq_lengths` says for each place of another axis.
+    """Reverse the first `seq_lengths` elements along an axis, for each place of another axis.
 
     Parameters
     ----------
     input : tensor with at least two axes
     seq_lengths : integer vector
-        How many elements to reverse; one number for each place of `batch_axis`.
+        The number of elements to reverse for each place of `batch_axis`.
     seq_axis : int
-        The axis along which to reverse.
+        The axis to reverse along.
     batch_axis : int, optional
         0 by default.
 
@@ -189,14 +190,14 @@ def reverse_sequence(
 
 
 class Unique(NamedTuple):
-    """Distinct elements in the order of their first occurrence, and which of them each element is."""
+    """The result of `unique`."""
 
     y: Tensor
     idx: Tensor
 
 
 class UniqueWithCounts(NamedTuple):
-    """Distinct elements in the order of their first occurrence, which of them each element is, and how often."""
+    """The result of `unique_with_counts`."""
 
     y: Tensor
     idx: Tensor
@@ -251,25 +252,16 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
 
 
 @diagnosed
+@documented_like(unique)
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> UniqueWithCounts:
     """Distinct elements of a vector, in the order of their first occurrence, and how often they occur.
-
-    Parameters
-    ----------
-    x, out_idx, name
-        As for `unique`.
 
     Returns
     -------
     y, idx : Tensor
         As for `unique`.
     count : Tensor
-        How often each element of `y` occurs.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When `x` is no vector.
+        The number of occurrences of each element of `y`.
 
     Examples
     --------

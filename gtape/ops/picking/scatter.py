@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values, rows_inside
@@ -98,6 +99,7 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(scatter_nd)
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -106,14 +108,7 @@ def tensor_scatter_nd_add(
     Parameters
     ----------
     tensor : tensor
-    indices : integer tensor, shape (..., k)
     updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
-    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
-        With "IGNORE", updates with an index out of range are dropped.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
@@ -132,24 +127,11 @@ def tensor_scatter_nd_add(
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """A tensor with updates subtracted by multi-index; updates of the same place add up.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -163,22 +145,9 @@ def tensor_scatter_nd_sub(
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A tensor with elements or slices replaced by multi-index; the last update of a place counts.
-
-    Parameters
-    ----------
-    tensor, indices, updates, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -201,7 +170,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
-    """The tensor's own rows and the updates are the segments of one reduction: so all that are equal share."""
+    """Reduce the tensor's own rows together with the updates, so that all equal extrema share the gradient."""
     op = f"tensor_scatter_nd_{which}"
     t, u = _both(tensor, updates, op)
     shape = t._layout.shape
@@ -213,24 +182,11 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The greater of the tensor and of updates by multi-index; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -242,24 +198,11 @@ def tensor_scatter_nd_max(
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The lesser of the tensor and of updates by multi-index; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------

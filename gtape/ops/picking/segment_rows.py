@@ -1,4 +1,4 @@
-"""Segments, the rows that have the same number: which there are, and what becomes of each."""
+"""Segments, the rows with the same number, and their reductions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
 
 
 def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
-    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole segment NaN, as the value is.
+    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole segment NaN.
     chosen = np.equal(x, extreme[ids]).astype(x.dtype)
     total = scatter_rows_kernel(chosen, ids, size=size)
     return chosen / total[ids]
@@ -140,7 +140,7 @@ def _numbers(data: Any, op: str) -> Tensor:
 
 
 def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]:
-    """The rows, their numbers and how many segments there are: the last number and one."""
+    """The rows, their numbers, and the number of segments, which is the last number plus one."""
     t = _numbers(data, op)
     ids = index_values(segment_ids, op)
     if ids.ndim != 1 or not t._layout.shape or t._layout.shape[0] != ids.size:
@@ -156,7 +156,7 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]
 
 
 def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Any, int]:
-    """The rows that have a number that counts, those numbers, and how many segments there are."""
+    """The rows with numbers from 0 on, these numbers, and the number of segments."""
     t = _numbers(data, op)
     ids = index_values(segment_ids, op)
     n = scalar_int(num_segments)
@@ -207,11 +207,11 @@ def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
 
 
 def products(t: Tensor, ids: Any, n: int) -> Tensor:
-    """Products of tables of rows, one table for all segments of about the same length, filled up with ones."""
+    """Products of rows, by one table, padded with ones, for all segments of about the same length."""
     shape = t._layout.shape
     rows = shape[0]
     rest = shape[1:]
-    if not rows:  # the product of nothing, connected with what it is the product of
+    if not rows:  # the empty product, still connected with `t`
         return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._layout.dtype)))
     counts = np.bincount(ids, minlength=n)
     order = np.argsort(ids, kind="stable")
@@ -230,7 +230,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
         step = np.arange(int(counts[mine].max()))
         table = np.where(step < counts[mine, None], starts[mine, None] + step, rows)
         found = REGISTRY["gather"](whole, wrap(order[table]), axis=-len(shape), size=rows + 1)
-        # (segments, places, ...) -> (segments, ..., places), which is what prod multiplies over
+        # (segments, places, ...) -> (segments, ..., places), because prod reduces the last axis
         perm = (0, *[a + 1 for a in last])
         made.append(REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found))
         places[mine] = at + np.arange(mine.size)

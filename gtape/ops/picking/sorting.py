@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
@@ -42,10 +43,7 @@ _order = primitive(
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
-    """Elements of the last axis in an order that differs from row to row.
-
-    The order stays a tensor on its way to the gather: a check then sees which values decided it.
-    """
+    """Gather the last axis by an order of each row, which stays a tensor so that a check sees what decided it."""
     shape = t._layout.shape
     if len(shape) > 1:
         rows = math.prod(shape[:-1])
@@ -56,7 +54,7 @@ def _taken(t: Tensor, order: Tensor) -> Tensor:
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
-    """The tensor with the axis last, and the permutation (its own inverse) that did it."""
+    """The tensor with the axis last, and the permutation (its own inverse) that moved it."""
     a = one_axis(axis, t.ndim)
     if a == t.ndim - 1:
         return t, None
@@ -112,6 +110,7 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 
 
 @diagnosed
+@documented_like(sort)
 def argsort(
     values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
@@ -119,9 +118,6 @@ def argsort(
 
     Parameters
     ----------
-    values : number tensor with at least one axis
-    axis : int
-    direction : {"ASCENDING", "DESCENDING"}
     stable : bool
         Ignored: equal elements always keep their order.
 
@@ -129,13 +125,6 @@ def argsort(
     -------
     Tensor
         Of int32; not differentiable.
-
-    Raises
-    ------
-    ValueError
-        For another direction.
-    gtape.errors.InvalidArgumentError
-        When the axis is out of range.
 
     Examples
     --------
@@ -179,7 +168,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When there are no k elements.
+        When the axis has fewer than k elements.
 
     Examples
     --------

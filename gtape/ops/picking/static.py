@@ -1,4 +1,4 @@
-"""What programs ask about shapes and values beside ops: broadcast shapes, unravelled indices, values known already."""
+"""Shapes and values outside ops: broadcast shapes, unravelled indices, static values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
@@ -92,13 +93,13 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 @diagnosed
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor, which is always known here.
+    """The value of a tensor, always known in gtape.
 
     Parameters
     ----------
-    tensor : tensor or what becomes one
+    tensor : tensor or array-like
     partial : bool
-        TensorFlow has it; it changes nothing.
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -115,7 +116,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
 @diagnosed
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
-    """New tensors with the same values, other sources as far as tapes go.
+    """New tensors with the same values, which are separate sources for a tape.
 
     Parameters
     ----------
@@ -136,14 +137,14 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
 @diagnosed
 def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
-    """The same tensors; what is None stays None.
+    """The same tensors; None stays None.
 
     Parameters
     ----------
     tensors : list of tensors
         At least one.
-    control_inputs, name : optional
-        Ignored; TensorFlow has them.
+    control_inputs : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -166,17 +167,13 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 
 
 @diagnosed
+@documented_like(identity_n)
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors, as tensors.
 
     Parameters
     ----------
-    input : list of tensors
     out_type : dtype
-
-    Returns
-    -------
-    list of Tensor
 
     Examples
     --------

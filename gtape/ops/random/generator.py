@@ -41,7 +41,7 @@ class Generator:
         Take over its state.
     state : 3 integers, optional
     alg : optional
-        Which algorithm; TensorFlow has it.
+        Ignored; TensorFlow has it.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Generator:
         return uniform_from(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
 
     def uniform_full_int(self, shape: Any, dtype: Any = dtypes.uint64, name: Any = None) -> Tensor:
-        """Whole numbers of the dtype's full range."""
+        """Integers of the dtype's full range."""
         return wrap(full_range_from(self._next(), shape, dtypes.np_dtype(dtype)))
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
@@ -166,7 +166,7 @@ class Generator:
         return wrap(full_range_from(self._next(), [2, operator.index(count)], np.dtype(np.int64)))
 
     def split(self, count: int = 1) -> list[Generator]:
-        """Several new generators that have nothing to do with each other or with this one."""
+        """Several new generators, independent of each other and of this one."""
         keys = full_range_from(self._next(), [operator.index(count)], np.dtype(np.int64))
         return [Generator(state=[0, 0, int(k)]) for k in keys]
 
@@ -202,7 +202,7 @@ _global_lock = Lock()
 
 
 def get_global_generator() -> Generator:
-    """The generator that all parts of a program may share; made when first asked for.
+    """The generator that all parts of a program may share; the first call makes it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The distributions, drawn from a given source of random numbers; gradients flow to what shifts and scales a draw."""
+"""Distributions drawn from a given generator; gradients flow to the parameters that shift and scale a draw."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
-    """The NumPy dtype of what `op` draws, which must be of floats."""
+    """The NumPy dtype of the draws of `op`, which must be a float."""
     found = dtypes.np_dtype(dtype)
     if dtypes.as_dtype(found).name not in _FLOATS:
         raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")
@@ -110,7 +110,7 @@ def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dty
 
 
 def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
-    """Where a parameter of whole-numbered draws is NaN, which draws of an integer dtype cannot be."""
+    """Where a parameter of integer-valued draws is NaN; raises for an integer dtype, which has no NaN."""
     unknown = np.isnan(parameter)
     if np.any(unknown) and dtypes.np_dtype(dtype).kind in "iu":
         raise InvalidArgumentError(f"{what} is NaN, which no integer is: draw with a float dtype to get NaN")
@@ -153,6 +153,6 @@ def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any,
 
 @diagnosed
 def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
-    """Whole numbers of the dtype's full range."""
+    """Integers of the dtype's full range."""
     info = np.iinfo(dtype)
     return np.asarray(rng.integers(info.min, info.max, shape_of_draw(shape), dtype=dtype, endpoint=True))

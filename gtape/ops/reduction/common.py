@@ -1,4 +1,4 @@
-"""What all reductions share: their operand, their axes, and where they are proved."""
+"""The operand, the axes and the samples that all reductions share."""
 
 from __future__ import annotations
 

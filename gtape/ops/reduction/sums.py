@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
@@ -24,7 +25,7 @@ _add_up: Any = np.add.reduce  # np.sum costs three times as much
 
 @planned
 def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    dtype = x.dtype  # named, for small integers would be widened without it
+    dtype = x.dtype  # given, because NumPy widens small integers by default
     return lambda v: _add_up(v, axis, dtype, None, keepdims)
 
 
@@ -32,7 +33,7 @@ def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 def _layout(
     have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, size: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """How a spread cotangent lies: its shape with size 1 on the reduced axes, in full, and the strides of that view."""
+    """For a spread cotangent: its shape with size 1 on the reduced axes, its full shape, and the strides of a view."""
     lead = have[: len(have) - len(shape) + (0 if keepdims else len(axis))]
     gone = [a % len(shape) for a in axis]
     inner = have if keepdims else lead + tuple([1 if i in gone else d for i, d in enumerate(shape)])
@@ -77,7 +78,7 @@ sum_op = linear(
 )
 
 
-# The transpose of a sum over axes, and the other way round: one primitive each, since every loss passes here.
+# `sum` and `spread_out` are each other's transposes.
 spread_out_op = linear(
     "spread_out",
     _spread_out_kernel,
@@ -130,7 +131,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     inputs : iterable of tensors
-        At least one; their shapes must be equal, there is no broadcasting.
+        At least one; their shapes must be equal.
 
     Returns
     -------
@@ -139,7 +140,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     ValueError
-        When there are none.
+        When `inputs` is empty or not iterable.
     gtape.errors.InvalidArgumentError
         When shapes or dtypes differ.
 
@@ -171,7 +172,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     ----------
     input_tensor : number tensor, any shape
     axis : int or sequence of int, optional
-        The axes to sum over, negative ones counted from the end; all by default.
+        The axes to reduce, negative ones counted from the end; all by default.
     keepdims : bool
         Whether the axes stay, with size 1.
 
@@ -198,6 +199,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
 
 
+@documented_like(reduce_sum)
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean of the elements along axes: the sum divided by their number; NaN for none.
 
@@ -205,17 +207,10 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     ----------
     input_tensor : number tensor, any shape
         The mean of integers is an integer, rounded towards zero.
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------

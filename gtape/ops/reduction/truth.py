@@ -8,10 +8,12 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
+from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
@@ -54,24 +56,18 @@ _all = primitive(
 )
 
 
+@documented_like(reduce_sum)
 def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether any element along axes is true.
 
     Parameters
     ----------
     input_tensor : bool tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
     Tensor
         Of bool.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -82,24 +78,9 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_any, _boolean(input_tensor, "reduce_any"), axis, keepdims)
 
 
+@documented_like(reduce_any)
 def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether all elements along axes are true.
-
-    Parameters
-    ----------
-    input_tensor : bool tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
-
-    Returns
-    -------
-    Tensor
-        Of bool.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -121,6 +102,7 @@ def _boolean(x: Any, op: str) -> Tensor:
 
 
 @diagnosed
+@documented_like(reduce_sum)
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:
@@ -129,19 +111,12 @@ def count_nonzero(
     Parameters
     ----------
     input : tensor, any shape and dtype
-    axis, keepdims, name
-        As for `reduce_sum`.
     dtype : dtype
         Of the result.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------

@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
 from gtape.ops.shape.spatial import rank, reshaped
@@ -149,7 +150,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     ----------
     input : tensor, shape [batch, *space, ...]
     block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
+        Size of a block along each spatial axis.
     paddings : sequence of pairs of int
         Zeros before and behind each spatial axis; padded axes must be multiples of `block_shape`.
 
@@ -186,22 +187,9 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """The same as `space_to_batch`.
-
-    Parameters
-    ----------
-    input, block_shape, paddings, name
-        See `space_to_batch`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------
@@ -214,6 +202,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Put images together, pixel by pixel, into blocks; undoes `space_to_batch`.
 
@@ -221,19 +210,12 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     ----------
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
-    block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
     crops : sequence of pairs of int
-        How many pixels to cut off before and behind each spatial axis of the result.
+        Pixels to cut off before and behind each spatial axis of the result.
 
     Returns
     -------
     Tensor, shape [batch / product of block_shape, *(space * block_shape - crops), ...]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Other ways from one dtype to another: saturating, and reading the same bits anew."""
+"""Casts that saturate, and casts that keep the bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _limits(dtype: Any) -> tuple[Any, Any]:
 
 
 def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
-    """A limit in the dtype of what is cast: the last number there that does not exceed it."""
+    """A limit in the dtype `source`: the last number there that does not exceed it."""
     if source.kind in "iu":
         return source.type(min(max(int(limit), int(np.iinfo(source).min)), int(np.iinfo(source).max)))
     with np.errstate(over="ignore"):
@@ -35,23 +35,23 @@ def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
 
 @diagnosed
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Change the dtype; what its range does not hold is clipped to the range first.
+    """Change the dtype, after clipping values to its range.
 
     Parameters
     ----------
     value : number tensor
     dtype : dtype
-        A number type.
+        A numeric type.
 
     Returns
     -------
     Tensor
-        Between floating-point types the gradient passes where nothing was clipped.
+        Between floating-point types the gradient passes where the value was not clipped.
 
     Raises
     ------
     TypeError
-        When `dtype` is no number type.
+        When `dtype` is not numeric.
 
     Examples
     --------
@@ -89,12 +89,12 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     ----------
     input : number tensor
     type : dtype
-        A smaller one adds a last axis; a larger one takes away a last axis of the fitting size.
+        A smaller type adds a last axis; a larger type removes a last axis of the fitting size.
 
     Returns
     -------
     Tensor
-        Not differentiable: bits are no numbers.
+        Not differentiable.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tensors from nothing or from the shape of others, and the ops that only pass a value on: identity and cast."""
+"""New tensors, from a shape or like another tensor, and the ops identity and cast."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -45,7 +46,7 @@ def _identity_kernel(x: Any) -> Any:
 
 
 def _cast_kernel(x: Any, *, dtype: Any) -> Any:
-    # The real part is what a cast from complex keeps; astype would say so with a warning.
+    # A cast from complex keeps the real part; astype would warn about it.
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         x = x.real
     return x.astype(dtype)
@@ -116,8 +117,8 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     shape : sequence of int or integer tensor
     dtype : dtype
         Strings are empty.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -141,22 +142,9 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
 
 
 @diagnosed
+@documented_like(zeros)
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of ones.
-
-    Parameters
-    ----------
-    shape, dtype, name, layout
-        As for `zeros`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------
@@ -175,8 +163,8 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     input : tensor
     dtype : dtype, optional
         That of `input` by default.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -196,18 +184,9 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     return announce(_zeros_like(t))
 
 
+@documented_like(zeros_like)
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
     """Ones in the shape of another tensor.
-
-    Parameters
-    ----------
-    input, dtype, name, layout
-        As for `zeros_like`.
-
-    Returns
-    -------
-    Tensor
-        Not differentiable.
 
     Examples
     --------
@@ -222,7 +201,7 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """A new tensor with the same value, another source as far as tapes go.
+    """A new tensor with the same value, which is a separate source for a tape.
 
     Parameters
     ----------
@@ -259,7 +238,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        For what is no dtype.
+        For an unknown dtype.
     gtape.errors.UnimplementedError
         Between numbers and strings.
 
@@ -279,6 +258,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(zeros)
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor filled with one value, which may be differentiated.
 
@@ -287,17 +267,11 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     dims : sequence of int or integer tensor
         The shape.
     value : scalar tensor or number
-    name, layout : optional
-        Ignored; TensorFlow has them.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the value is no scalar, or a size is negative.
+        When `value` is no scalar, or a size is negative.
 
     Examples
     --------
@@ -316,6 +290,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
 
 @diagnosed
+@documented_like(zeros)
 def eye(
     num_rows: Any,
     num_columns: Any = None,
@@ -333,15 +308,6 @@ def eye(
     batch_shape : sequence of int, optional
         Leading axes along which the matrix is repeated.
     dtype : dtype
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------
@@ -389,12 +355,12 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     for word, t in zip(("start", "limit", "delta"), ends, strict=True):
         if t._layout.shape or t._layout.dtype.kind not in "iufV":
             raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
-    if dtype is None:  # the widest float, as TensorFlow has it; NumPy would widen a float to hold every integer
+    if dtype is None:  # the widest float, as in TensorFlow; NumPy would widen a float to hold every integer
         kinds = [t._layout.dtype for t in ends]
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
         wanted = dtypes.np_dtype(dtype)
-    if wanted.kind == "f":  # numbers keep their digits beside a float64
+    if wanted.kind == "f":  # Python floats get the digits of the dtype
         like = np.zeros((), wanted)
         given = zip((start, limit, delta), ends, strict=True)
         ends = [as_operand(v, like) if isinstance(v, float) else t for v, t in given]
@@ -418,9 +384,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     start, stop : number tensors
         Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
     num : int
-        How many.
+        The number of values.
     axis : int
-        Where the new axis is in the result.
+        The place of the new axis in the result.
 
     Returns
     -------
@@ -450,7 +416,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
-    # Weighted ends: the first and the last number are exactly start and stop, and so are their derivatives.
+    # A weighted sum of both ends, so that the first and last values, and their derivatives, are exact.
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
     up = wrap((i / max(n - 1, 1)).astype(a._layout.dtype))
     down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._layout.dtype))
@@ -472,15 +438,15 @@ def one_hot(
     Parameters
     ----------
     indices : integer tensor, any shape
-        Those outside 0 ... depth - 1 give rows without `on_value`.
+        Indices outside 0 ... depth - 1 give rows without `on_value`.
     depth : int
         The size of the new axis.
     on_value, off_value : number, optional
         1 and 0 by default.
     axis : int, optional
-        Where the new axis is in the result; last by default.
+        The place of the new axis in the result; last by default.
     dtype : dtype, optional
-        By default that of the values, or float32.
+        By default the dtype of the values, or float32.
 
     Returns
     -------
@@ -504,7 +470,7 @@ def one_hot(
     t = as_operand(indices)
     if t._layout.dtype.kind not in "iu":
         raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
-    # Numbers are of the dtype that is asked for; tensors have their own.
+    # Python numbers take the dtype of the argument; tensors keep their own.
     like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
     hint = like if like is not None and like.dtype.kind in "fcV" else None
     given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]

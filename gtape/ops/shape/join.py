@@ -1,4 +1,4 @@
-"""Ops that put tensors together and take them apart: concat, stack, unstack, split."""
+"""Ops that join and split tensors: concat, stack, unstack, split."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -98,7 +99,7 @@ def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -
     parts = []
     whole = max([lead_of(p, len(shape)) for p in g], key=len)
     for p, n in zip(g, sizes, strict=True):
-        # An output that nothing reached comes as plain zeros, without the batch axis that the others may have.
+        # An output without a cotangent comes as plain zeros, without the batch axis of the others.
         wanted = (*whole, *shape[:a], n, *shape[a + 1 :])
         parts.append(p if shape_of(p) == wanted else xp.broadcast_to(p, shape=wanted))
     return xp.concat(*parts, axis=a - len(shape))
@@ -123,7 +124,7 @@ _split = linear(
 
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:
-    """Refuse tensors of several dtypes, in the name of `op`."""
+    """Raise InvalidArgumentError for tensors of several dtypes."""
     found = {t._layout.dtype for t in tensors}
     if len(found) > 1:
         raise InvalidArgumentError(
@@ -133,12 +134,12 @@ def same_dtypes(tensors: list[Tensor], op: str) -> None:
 
 @diagnosed
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Join tensors along an axis that they have.
+    """Join tensors along an existing axis.
 
     Parameters
     ----------
     values : list of tensors
-        Of one dtype, and of one shape but for the size of that axis.
+        Of one dtype, and of one shape except for the size of that axis.
     axis : int
 
     Returns
@@ -177,7 +178,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     values : list of tensors, or a tensor
         Of one dtype and shape. An empty list makes an empty tensor.
     axis : int
-        Where the new axis is in the result.
+        The place of the new axis in the result.
 
     Returns
     -------
@@ -218,7 +219,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
 
 @diagnosed
 def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:
-    """Take a tensor apart along an axis, which the parts no longer have.
+    """Split a tensor into its slices along an axis, which the slices do not have.
 
     Parameters
     ----------
@@ -259,21 +260,16 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
 
 
 @diagnosed
+@documented_like(unstack)
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Tensor]:
-    """Take a tensor apart along an axis, into equal parts or parts of given sizes.
+    """Split a tensor along an axis into equal parts or parts of given sizes.
 
     Parameters
     ----------
-    value : tensor with at least one axis
     num_or_size_splits : int or sequence of int
-        The number of equal parts, or their sizes, of which one may be -1: what is left.
-    axis : int
+        The number of equal parts, or their sizes, of which one may be -1, which takes the rest.
     num : int, optional
-        The number of parts; only checked.
-
-    Returns
-    -------
-    list of Tensor
+        The number of parts, checked when given.
 
     Raises
     ------

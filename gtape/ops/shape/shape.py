@@ -1,7 +1,6 @@
-"""The same elements in another shape: reshape, squeeze, expand_dims; and what the shape is.
+"""The same elements in another shape: reshape, squeeze, expand_dims; and the shape itself.
 
-The rules of this file, like those of the reductions, also take a cotangent with one extra leading axis (`jacobian`
-pulls many back at once), so they count axes from the end and keep whatever leads.
+The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY, linear
@@ -56,7 +56,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor, any shape and dtype
     shape : sequence of int or integer tensor
-        One size may be -1: what is left.
+        One size may be -1, which takes the rest.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape does not hold as many elements.
+        When the shape has another number of elements.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
-        if not known and not size:  # any size would do: what is left when the sizes of 0 are struck out, as TensorFlow
+        if not known and not size:  # any size fits: TensorFlow ignores the sizes of 0
             known = math.prod([d for d in wanted[:i] + wanted[i + 1 :] if d])
             size = math.prod([d for d in t._layout.shape if d])
         if known <= 0 or size % known:
@@ -145,7 +145,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     axis : int
-        Where the new axis is in the result, from ``-(ndim + 1)`` to ``ndim``.
+        The place of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     x : tensor
     shape : sequence of int or None, or None
-        None stands for any size, or for any shape.
+        None is any size, or any shape.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape is another.
+        When the shape differs.
 
     Examples
     --------
@@ -230,13 +230,9 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
 
 
 @diagnosed
+@documented_like(shape)
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor, as a tensor.
-
-    Parameters
-    ----------
-    input : tensor
-    out_type : dtype
 
     Returns
     -------
@@ -252,17 +248,9 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
     return wrap(np.array(as_operand(input)._layout.size, dtype=dtypes.np_dtype(out_type)))
 
 
+@documented_like(size)
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes of a tensor, as an int32 tensor.
-
-    Parameters
-    ----------
-    input : tensor
-
-    Returns
-    -------
-    Tensor
-        Scalar, not differentiable.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tensors made larger by what they hold or by a constant: pad, tile, repeat, meshgrid."""
+"""Ops that enlarge tensors: pad, tile, repeat, meshgrid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _pad_rule(xp: Any, g: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int
 
 
 def _pad_jvp(xp: Any, t: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int], ...], value: Any) -> Any:
-    # A batched tangent has leading axes, which are not padded.
+    # The leading axes of a batched tangent are not padded.
     lead = ((0, 0),) * (len(shape_of(t)) - len(paddings))
     return xp.pad(t, paddings=lead + paddings, value=0)
 
@@ -67,11 +67,10 @@ def pad(
     ----------
     tensor : tensor, any shape and dtype
     paddings : ints, shape (ndim, 2)
-        How many elements to add before and after each axis.
+        The numbers of elements to add before and after each axis.
     mode : {"CONSTANT", "REFLECT", "SYMMETRIC"}
-        Constant values; or the tensor mirrored at its edge, without or with the edge itself.
+        Add `constant_values`, or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
-        What is added in mode "CONSTANT".
 
     Returns
     -------
@@ -82,7 +81,7 @@ def pad(
     ValueError
         For an unknown mode.
     TypeError
-        When integers are to be padded with a float.
+        For a float as the constant of integers.
     gtape.errors.InvalidArgumentError
         When the paddings have another shape, are negative, or larger than a mirrored tensor has elements.
 
@@ -110,7 +109,7 @@ def pad(
         value = as_operand(constant_values, t if t._layout.inexact else None)._value
         number = value.item() if hasattr(value, "item") else value
         if t._layout.dtype.kind == "O" and not isinstance(number, bytes):
-            number = b""  # as TensorFlow pads text, for which its default 0 is no value
+            number = b""  # as in TensorFlow, because the default 0 is no text
         if t._layout.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))
@@ -132,7 +131,7 @@ def pad(
 
 
 def _plain(v: Any) -> Any:
-    """A whole number as an int, which every world reads exactly; other values as they are."""
+    """An integral float as an int, which every world reads exactly; other values as they are."""
     v = v.real if isinstance(v, complex) and not v.imag else v
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
@@ -145,7 +144,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     multiples : sequence of int
-        How many times, one for each axis.
+        The number of repetitions for each axis.
 
     Returns
     -------
@@ -154,7 +153,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When there is not one for each axis, or one is negative.
+        When `multiples` has another length, or an entry is negative.
 
     Examples
     --------
@@ -187,7 +186,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     ----------
     input : tensor, any shape and dtype
     repeats : int or sequence of int
-        How many times: one number for all, or one for each element of the axis.
+        One number of repetitions for all elements, or one for each element of the axis.
     axis : int, optional
         By default the tensor is flattened first.
 
@@ -198,7 +197,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Raises
     ------
     ValueError
-        When there is not one number for each element of the axis, or the axis is out of range.
+        When `repeats` has another length, or the axis is out of range.
     gtape.errors.InvalidArgumentError
         When a number is negative.
 

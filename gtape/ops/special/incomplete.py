@@ -16,7 +16,7 @@ from gtape.tensors.tensor import Tensor, as_operand
 __all__ = ["lbeta"]
 
 _UNIT = Interval(0.0, 1.0, open_lo=True, open_hi=True)
-# Where balls are quick. The kernels keep their digits up to 1e15: there the exponent of a density fills a pair.
+# The range where ball arithmetic is fast; the kernels keep their digits up to 1e15.
 _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
@@ -121,17 +121,17 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    x : tensor of shape [..., n], floating dtype
+    x : floating-point tensor, shape [..., n]
 
     Returns
     -------
     Tensor
-        Of shape [...], the sum of lgamma(x) less lgamma of the sum of x, along the last axis.
+        Shape [...].
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If x is a scalar or not floating.
+        If `x` is a scalar or not floating-point.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Notes
     -----
-    DLMF 5.12.1, and its generalisation to several arguments, the constant of Dirichlet's distribution.
+    DLMF 5.12.1, generalised to several arguments: the constant of Dirichlet's distribution.
     """
     from gtape.errors import InvalidArgumentError
 
