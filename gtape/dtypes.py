@@ -12,26 +12,9 @@ from gtape.base import late
 from gtape.base.shown import shown
 
 __all__ = [
-    "DType",
-    "as_dtype",
-    "bool",
-    "complex64",
-    "complex128",
-    "double",
-    "float16",
-    "float32",
-    "float64",
-    "half",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "string",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+    "DType", "as_dtype", "bool", "complex64", "complex128", "double", "float16", "float32", "float64", "half", "int8",
+    "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

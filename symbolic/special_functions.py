@@ -12,16 +12,9 @@ import sympy as sp
 from flint import arb, arb_series, ctx
 
 __all__ = [
-    "Dawson",
-    "IncompleteBeta",
-    "IncompleteGamma",
-    "IncompleteGammaRest",
-    "LogAbsGamma",
-    "ScaledBesselI",
-    "ScaledBesselK",
-    "Spence",
-    "gamma_density",
-]
+    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
+    "ScaledBesselK", "Spence", "gamma_density",
+]  # fmt: skip
 
 
 class LogAbsGamma(sp.Function):

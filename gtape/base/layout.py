@@ -15,17 +15,8 @@ class Layout:
     """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
 
     __slots__ = (
-        "_tensor_shape",
-        "complex",
-        "dtype",
-        "family",
-        "inexact",
-        "no_kernel",
-        "one",
-        "real",
-        "shape",
-        "slow_path",
-    )
+        "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "real", "shape", "slow_path",
+    )  # fmt: skip
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype

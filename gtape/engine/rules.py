@@ -15,18 +15,8 @@ from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "PartStep",
-    "PartialOutputs",
-    "RuleStep",
-    "absorb_zeros",
-    "by_slope",
-    "cotangents",
-    "inputs_of",
-    "output_of",
-    "part_of",
-    "plan_for",
-    "unbroadcast",
-    "world_for",
+    "PartStep", "PartialOutputs", "RuleStep", "absorb_zeros", "by_slope", "cotangents", "inputs_of", "output_of",
+    "part_of", "plan_for", "unbroadcast", "world_for",
 ]  # fmt: skip
 
 

@@ -39,16 +39,9 @@ from gtape.kernels.special_tables import (
 )
 
 __all__ = [
-    "dawsn",
-    "dawsn_derivative",
-    "expint",
-    "expint_derivative",
-    "fresnel_cos",
-    "fresnel_sin",
-    "fresnel_wave",
-    "spence",
+    "dawsn", "dawsn_derivative", "expint", "expint_derivative", "fresnel_cos", "fresnel_sin", "fresnel_wave", "spence",
     "spence_derivative",
-]
+]  # fmt: skip
 
 
 def _float(a: Pair) -> Any:

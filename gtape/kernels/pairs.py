@@ -13,18 +13,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "Pair",
-    "add_pairs",
-    "divide_pairs",
-    "log_pair",
-    "multiply_pairs",
-    "scalar_first",
-    "scale_pair",
-    "sqrt_pair",
-    "two_product",
-    "two_sum",
-    "wide",
-]
+    "Pair", "add_pairs", "divide_pairs", "log_pair", "multiply_pairs", "scalar_first", "scale_pair", "sqrt_pair",
+    "two_product", "two_sum", "wide",
+]  # fmt: skip
 
 Pair = tuple[Any, Any]
 

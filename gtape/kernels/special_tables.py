@@ -22,17 +22,9 @@ from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, su
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
 __all__ = [
-    "EULER",
-    "LN2",
-    "PI",
-    "Decaying",
-    "LogSeries",
-    "Table",
-    "by_regions",
-    "decaying_sum",
-    "flat_float64",
+    "EULER", "LN2", "PI", "Decaying", "LogSeries", "Table", "by_regions", "decaying_sum", "flat_float64",
     "power_series",
-]
+]  # fmt: skip
 
 BITS = 400
 ONE = 1 << BITS

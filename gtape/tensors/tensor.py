@@ -23,14 +23,7 @@ from gtape.recording.trace import note_branch
 from gtape.tensors.axes import static_ints
 
 __all__ = [
-    "PublicTensor",
-    "Tensor",
-    "announce",
-    "as_operand",
-    "constant",
-    "convert_to_tensor",
-    "is_tensor",
-    "listener",
+    "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor", "is_tensor", "listener",
     "wrap",
 ]  # fmt: skip
 

@@ -94,18 +94,9 @@ class Variable(ChangesInPart, Operators):
     __hash__ = None  # type: ignore[assignment]
 
     __slots__ = (
-        "__weakref__",
-        "_layout",
-        "_name",
-        "_policies",
-        "_record",
-        "_static",
-        "_tensor_layout",
-        "_trainable",
-        "_uid",
-        "_value",
-        "constraint",
-    )
+        "__weakref__", "_layout", "_name", "_policies", "_record", "_static", "_tensor_layout", "_trainable", "_uid",
+        "_value", "constraint",
+    )  # fmt: skip
 
     _layout: Layout
 

@@ -17,15 +17,7 @@ from gtape.engine.worlds import NUMPY
 from gtape.tapes.forward import jvp_of
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = [
-    "COMPLEX_ULPS",
-    "at_least_tiniest",
-    "both",
-    "carried_errors",
-    "holds_complex",
-    "holds_floats",
-    "local_error",
-]
+__all__ = ["COMPLEX_ULPS", "at_least_tiniest", "both", "carried_errors", "holds_complex", "holds_floats", "local_error"]
 
 COMPLEX_ULPS = 2.0
 

@@ -27,15 +27,9 @@ from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
 
 __all__ = [
-    "certify_custom",
-    "faulty_customs",
-    "faulty_forwards",
-    "faulty_inside",
-    "inner_culprits",
-    "least_stable",
-    "ones_like",
-    "only_rounded",
-]
+    "certify_custom", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "least_stable",
+    "ones_like", "only_rounded",
+]  # fmt: skip
 
 
 def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:

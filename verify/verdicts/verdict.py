@@ -83,21 +83,9 @@ class Finding:
     """
 
     __slots__ = (
-        "condition",
-        "element",
-        "exact",
-        "got",
-        "inside",
-        "line",
-        "ok",
-        "op",
-        "order",
-        "reason",
-        "source",
-        "ulps",
-        "verdict",
-        "witness",
-    )
+        "condition", "element", "exact", "got", "inside", "line", "ok", "op", "order", "reason", "source", "ulps",
+        "verdict", "witness",
+    )  # fmt: skip
 
     def __init__(
         self,

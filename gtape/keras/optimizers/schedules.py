@@ -17,16 +17,9 @@ from gtape.tensors.argument_checks import each, flag, name_of, number, whole
 from gtape.tensors.tensor import wrap
 
 __all__ = [
-    "CosineDecay",
-    "CosineDecayRestarts",
-    "ExponentialDecay",
-    "InverseTimeDecay",
-    "LearningRateSchedule",
-    "PiecewiseConstantDecay",
-    "PolynomialDecay",
-    "deserialize",
-    "serialize",
-]
+    "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LearningRateSchedule",
+    "PiecewiseConstantDecay", "PolynomialDecay", "deserialize", "serialize",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

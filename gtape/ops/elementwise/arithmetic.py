@@ -18,24 +18,9 @@ from gtape.kernels import slope_families as family
 from gtape.kernels.elementary import single_by_double
 
 __all__ = [
-    "add",
-    "atan2",
-    "divide",
-    "divide_no_nan",
-    "floormod",
-    "hypot",
-    "logaddexp",
-    "multiply",
-    "multiply_no_nan",
-    "negative",
-    "pow",
-    "reciprocal_no_nan",
-    "squared_difference",
-    "subtract",
-    "xdivy",
-    "xlog1py",
-    "xlogy",
-]
+    "add", "atan2", "divide", "divide_no_nan", "floormod", "hypot", "logaddexp", "multiply", "multiply_no_nan",
+    "negative", "pow", "reciprocal_no_nan", "squared_difference", "subtract", "xdivy", "xlog1py", "xlogy",
+]  # fmt: skip
 
 _NOT_ORIGIN = Domain(ANY_REAL, ANY_REAL, where=lambda a, b: a != 0 or b != 0)
 _DIVISOR = Domain(ANY_REAL, NONZERO)

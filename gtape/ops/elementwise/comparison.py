@@ -11,24 +11,9 @@ from gtape.declare.primitive import elementwise
 from gtape.errors import InvalidArgumentError, OperandTypeError
 
 __all__ = [
-    "ceil",
-    "equal",
-    "floor",
-    "floordiv",
-    "greater",
-    "greater_equal",
-    "is_finite",
-    "is_inf",
-    "is_nan",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "not_equal",
-    "rint",
-]
+    "ceil", "equal", "floor", "floordiv", "greater", "greater_equal", "is_finite", "is_inf", "is_nan", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "rint",
+]  # fmt: skip
 
 _TWO = (None, None)
 _RELATION: dict[str, Any] = {"role": "comparison", "kinks": ("x == y",), "ints": True, "ulps": 0.5}

@@ -11,18 +11,7 @@ from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain
 from gtape.declare.primitive import elementwise
 from gtape.declare.rounding import EXACT
 
-__all__ = [
-    "abs",
-    "clip_by_value",
-    "hard_sigmoid",
-    "leaky_relu",
-    "maximum",
-    "minimum",
-    "relu",
-    "relu6",
-    "sign",
-    "where",
-]
+__all__ = ["abs", "clip_by_value", "hard_sigmoid", "leaky_relu", "maximum", "minimum", "relu", "relu6", "sign", "where"]
 NAMESPACES = ("math", "nn")
 
 

@@ -19,16 +19,9 @@ from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = [
-    "accumulate_n",
-    "in_top_k",
-    "is_non_decreasing",
-    "is_strictly_increasing",
-    "nextafter",
-    "polyval",
-    "round",
-    "scalar_mul",
-    "zero_fraction",
-]
+    "accumulate_n", "in_top_k", "is_non_decreasing", "is_strictly_increasing", "nextafter", "polyval", "round",
+    "scalar_mul", "zero_fraction",
+]  # fmt: skip
 
 
 @diagnosed

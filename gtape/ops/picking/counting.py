@@ -19,14 +19,9 @@ from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
-    "bincount",
-    "confusion_matrix",
-    "histogram_fixed_width",
-    "histogram_fixed_width_bins",
-    "invert_permutation",
-    "searchsorted",
-    "sequence_mask",
-]
+    "bincount", "confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins", "invert_permutation",
+    "searchsorted", "sequence_mask",
+]  # fmt: skip
 NAMESPACES = ("math",)
 
 

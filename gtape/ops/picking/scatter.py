@@ -15,13 +15,9 @@ from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = [
-    "scatter_nd",
-    "tensor_scatter_nd_add",
-    "tensor_scatter_nd_max",
-    "tensor_scatter_nd_min",
-    "tensor_scatter_nd_sub",
+    "scatter_nd", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
     "tensor_scatter_nd_update",
-]
+]  # fmt: skip
 
 
 def _rows(

@@ -15,16 +15,9 @@ from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = [
-    "divided",
-    "filled",
-    "products",
-    "segment_max_op",
-    "segment_min_op",
-    "sorted_rows",
-    "sums",
-    "unsorted_rows",
+    "divided", "filled", "products", "segment_max_op", "segment_min_op", "sorted_rows", "sums", "unsorted_rows",
     "whole_mean",
-]
+]  # fmt: skip
 NAMESPACES = None
 
 

@@ -18,14 +18,9 @@ from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = [
-    "broadcast_dynamic_shape",
-    "broadcast_static_shape",
-    "get_static_value",
-    "identity_n",
-    "shape_n",
-    "tuple",
+    "broadcast_dynamic_shape", "broadcast_static_shape", "get_static_value", "identity_n", "shape_n", "tuple",
     "unravel_index",
-]
+]  # fmt: skip
 NAMESPACES = ()
 
 

@@ -19,13 +19,9 @@ from gtape.tensors.operands import require_floats
 from gtape.tensors.tensor import Tensor
 
 __all__ = [
-    "unsorted_segment_max",
-    "unsorted_segment_mean",
-    "unsorted_segment_min",
-    "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum",
-]
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum",
+]  # fmt: skip
 NAMESPACES = ("math",)
 
 

@@ -15,16 +15,9 @@ from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, announce, as_operand, convert_to_tensor, wrap
 
 __all__ = [
-    "binomial_from",
-    "categorical_from",
-    "float_dtype",
-    "full_range_from",
-    "gamma_from",
-    "normal_from",
-    "poisson_from",
-    "truncated_from",
-    "uniform_from",
-]
+    "binomial_from", "categorical_from", "float_dtype", "full_range_from", "gamma_from", "normal_from", "poisson_from",
+    "truncated_from", "uniform_from",
+]  # fmt: skip
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 

@@ -24,16 +24,9 @@ from gtape.ops.random.samplers import (
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = [
-    "stateless_binomial",
-    "stateless_categorical",
-    "stateless_fold_in",
-    "stateless_gamma",
-    "stateless_normal",
-    "stateless_poisson",
-    "stateless_split",
-    "stateless_truncated_normal",
-    "stateless_uniform",
-]
+    "stateless_binomial", "stateless_categorical", "stateless_fold_in", "stateless_gamma", "stateless_normal",
+    "stateless_poisson", "stateless_split", "stateless_truncated_normal", "stateless_uniform",
+]  # fmt: skip
 
 
 def _stateless(op: str, seed: Any) -> np.random.Generator:

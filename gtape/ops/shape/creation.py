@@ -19,18 +19,8 @@ from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, announce, as_operand, wrap
 
 __all__ = [
-    "cast",
-    "eye",
-    "fill",
-    "identity",
-    "linspace",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "range",
-    "zeros",
-    "zeros_like",
-]
+    "cast", "eye", "fill", "identity", "linspace", "one_hot", "ones", "ones_like", "range", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def _zeros_like_kernel(x: Any) -> Any:
