@@ -8,26 +8,6 @@ import numpy as np
 
 from gtape.kernels.elementary import exact_sum, exp_times, in_float64, split_square
 
-__all__ = [
-    "elu",
-    "elu_curve",
-    "elu_slope",
-    "log_sigmoid",
-    "mish",
-    "mish_slope",
-    "selu",
-    "selu_curve",
-    "selu_slope",
-    "sigmoid",
-    "sigmoid_curve",
-    "sigmoid_slope",
-    "silu",
-    "silu_slope",
-    "softplus",
-    "softsign",
-    "softsign_slope",
-]
-
 SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 

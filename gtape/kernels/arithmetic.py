@@ -10,37 +10,6 @@ from gtape.errors import InvalidArgumentError
 from gtape.kernels.pair_functions import power_pair
 from gtape.kernels.pairs import Pair, add_pairs, divide_pairs, log_pair, two_sum, wide
 
-__all__ = [
-    "divide_no_nan",
-    "divide_power",
-    "divide_power_no_nan",
-    "floormod",
-    "floormod_dx",
-    "floormod_dy",
-    "logaddexp",
-    "multiply_no_nan",
-    "multiply_no_nan_dy",
-    "reciprocal_no_nan",
-    "reciprocal_power",
-    "reciprocal_power_no_nan",
-    "sigmoid_difference",
-    "sigmoid_slope_difference",
-    "squared_difference",
-    "tanh_half_difference",
-    "xdivy",
-    "xdivy_dx",
-    "xdivy_power",
-    "xlog1py",
-    "xlog1py_dx",
-    "xlog1py_dxdy",
-    "xlog1py_dy",
-    "xlogy",
-    "xlogy_dx",
-    "xlogy_dxdy",
-    "xlogy_dy",
-]
-
-
 # ---------------------------------------------------------------------------------------------- quotients
 
 

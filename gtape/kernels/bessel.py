@@ -30,12 +30,6 @@ from gtape.kernels.special_tables import (
     scaled_exp,
 )
 
-__all__ = [
-    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_i_derivative", "bessel_ie_derivative", "bessel_j0",
-    "bessel_j1", "bessel_j_derivative", "bessel_k0", "bessel_k0e", "bessel_k1", "bessel_k1e", "bessel_k_derivative",
-    "bessel_ke_derivative", "bessel_y0", "bessel_y1", "bessel_y_derivative",
-]  # fmt: skip
-
 _TERMS = 90
 _EDGE = Fraction(1, 2)  # where tables of Y and K begin
 _FAR_WAVES, _FAR = 40.0, 24.0  # from where on the asymptotic series have all the digits

@@ -17,8 +17,6 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
 
-__all__ = ["beta_density_derivative", "betainc"]
-
 
 def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
     """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""

@@ -22,8 +22,6 @@ from gtape.kernels.pair_functions import (
 from gtape.kernels.pairs import Pair, multiply_pairs
 from gtape.kernels.polynomials import SMALL, Poly, exactly, slope, times
 
-__all__ = ["sinc_derivative", "tan_derivative"]
-
 # tan ----------------------------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from gtape.kernels.complex_pairs import ComplexPair, in_pairs
 
-__all__: list[str] = []
-
 Array = Any
 _WIDER: dict[Any, Any] = {np.dtype(np.complex64): np.complex128, np.dtype(np.complex128): np.clongdouble}
 EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM

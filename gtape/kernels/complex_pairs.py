@@ -15,8 +15,6 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
 
-__all__ = ["ComplexPair", "in_pairs"]
-
 _LEAST, _MOST = 1e-140, 1e140  # sizes whose products and quotients have room
 
 

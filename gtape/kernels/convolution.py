@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-__all__ = ["Geometry", "correlate", "correlate_filter", "correlate_input", "output_sizes"]
-
 Array = Any
 Sizes = tuple[int, ...]
 

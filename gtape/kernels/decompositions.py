@@ -10,8 +10,6 @@ import numpy as np
 
 from gtape.kernels.lapack import check_square, scale_of
 
-__all__ = ["eigh", "qr", "svd"]
-
 Array = Any
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["doubled"]
-
 _DOUBLE: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 
 

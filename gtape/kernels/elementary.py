@@ -13,38 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "acosh_slope",
-    "cbrt",
-    "cbrt_parts",
-    "cbrt_slope",
-    "exact_product",
-    "exact_sum",
-    "exp2_derivative",
-    "exp_times",
-    "horner",
-    "in_float64",
-    "log1p_slope",
-    "log2_slope",
-    "log10_slope",
-    "log_slope",
-    "recip1m2",
-    "recip1p2",
-    "recip2m1",
-    "reciprocal",
-    "rsqrt",
-    "rsqrt1m2",
-    "rsqrt1p2",
-    "rsqrt_derivative",
-    "sec2",
-    "sech2",
-    "sinc",
-    "sinc_slope",
-    "split_square",
-    "sqrt_slope",
-    "tanh_curve",
-]
-
 Kernel = Callable[..., Any]
 
 # More digits than two float64 products need, as whole numbers of units, so that powers round once.

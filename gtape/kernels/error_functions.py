@@ -18,8 +18,6 @@ from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pa
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 from gtape.kernels.special_tables import Table, by_regions, decaying_sum, flat_float64
 
-__all__ = ["erfcinv", "erfcinv_derivative", "erfinv", "erfinv_derivative", "ndtri", "ndtri_derivative"]
-
 _ROOT_PI = Fraction(
     "1.7724538509055160272981674833411451827975494561223871282138077898529112845910321813749506567385446654162268"
 )

@@ -30,18 +30,6 @@ from gtape.kernels.pair_functions import (
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
 
-__all__ = [
-    "bernoulli_sum",
-    "digamma",
-    "digamma_derivative",
-    "lgamma",
-    "lgamma_pair",
-    "polygamma",
-    "slope_of_positive",
-    "zeta",
-    "zeta_derivative",
-]
-
 SHIFT = 16  # Stirling's series has 100 bits from here on
 PAIRED = 8  # derivatives of digamma up to this order are summed as pairs
 _LOG_PI = Fraction(

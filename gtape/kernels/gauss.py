@@ -15,17 +15,6 @@ import numpy as np
 from gtape.kernels.elementary import exact_product, exact_sum, exp_times, horner, in_float64, split_square
 from gtape.kernels.slope_families import gauss_derivative
 
-__all__ = [
-    "erf",
-    "erf_derivative",
-    "erfc",
-    "gelu",
-    "gelu_derivative",
-    "gelu_tanh",
-    "gelu_tanh_slope",
-    "hermite",
-]
-
 SQRT_HALF = math.sqrt(0.5)
 SQRT_TAU = math.sqrt(2.0 * math.pi)
 ROOT_TAU_INVERSE, ROOT_TAU_INVERSE_LOW = 0.3989422804014327, -2.49232720227773e-17  # 1/sqrt(2 pi) in two parts

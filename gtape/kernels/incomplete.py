@@ -19,17 +19,6 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
 
-__all__ = [
-    "bend_series",
-    "decay_nodes",
-    "exp_of_pair",
-    "flat_arrays",
-    "gamma_density_derivative",
-    "igamma",
-    "igamma_order_derivative",
-    "igammac",
-]
-
 _FAR = 200.0  # from this order on the mass of the density lies close to log(x), and one quadrature fits both sides
 
 

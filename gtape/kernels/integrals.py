@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (
     difference,
     exact,
@@ -34,21 +35,8 @@ from gtape.kernels.special_tables import (
     by_regions,
     decaying_sum,
     flat_float64,
-    log_exact,
     scaled_exp,
 )
-
-__all__ = [
-    "dawsn",
-    "dawsn_derivative",
-    "expint",
-    "expint_derivative",
-    "fresnel_cos",
-    "fresnel_sin",
-    "fresnel_wave",
-    "spence",
-    "spence_derivative",
-]
 
 
 def _float(a: Pair) -> Any:

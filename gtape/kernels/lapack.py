@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "scale_of", "solve", "triangular_solve"]
-
 Array = Any
 _FEW = 64  # so many numbers are compared faster one by one
 

@@ -10,8 +10,6 @@ import numpy as np
 from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
-__all__ = ["log_exact"]
-
 
 @lru_cache(maxsize=1)
 def _logarithms() -> tuple[Any, Any]:

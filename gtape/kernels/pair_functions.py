@@ -17,22 +17,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = [
-    "difference",
-    "exact",
-    "exp_parts",
-    "expm1_pair",
-    "horner_pair",
-    "over",
-    "power_pair",
-    "ratio",
-    "rounded",
-    "sine_and_cosine",
-    "sum_pair",
-    "turn_and_rest",
-    "turn_of_pi",
-]
-
 ONE: Pair = (1.0, 0.0)
 
 

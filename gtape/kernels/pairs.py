@@ -12,20 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Pair",
-    "add_pairs",
-    "divide_pairs",
-    "log_pair",
-    "multiply_pairs",
-    "scalar_first",
-    "scale_pair",
-    "sqrt_pair",
-    "two_product",
-    "two_sum",
-    "wide",
-]
-
 Pair = tuple[Any, Any]
 
 

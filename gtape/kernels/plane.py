@@ -21,13 +21,6 @@ from gtape.kernels.pairs import (
     wide,
 )
 
-__all__ = [
-    "hypot_form",
-    "hypot_term",
-    "inverse_imag",
-    "inverse_real",
-]
-
 
 def _polar(x: Any, y: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Mantissas and exponents of x and y, both scaled by their larger exponent e, and e.

@@ -10,8 +10,6 @@ import numpy as np
 from gtape.kernels.pair_functions import exact
 from gtape.kernels.pairs import Pair
 
-__all__ = ["ONE", "SMALL", "Poly", "exactly", "odd_kernel", "plus", "slope", "times"]
-
 ONE: Pair = (1.0, 0.0)
 Poly = tuple[int, ...]  # lowest coefficient first
 SMALL = 2.0**-332  # below, an odd function is its slope at 0 times x, and the low parts of products would underflow

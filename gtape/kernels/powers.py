@@ -12,11 +12,6 @@ from gtape.kernels.arithmetic import divide_power
 from gtape.kernels.pair_functions import exact, horner_pair, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
 
-__all__ = [
-    "pow_derivative",
-    "power",
-]
-
 
 def power(x: Any, y: Any) -> Any:
     """x**y; integers to a negative integer power are an error."""

@@ -39,8 +39,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 from gtape.kernels.polynomials import plus, slope, times
 from gtape.kernels.real_pairs import RealPair, constant, in_precision
 
-__all__ = ["gamma_draw", "gamma_draw_slope"]
-
 _LONG = np.longdouble
 EXTENDED = np.finfo(_LONG).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
 _ROOM = 1e-140, 1e140  # draws whose powers fit into pairs

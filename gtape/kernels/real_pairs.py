@@ -18,8 +18,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["RealPair", "constant", "in_precision"]
-
 
 class RealPair:
     """An array of numbers, each the sum of a high and a low part.

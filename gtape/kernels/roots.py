@@ -20,14 +20,6 @@ from gtape.kernels.pair_functions import (
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 from gtape.kernels.polynomials import ONE, SMALL, Poly, exactly, odd_kernel, plus, slope, times
 
-__all__ = [
-    "bent_power_derivative",
-    "cbrt_derivative",
-    "inner_power_derivative",
-    "recip1p_power",
-    "steep_power_derivative",
-]
-
 _LARGEST = float(np.finfo(np.float64).max)
 
 

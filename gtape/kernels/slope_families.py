@@ -28,16 +28,6 @@ from gtape.kernels.pair_functions import (
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum, wide
 from gtape.kernels.polynomials import ONE, SMALL, Poly, exactly, odd_kernel, plus, slope, times
 
-__all__ = [
-    "gauss_derivative",
-    "gelu_tanh_derivative",
-    "mish_derivative",
-    "sigmoid_derivative",
-    "sigmoid_difference_derivative",
-    "silu_derivative",
-    "tanh_derivative",
-]
-
 # polynomials in exp(x) ------------------------------------------------------------------------------------------------
 
 

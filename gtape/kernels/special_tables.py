@@ -21,19 +21,6 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
-__all__ = [
-    "EULER",
-    "LN2",
-    "PI",
-    "Decaying",
-    "LogSeries",
-    "Table",
-    "by_regions",
-    "decaying_sum",
-    "flat_float64",
-    "power_series",
-]
-
 BITS = 400
 ONE = 1 << BITS
 

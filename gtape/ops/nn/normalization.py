@@ -64,12 +64,7 @@ def batch_normalization(
 
 @diagnosed
 def local_response_normalization(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1,
-    alpha: float = 1,
-    beta: float = 0.5,
-    name: str | None = None,
+    input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
     """Divide each pixel by ``(bias + alpha * s) ** beta``, s the sum of squares of the neighbouring channels.
 
@@ -113,12 +108,7 @@ def local_response_normalization(
 
 @diagnosed
 def lrn(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1,
-    alpha: float = 1,
-    beta: float = 0.5,
-    name: str | None = None,
+    input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
     """The same as `local_response_normalization`.
 
