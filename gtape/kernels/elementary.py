@@ -288,15 +288,6 @@ def _m1_pair(x: Any) -> tuple[Any, Any]:
 
 
 @in_float64
-def recip2m1(x: Any) -> Any:
-    """1/(x² - 1) for x >= 1, NaN below."""
-    total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
-    r = 1.0 / total
-    near = np.where(total == 0.0, r, r - r * (r * lost))
-    return np.where(x < 1e15, np.where(x < 1.0, np.nan, near), (1.0 / x) / x)
-
-
-@in_float64
 def acosh_slope(x: Any) -> Any:
     """1/sqrt(x² - 1) for x >= 1, NaN below."""
     total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
