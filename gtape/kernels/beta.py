@@ -1,7 +1,7 @@
 """Kernels of the incomplete beta function and of its density, differentiated in x.
 
-The density is exp of a sum whose terms cancel, which is formed as a pair. The function itself, where SciPy's loses
-digits, is the smaller of its two tails, an integral by the trapezoidal rule after a double exponential substitution.
+The density is exp of a sum, formed as a pair because its terms cancel. Where SciPy loses digits, the function comes
+from the smaller of its tails, by the trapezoidal rule after a double exponential substitution.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
-        # Beside b = 0 it is ab/(a + b) times what hardly depends on b; SciPy's is 0 where b is very small.
+        # For tiny b, where SciPy gives 0, the value is ab/(a + b) times a factor that hardly depends on b.
         faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
         given, b = b, np.where(faint, _FAINT, b)
         out = np.where(inside, scipy_betainc(a, b, x), np.nan)
-        # two tiny parameters share what there is
+        # two tiny parameters share the mass
         out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
-        # SciPy's loses digits for large parameters: there the smaller tail comes from its integral
+        # SciPy loses digits for large parameters, where the smaller tail comes from its integral
         least = np.minimum(a, b)
         poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
         poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)

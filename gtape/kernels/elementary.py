@@ -1,4 +1,4 @@
-"""Kernels of the elementary functions' slopes, and of those functions that NumPy rounds badly or lacks.
+"""Kernels of the slopes of elementary functions, and of functions that NumPy rounds badly or lacks.
 
 Each works in float64 and rounds once for the narrower dtypes. A kernel that rounds more than a unit away carries the
 rounding error of its inner sum or square along (the low parts below) and puts it back at the end.
@@ -12,6 +12,8 @@ from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
+
+from gtape.kernels.pairs import two_product, two_sum
 
 Kernel = Callable[..., Any]
 
@@ -66,25 +68,6 @@ def split_square(x: Any) -> tuple[Any, Any]:
     return high, ((head * head - high) + 2.0 * head * tail) + tail * tail
 
 
-def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """Give a*b as the unevaluated sum of two float64 (Dekker), away from overflow and underflow."""
-    high = a * b
-    shifted = 134217729.0 * a
-    a_head = shifted - (shifted - a)
-    a_tail = a - a_head
-    shifted = 134217729.0 * b
-    b_head = shifted - (shifted - b)
-    b_tail = b - b_head
-    return high, ((a_head * b_head - high) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail
-
-
-def exact_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """Give a + b as the unevaluated sum of two float64 (Knuth)."""
-    high = a + b
-    back = high - a
-    return high, (a - (high - back)) + (b - back)
-
-
 # exp(-128) is far inside the normal range, and u + 128 is exact for u < -600
 _TAIL, _SHIFT, _SHIFT_FACTOR = -600.0, 128.0, math.exp(-128.0)
 
@@ -99,7 +82,7 @@ def exp_times(u: Any, factor: Any) -> Any:
 
 def _nan_below_zero(slope: Any, x: Any) -> Any:
     """Replace what a slope of a logarithm gives for negative (and minus zero) arguments."""
-    # The usual case, in a sixth of the time that a reduction takes; NaN says no here, too, and -0 of minus infinity.
+    # The usual case, six times as fast as a reduction; NaN and -0 (of minus infinity) go on.
     if not slope.size or slope.item(slope.argmin()) > 0.0:
         return slope
     wrong = np.signbit(slope)
@@ -132,7 +115,7 @@ def rsqrt_derivative(x: Any, n: int) -> Any:
     scaled = x * room
     y = 1.0 / np.sqrt(scaled)
     square, low = split_square(y)
-    p, e = exact_product(square, scaled)
+    p, e = two_product(square, scaled)
     y = y + 0.5 * y * (((1.0 - p) - e) - low * scaled)
     y = np.where((x > 0) & (x < np.inf), y, 1.0 / np.sqrt(x)) * np.sqrt(room) * factor
     for _ in range(n):
@@ -154,7 +137,7 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
         x = ((x * scale) * scale) * scale
     y = np.cbrt(x)
     square, low = split_square(y)
-    cube, cube_low = exact_product(square, y)
+    cube, cube_low = two_product(square, y)
     excess = ((cube - x) + (cube_low + low * y)) / (3.0 * cube)
     return y, np.where(np.isfinite(excess), excess, 0.0), (square, low), scale
 
@@ -163,7 +146,7 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
 def cbrt(x: Any) -> Any:
     """Cube root; the C library's is 2.7 ULP off."""
     y, excess, _, scale = cbrt_parts(x)
-    return np.where(excess == 0.0, y, y - y * excess) / scale  # infinity less nothing of infinity would be NaN
+    return np.where(excess == 0.0, y, y - y * excess) / scale  # inf - inf * 0 would be NaN
 
 
 @in_float64
@@ -214,7 +197,7 @@ def log10_slope(x: Any) -> Any:
 @in_float64
 def log1p_slope(x: Any) -> Any:
     """1/(1 + x) for x >= -1, NaN below."""
-    total, low = exact_sum(1.0, x)
+    total, low = two_sum(1.0, x)
     slope = 1.0 / total
     return _nan_below_zero(np.where((low != 0.0) & (np.abs(x) < LARGE), slope - slope * (slope * low), slope), total)
 
@@ -225,7 +208,7 @@ def log1p_slope(x: Any) -> Any:
 def _recip_pair(x: Any, sign: float) -> tuple[Any, Any]:
     """Give 1 + sign*x*x rounded, and what the rounding lost; `x` is at most LARGE."""
     square, low = split_square(x)
-    total, lost = exact_sum(1.0, sign * square)
+    total, lost = two_sum(1.0, sign * square)
     return total, np.where(np.abs(x) > 1e-100, lost + sign * low, 0.0)
 
 
@@ -310,7 +293,7 @@ def sech2(x: Any) -> Any:
         return sech2(np.asarray(x).reshape(1))[0]
     if x.dtype.char not in _SECH2:  # half precision
         return sech2(x.astype(np.float32)).astype(x.dtype)
-    # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
+    # In place, because new arrays cost as much as the arithmetic, and every tanh layer differentiates by this kernel.
     one, two, four, most, far = _SECH2[x.dtype.char]
     t = x + x
     np.exp(t, out=t)
@@ -325,7 +308,7 @@ def sech2(x: Any) -> Any:
 
 
 def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
-    # NumPy takes its own numbers sooner than Python's.
+    # NumPy takes its own numbers faster than those of Python.
     numbers = [np.full((), c, dtype) for c in (1, 2, 4)]
     return (*numbers, math.exp(2 * far), far)
 
@@ -372,7 +355,7 @@ def _sinc_series() -> tuple[float, ...]:
 @in_float64
 def sinc_slope(x: Any) -> Any:
     """sinc'(x): a series about 0, (cos(pi x) - sinc(x))/x further out."""
-    near = np.abs(x) < 0.48  # there both of them cancel least
+    near = np.abs(x) < 0.48  # both formulas cancel least here
     xs = np.where(near, x, 0.0)
     xf = np.where(near, 1.0, x)
     far = (_sin_pi(xf, 1) - _sin_pi(xf, 0) / (math.pi * xf)) / xf

@@ -1,7 +1,7 @@
-"""Derivatives of every order of the functions that are rational in exp(x): sigmoid, tanh, silu, mish; and Gauss's.
+"""Derivatives of every order of functions that are rational in exp(x) (sigmoid, tanh, silu, mish) and of Gauss's.
 
-The n-th derivative has alternating coefficients, so its terms cancel, more with every order. Here they are summed as
-pairs, exactly enough for any order that is asked for; the first orders, which are hot, have plain kernels elsewhere.
+Terms are summed as pairs, because the alternating coefficients of the n-th derivative cancel, more with every order.
+The first orders have faster kernels in other modules.
 """
 
 from __future__ import annotations
