@@ -62,8 +62,8 @@ def _expm1_bend(v: Any) -> Any:
 def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
 
-    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out, since
-    what is left nearly cancels. For x beside 1 the logarithm is log(1 + y expm1(s)) - s.
+    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
+    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s.
     """
     both = a + b
     near = x <= 0.5

@@ -111,7 +111,7 @@ xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 
 
 def _log1p(x: Array) -> Array:
-    """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps what 1 + x would round away."""
+    """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps the digits that 1 + x rounds away."""
     a, b = x.real, x.imag
     out = np.log(_one_plus(x))
     near = np.abs(x) < 0.5

@@ -17,7 +17,7 @@ from gtape.kernels.pairs import two_product, two_sum
 
 Kernel = Callable[..., Any]
 
-# More digits than two float64 products need, as whole numbers of units, so that powers round once.
+# Integers in units of 1e-77, more digits than two float64 products need, because powers of integers round once.
 UNITS = 10**77
 LN2 = 69314718055994530941723212145817656807550013436025525412068000949339362196969
 PI = 314159265358979323846264338327950288419716939937510582097494459230781640628620
@@ -81,7 +81,7 @@ def exp_times(u: Any, factor: Any) -> Any:
 
 
 def _nan_below_zero(slope: Any, x: Any) -> Any:
-    """Replace what a slope of a logarithm gives for negative (and minus zero) arguments."""
+    """A slope of a logarithm with NaN for negative arguments, and +inf at minus zero."""
     # The usual case, six times as fast as a reduction; NaN and -0 (of minus infinity) go on.
     if not slope.size or slope.item(slope.argmin()) > 0.0:
         return slope
@@ -165,7 +165,7 @@ def cbrt_slope(x: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _ln2_power(n: int) -> float:
-    return LN2**n / UNITS**n
+    return float(LN2**n / UNITS**n)
 
 
 @in_float64
@@ -206,7 +206,7 @@ def log1p_slope(x: Any) -> Any:
 
 
 def _recip_pair(x: Any, sign: float) -> tuple[Any, Any]:
-    """Give 1 + sign*x*x rounded, and what the rounding lost; `x` is at most LARGE."""
+    """Give 1 + sign*x*x rounded, and its rounding error; `x` is at most LARGE."""
     square, low = split_square(x)
     total, lost = two_sum(1.0, sign * square)
     return total, np.where(np.abs(x) > 1e-100, lost + sign * low, 0.0)
@@ -262,7 +262,7 @@ def rsqrt1p2(x: Any) -> Any:
 
 
 def _m1_pair(x: Any) -> tuple[Any, Any]:
-    """Give x² - 1 rounded and what the rounding lost, for 1 <= x <= 1e16."""
+    """Give x² - 1 rounded, and its rounding error, for 1 <= x <= 1e16."""
     square, low = split_square(x)
     total = square - 1.0
     lost = ((square - total) - 1.0) + low

@@ -44,7 +44,7 @@ _NORMAL = (
     -2.647420688826336e-10,
 )  # fmt: skip
 
-# the root of gelu' in two parts, and gelu'/t in powers of t = x - root: exact digits also beside it
+# the root of gelu' in two parts, and gelu'/t in powers of t = x - root: exact near the root, too
 _ROOT, _ROOT_LOW = -0.7517915246935645, 1.4956759177009883e-17
 _ABOUT_ROOT = (
     0.4314939923140469, 0.388284982990552, -0.018199676398671087, -0.1140082332972217,

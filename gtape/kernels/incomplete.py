@@ -82,7 +82,7 @@ def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
 
 
 def _logarithmic(gap: Any, others: list[Any], m: int, a: Any) -> list[Any]:
-    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole beside a = 0."""
+    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole at a = 0."""
     h = _bell(gap, others, m)
     return [a * h[j] + (j * h[j - 1] if j else 0.0) for j in range(m + 1)]
 

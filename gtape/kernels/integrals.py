@@ -446,7 +446,7 @@ def _spence_slope_far(x: Any, n: int) -> Any:
     total = log_exact(x)
     u = over(gap, (safe, 0.0 * safe))
     u = np.where(large, 1.0, u[0]), np.where(large, -1.0 / x, u[1])
-    if n > 1:  # u may be huge beside 0: then its powers count, and the last one most
+    if n > 1:  # u may be huge near 0: then its powers count, and the last one most
         tiny = x < 1e-60
         v = np.where(tiny, 0.0, u[0]), np.where(tiny, 0.0, u[1])
         for k in range(1, n):

@@ -190,7 +190,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu
     units = _scales(wa, -2)
-    if units is not None:  # what is not read may be of any size
+    if units is not None:  # elements of the other triangle may be of any size
         units = scale_of(one(wa), axis=(-2,))
         with np.errstate(all="ignore"):
             wa = wa / units

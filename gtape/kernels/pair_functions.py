@@ -75,7 +75,7 @@ def rounded(a: Pair, exponent: Any = 0) -> Any:
 
 # exponential --------------------------------------------------------------------------------------------------------
 
-# ln(2): 32 bits, so that its multiples by whole numbers below 2**21 are exact; then the rest as a pair
+# ln(2): 32 bits, so that its multiples by integers below 2**21 are exact; then the rest as a pair
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
 _INVERSE_LN2 = 1.4426950408889634
 _EXP = [ratio(1, math.factorial(k)) for k in range(1, 9)]

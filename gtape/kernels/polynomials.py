@@ -1,4 +1,4 @@
-"""Polynomials with whole coefficients, and what kernels of whole families of derivatives have in common."""
+"""Polynomials with integer coefficients, and the common parts of kernels of derivatives of every order."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ _silu_odd = odd_kernel(lambda a, n: -_silu(a, n))
 
 @in_float64
 def silu_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of silu, n >= 1: even or odd from the second on, since silu(x) = x + silu(-x)."""
+    """n-th derivative of silu, n >= 1: even or odd from the second on, because silu(x) = x + silu(-x)."""
     if n == 1:
         return _around_root(x, silu_slope(x), -1.6, -0.6, lambda a: _silu(a, 1))
     x = np.clip(x, -1e4, 1e4)

@@ -91,9 +91,6 @@ _tridiagonal = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def tridiagonal_solve(
     diagonals: Any,

@@ -138,9 +138,6 @@ _pinv = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 class Qr(NamedTuple):
     """The result of `qr`."""
 

@@ -22,9 +22,6 @@ __all__ = ["band_part", "diag", "diag_part", "set_diag", "trace"]
 Array = Any
 
 
-# ---------------------------------------------------------------------------------------------- primitives
-
-
 def _diag_part_kernel(x: Array, *, k: int) -> Array:
     return np.diagonal(x, k, -2, -1)
 
@@ -98,9 +95,6 @@ _band_part = linear(
         (((2, 3),), {"lower": 1, "upper": 1}),
     ),
 )
-
-
-# ---------------------------------------------------------------------------------------------- public functions
 
 
 def _offsets(k: Any, op: str) -> tuple[int, int]:

@@ -164,9 +164,6 @@ _eig = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices.

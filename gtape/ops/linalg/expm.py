@@ -144,9 +144,6 @@ _expm_form = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def expm(input: Any, name: str | None = None) -> Tensor:
     """Matrix exponential: the sum of ``A^n / n!``.

@@ -105,9 +105,6 @@ _factors = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 class Lu(NamedTuple):
     """Both factors in one matrix, and the order of rows."""
 

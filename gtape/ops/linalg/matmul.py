@@ -22,9 +22,6 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 __all__ = ["matmul", "matrix_transpose", "matvec"]
 
 
-# ---------------------------------------------------------------------------------------------- primitives
-
-
 @planned
 def _swap_last(x: Any) -> Any:
     return operator.attrgetter("T") if len(x.shape) == 2 else lambda v: v.swapaxes(-1, -2)
@@ -132,9 +129,6 @@ def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
 
 
 matmul_op.diagonal = _diagonal
-
-
-# ---------------------------------------------------------------------------------------------- public functions
 
 
 def adjoint_of(x: Tensor) -> Tensor:

@@ -201,9 +201,6 @@ _complement = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of symmetric matrices; reads their lower triangle.

@@ -104,9 +104,6 @@ def _taps(w: Any) -> tuple[int, ...]:
     return tuple(w.shape)[:-2]
 
 
-# ---------------------------------------------------------------------------------------------- primitives
-
-
 def _geometry(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],

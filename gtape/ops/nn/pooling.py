@@ -99,9 +99,6 @@ def _axes(input: Any, op: str) -> int:
     return n
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
