@@ -54,7 +54,7 @@ def _called(f: Callable[..., Any], x: Any) -> Any:
 
 def _stacked(parts: list[Any]) -> Any:
     def one(*tensors: Tensor) -> Tensor:
-        shapes = {t._aval.shape for t in tensors}
+        shapes = {t._layout.shape for t in tensors}
         if len(shapes) > 1:
             raise ValueError(f"batch: elements of shapes {sorted(shapes)} cannot be stacked; use padded data")
         return wrap(np.stack([np.asarray(t._value) for t in tensors]))
@@ -106,7 +106,7 @@ class Dataset:
         """
         whole = _element(tensors)
         flat = nest.flatten(whole) if isinstance(whole, (tuple, dict)) else [whole]
-        rows = {t._aval.shape[0] if t._aval.shape else -1 for t in flat}
+        rows = {t._layout.shape[0] if t._layout.shape else -1 for t in flat}
         if -1 in rows or len(rows) != 1:
             raise ValueError(
                 f"from_tensor_slices needs tensors with the same number of rows, got shapes {[t.shape for t in flat]}"

@@ -155,7 +155,7 @@ def restore_values(x: Any, path: str) -> _Status:
                 unused.discard(where)
             else:
                 missing.add(where)
-        values = [v._incoming(archive.read(where, wanted=v._aval.shape)) for v, where in found]
+        values = [v._incoming(archive.read(where, wanted=v._layout.shape)) for v, where in found]
         later = {
             name: archive.read(name)
             for name in archive.names

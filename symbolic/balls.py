@@ -70,12 +70,12 @@ def _is_nan(x: Any) -> bool:
 def _anew() -> None:
     """In a forked child: the assumptions of the parent's threads do not hold here."""
     assumed.clear()
-    ctx.prec = _usual
+    ctx.prec = _gradient_of_one_scalar
 
 
 # The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
 _one_thread = Lock(_anew)
-_usual = ctx.prec
+_gradient_of_one_scalar = ctx.prec
 assumed: dict[str, Any] = {}
 
 

@@ -331,7 +331,7 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
             if out.__class__ is tuple or out.dtype.kind != "f":
                 continue
             active = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f" and prim.connected(i))
-            rule = RuleStep(prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval)
+            rule = RuleStep(prim, active, params, tuple(t._layout for t in tensors), wrap(out)._layout)
             step = step_for(rule)
             if step is None:
                 continue

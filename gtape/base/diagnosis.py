@@ -107,11 +107,11 @@ def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ex
 
 def _described(x: Any) -> str:
     """An argument in a message: of tensors and arrays the dtype and the shape."""
-    aval = getattr(x, "_aval", None)
-    if aval is None and isinstance(x, np.ndarray):
-        aval = x
-    if aval is not None and not isinstance(x, type):
-        return f"{type(x).__name__} of {aval.dtype} and shape {list(aval.shape)}"
+    layout = getattr(x, "_layout", None)
+    if layout is None and isinstance(x, np.ndarray):
+        layout = x
+    if layout is not None and not isinstance(x, type):
+        return f"{type(x).__name__} of {layout.dtype} and shape {list(layout.shape)}"
     return shown(x)
 
 

@@ -46,7 +46,7 @@ ROLES = {
 }
 _TAKES = frozenset({"bool", "string"})
 
-_SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
+_SWAPPED = frozenset({"zero_absorbs", "infix", "kernel", "partials", "scalar", "vjp"})
 
 
 class Primitive:
@@ -79,7 +79,7 @@ class Primitive:
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
     limit : float
         ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
-    holds_zero : bool
+    zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
         ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
@@ -95,10 +95,45 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
-        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs",
-        "params", "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
-        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp",
+        "_function",
+        "arguments",
+        "batched",
+        "complex",
+        "diagonal",
+        "differentiable",
+        "domain",
+        "example",
+        "infix",
+        "ints",
+        "jvp",
+        "kernel",
+        "kind",
+        "kinks",
+        "layouts",
+        "limit",
+        "name",
+        "outputs",
+        "params",
+        "partials",
+        "place",
+        "plans",
+        "promotes",
+        "public",
+        "reads",
+        "roles",
+        "rounding",
+        "samples",
+        "scalar",
+        "selects",
+        "sparse",
+        "special",
+        "summary",
+        "takes",
+        "ulps",
+        "users",
+        "variadic",
+        "vjp",
+        "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
@@ -139,7 +174,7 @@ class Primitive:
         self.complex: Any = data.pop("complex", kind == "linear")
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = self._domain(data.pop("domain"))
-        self.holds_zero: bool = data.pop("holds_zero", False)
+        self.zero_absorbs: bool = data.pop("zero_absorbs", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
@@ -350,7 +385,7 @@ def elementwise(
         What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
         run on stand-ins, which note what they read.
     **data
-        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, holds_zero, role, takes:
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
         see `Primitive`.
 
     Returns

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.base.layout import aval_of
+from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of
 from gtape.engine.sparse import SparseCotangent
@@ -270,7 +270,7 @@ def _output(world: Any, record: Record) -> Any:
         if out.__class__ is tuple:
             several = tuple([wrap(v) for v in out])
             for i, o in enumerate(several):
-                if o._aval.inexact:
+                if o._layout.inexact:
                     o._record = part_of(record, i)
             return several
         t = wrap(out)
@@ -389,7 +389,7 @@ class _Anchor:
             return tuple([self(e) for e in t])
         if (
             t.__class__ is not Tensor
-            or not t._aval.inexact
+            or not t._layout.inexact
             or (t._record is not None and self.stack.meet(t._record[TAPES]).sessions)
         ):
             return t
@@ -408,11 +408,11 @@ def _layout_of(record: Record, g: Any, batch: int | None) -> Any:
     """The layout of the operands of a generated function."""
     for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:
-            return t._aval
+            return t._layout
     out = output_of(record)
     if out is not None:
-        return aval_of(out)
+        return layout_of(out)
     # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
     if isinstance(g, Tensor):
-        return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))
-    return aval_of(g if batch is None else g[0])
+        return g._layout if batch is None else layout_of(np.empty(g._layout.shape[1:], g._layout.dtype))
+    return layout_of(g if batch is None else g[0])

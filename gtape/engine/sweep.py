@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.layout import FLOAT
 from gtape.base.locks import Lock
 from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.worlds import NUMPY, off_python
@@ -41,7 +41,7 @@ def _step_in_numpy(record: Record, g: Any) -> Any:
     """The step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
     step = step_of(record)
     if step.layouts is None:
-        step = step.on(FLOAT64_SCALAR)
+        step = step.on(FLOAT)
     inputs = inputs_of(record, len(step.layouts))
     xs = tuple([a if t is None else off_python(t._value) for t, a in zip(inputs, step.layouts, strict=True)])
     made = step.cotangents(NUMPY, off_python(g), off_python(output_of(record)), xs)
@@ -194,7 +194,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             for r in reached:
                 r[COT] = None
         else:  # used up, as after a whole sweep
-            record_module.empty_below(reached, spare=False)
+            record_module.clear_below(reached, spare=False)
         raise
     finally:
         for s, step, note in noting.values():

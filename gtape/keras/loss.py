@@ -59,14 +59,14 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     -------
     Tensor
     """
-    samples = losses._aval.size
+    samples = losses._layout.size
     if counted is not None:
         samples = int(np.count_nonzero(counted))
         here = gtape.cast(counted, losses.dtype)
-        weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._aval.shape)
+        weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._layout.shape)
     if weights is not None:
         weights = floats(weights, losses.dtype)
-        a, b = losses._aval.shape, weights._aval.shape
+        a, b = losses._layout.shape, weights._layout.shape
         if len(b) == len(a) + 1 and b[-1] == 1:
             weights = gtape.squeeze(weights, -1)
         elif len(a) == len(b) + 1 and b:
@@ -78,7 +78,7 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     if reduction == "sum":
         return total
     if reduction == "mean_with_sample_weight" and weights is not None:
-        whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._aval.shape))
+        whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._layout.shape))
         return gtape.math.divide_no_nan(total, whole)
     # No samples, no loss: 0 rather than 0/0.
     return total / max(samples, 1)

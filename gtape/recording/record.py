@@ -44,10 +44,45 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "directly", "empty", "empty_below", "enter",
-    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of", "peek",
-    "record_of", "restore_stack", "set_stack", "settle", "sharing", "step_of", "uproot",
+    "ANCHOR",
+    "COT",
+    "INS",
+    "LEAF",
+    "NO_TAPES",
+    "OTHER",
+    "OUT",
+    "PARENTS",
+    "SEQ",
+    "STEP",
+    "TANGENTS",
+    "TAPES",
+    "TRACE",
+    "Session",
+    "Stack",
+    "TapeSet",
+    "active",
+    "adopt_thread",
+    "clear_below",
+    "close",
+    "count",
+    "directly",
+    "empty",
+    "enter",
+    "for_a_check_alone",
+    "forget_parents",
+    "get_stack",
+    "idle_stack",
+    "leaf",
+    "leave",
+    "off",
+    "parents_of",
+    "peek",
+    "record_of",
+    "restore_stack",
+    "set_stack",
+    "sharing",
+    "should_track",
+    "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -80,7 +115,7 @@ class TapeSet:
 
 
 NO_TAPES = TapeSet()
-_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_op`
+_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_one`
 
 
 class Session:
@@ -96,7 +131,7 @@ class Session:
     # Whether every result is tracked, so that the session's end frees all that hangs from them.
     exact = False
     # Whether it does so only because results outlived recent sessions.
-    cautious = False
+    tracks_for_now = False
     # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
     # recorded. The short sweep needs both to be False.
     shared = False
@@ -118,13 +153,13 @@ class Session:
     watch: Any = None
 
     def __init__(
-        self, *, trace: bool = False, forward: Any = None, exact: bool = False, cautious: bool = False
+        self, *, trace: bool = False, forward: Any = None, exact: bool = False, tracks_for_now: bool = False
     ) -> None:
-        if trace or exact or cautious or forward is not None:
+        if trace or exact or tracks_for_now or forward is not None:
             self.trace = trace
             self.forward = forward
-            self.exact = exact or cautious
-            self.cautious = cautious
+            self.exact = exact or tracks_for_now
+            self.tracks_for_now = tracks_for_now
             self.plain = False
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
@@ -274,7 +309,7 @@ def idle_stack() -> Stack:
     return idle
 
 
-def settle(error: RuntimeError) -> Stack:
+def adopt_thread(error: RuntimeError) -> Stack:
     """Give this thread a runner of its own, the tapes as they are, after an op raised; raises any other error again.
 
     A thread that was handed a copy of a context (asyncio.to_thread) finds the stack of the tapes that were open there,
@@ -474,13 +509,13 @@ def empty(record: Record) -> None:
     record[COT:] = _EMPTY
 
 
-def uproot(record: Record) -> None:
+def forget_parents(record: Record) -> None:
     """Make a leaf of a record, which keeps its tapes and tangents and forgets what made it."""
     record[COT:TAPES] = LEAF, None, (), None, None
     record[OTHER] = None
 
 
-def empty_below(pending: list[Any], *, spare: bool) -> None:
+def clear_below(pending: list[Any], *, spare: bool) -> None:
     """Empty records and all that led to them; with `spare` those that an open session holds stay as they are."""
     while pending:
         r = pending.pop()
@@ -508,7 +543,7 @@ class _Care:
 _care = _Care()
 
 
-def careful() -> bool:
+def should_track() -> bool:
     """Whether a session that starts now is to track all results, since results outlived recent ones."""
     if _care.sessions_left:
         _care.sessions_left -= 1
@@ -581,5 +616,5 @@ def close(session: Session) -> None:
         del alone
         if left() is not None:
             outlived = _empty_holders(left()) or outlived
-    if outlived and (session.plain or session.cautious):
+    if outlived and (session.plain or session.tracks_for_now):
         _care.sessions_left = 64

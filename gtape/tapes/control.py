@@ -59,7 +59,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     if isinstance(input, IndexedSlices):
         return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     x = convert_to_tensor(input)
-    if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
+    if x._layout.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
         return REGISTRY["identity"](x)
     return _stop(x)
 
@@ -143,7 +143,7 @@ def recompute_grad(f: Any) -> Any:
                 from gtape.tapes.tape import GradientTape
 
                 flat = nest.flatten(list(inner_args))
-                floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._aval.inexact]
+                floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._layout.inexact]
                 with GradientTape(verify=False) as tape:
                     tape.watch(floats)
                     again = f(*inner_args, **inner_kwargs)

@@ -214,7 +214,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
         raise TypeError(
             f"'branch_index' must be a Tensor, got {type(branch_index).__name__}: wrap it in gtape.constant"
         )
-    if branch_index._aval.dtype.kind not in "iu":
+    if branch_index._layout.dtype.kind not in "iu":
         raise TypeError(f"'branch_index' must be an integer Tensor, got {branch_index.dtype.name}")
     branches = _branches(branch_fns)
     if default is not None and not callable(default):
@@ -286,7 +286,7 @@ def while_loop(
     most = None
     if maximum_iterations is not None:
         limit = convert_to_tensor(maximum_iterations)
-        if limit._aval.shape:
+        if limit._layout.shape:
             raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {limit.shape}")
         most = int(limit)
     form = list(loop_vars)

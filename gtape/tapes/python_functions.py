@@ -86,7 +86,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
             else None
         )
         t = convert_to_tensor(value) if t is None else t
-        if t._aval.dtype != dtype:
+        if t._layout.dtype != dtype:
             raise InvalidArgumentError(
                 f"py_function: result {i} is {t.dtype.name}, but Tout says {dtypes.as_dtype(dtype).name}"
             )

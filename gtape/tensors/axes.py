@@ -62,12 +62,12 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
     """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
     from gtape.declare.primitive import REGISTRY
 
-    shape = tuple(t._aval.shape)
+    shape = tuple(t._layout.shape)
     kept = [i for i in range(len(shape)) if i - len(shape) not in axis]
     if kept and axis and axis != tuple(range(-len(axis), 0)):
         t = REGISTRY["transpose"](t, perm=(*kept, *[a + len(shape) for a in axis]))
     rows = (*[shape[i] for i in kept], count_of(shape, axis))
-    return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
+    return t if t._layout.shape == rows else REGISTRY["reshape"](t, shape=rows)
 
 
 _LARGEST = 2**63
@@ -105,7 +105,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
     if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
-    if hasattr(v, "_aval"):
+    if hasattr(v, "_layout"):
         v = np.asarray(v._value)
     if isinstance(v, np.ndarray):
         if v.size > _MOST:

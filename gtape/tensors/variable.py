@@ -12,7 +12,7 @@ import numpy as np
 from gtape import dtypes, errors
 from gtape.base import locks
 from gtape.base.escaping import plain
-from gtape.base.layout import FLOAT64_SCALAR, Aval
+from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitive import REGISTRY
@@ -95,19 +95,19 @@ class Variable(ChangesInPart, Operators):
 
     __slots__ = (
         "__weakref__",
-        "_aval",
+        "_layout",
         "_name",
         "_policies",
         "_record",
         "_static",
-        "_tensor_aval",
+        "_tensor_layout",
         "_trainable",
         "_uid",
         "_value",
         "constraint",
     )
 
-    _aval: Aval
+    _layout: Layout
 
     def __init__(
         self,
@@ -135,15 +135,15 @@ class Variable(ChangesInPart, Operators):
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)
-        if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
+        if static is not None and not static.is_compatible_with(t._layout.tensor_shape):
             raise ValueError(
-                f"In this `gtape.Variable` creation, the initial value's shape ({t._aval.tensor_shape}) is not "
+                f"In this `gtape.Variable` creation, the initial value's shape ({t._layout.tensor_shape}) is not "
                 f"compatible with the explicitly supplied `shape` argument ({shape})."
             )
         self._static = None if static is None or static.is_fully_defined() else static
-        self._tensor_aval = t._aval
-        # Deliberately not interned: fast paths take operands that share one interned Aval object to be Tensors.
-        self._aval = Aval(t._aval.dtype, t._aval.shape)
+        self._tensor_layout = t._layout
+        # Deliberately not interned: fast paths take operands that share one interned Layout object to be Tensors.
+        self._layout = Layout(t._layout.dtype, t._layout.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
         self._trainable = trainable is None or flag("Variable", "trainable", trainable)
         self._name = SCOPE.get() + (name or "Variable")
@@ -175,7 +175,7 @@ class Variable(ChangesInPart, Operators):
         """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
         t = Tensor()
         t._value = self._value
-        t._aval = self._tensor_aval
+        t._layout = self._tensor_layout
         stack = record.peek() or record.idle_stack()
         r = self._record
         if r[TAPES] is stack.tapes and stack.probe is None:  # not the first read under the one tape there is
@@ -199,7 +199,7 @@ class Variable(ChangesInPart, Operators):
                         return
                 else:
                     tracker.variables[self._uid] = self
-                    if not self._aval.inexact:
+                    if not self._layout.inexact:
                         return
                     with sharing:
                         sessions = self._record[TAPES].sessions
@@ -215,7 +215,7 @@ class Variable(ChangesInPart, Operators):
                 asking = tuple([s for s in stack.sessions if s.watch_accessed and s not in tapes.sessions])
                 for s in asking:
                     s.variables[self._uid] = self
-                if asking and self._aval.inexact:
+                if asking and self._layout.inexact:
                     self._watch(asking)
                     r = self._record
             if not stack.meet(r[TAPES]).sessions:
@@ -242,17 +242,17 @@ class Variable(ChangesInPart, Operators):
     @property
     def shape(self) -> TensorShape:
         """The static shape; unknown sizes where the variable was made with such."""
-        return self._aval.tensor_shape if self._static is None else self._static
+        return self._layout.tensor_shape if self._static is None else self._static
 
     @property
     def dtype(self) -> dtypes.DType:
         """The element type."""
-        return dtypes.as_dtype(self._aval.dtype)
+        return dtypes.as_dtype(self._layout.dtype)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._aval.shape)
+        return len(self._layout.shape)
 
     @property
     def trainable(self) -> bool:
@@ -353,7 +353,7 @@ class Variable(ChangesInPart, Operators):
     def __getitem__(self, key: Any) -> Any:
         t = self._as_tensor()[key]
         made = VariableSlice()
-        made._value, made._aval, made._record, made._variable, made._key = t._value, t._aval, t._record, self, key
+        made._value, made._layout, made._record, made._variable, made._key = t._value, t._layout, t._record, self, key
         if t._record is not None:
             for s in record.get_stack().sessions:
                 s.track(made)
@@ -374,15 +374,15 @@ class Variable(ChangesInPart, Operators):
     # ------------------------------------------------------------------------------------------ writing
 
     def _incoming(self, value: Any) -> Any:
-        if isinstance(value, (Tensor, Variable)) and value._aval.dtype != self._aval.dtype:
+        if isinstance(value, (Tensor, Variable)) and value._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
                 "gtape.cast"
             )
-        if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
+        if isinstance(value, (str, bytes)) and self._layout.dtype.kind != "O":
             raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
-        if t._aval.dtype != self._aval.dtype:
+        if t._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"cannot assign a value of dtype {t.dtype.name} to {plain(self.name)} of dtype {self.dtype.name}"
             )
@@ -394,9 +394,9 @@ class Variable(ChangesInPart, Operators):
 
     def _kept(self, value: Any) -> Any:
         """A value as this variable keeps it."""
-        if self._tensor_aval is FLOAT64_SCALAR:
+        if self._tensor_layout is FLOAT:
             return float(value)
-        return value[()] if isinstance(value, np.ndarray) and not self._aval.shape else value
+        return value[()] if isinstance(value, np.ndarray) and not self._layout.shape else value
 
     def _put(self, value: Any) -> None:
         with locks.of_variable(self._uid):
@@ -444,20 +444,20 @@ class Variable(ChangesInPart, Operators):
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
         with locks.of_variable(self._uid):
-            if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
+            if t._layout.shape != self._layout.shape and not self._reshaped(t._layout):
                 raise ValueError(
                     f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
-                    f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+                    f"{self.shape}, and the assigned value shape {t._layout.tensor_shape} are incompatible."
                 )
             self._value = self._kept(made)
         return self if read_value else None
 
-    def _reshaped(self, aval: Aval) -> bool:
+    def _reshaped(self, layout: Layout) -> bool:
         """Whether a value of another shape may come; takes the shape on."""
-        if self._static is None or not self._static.is_compatible_with(aval.tensor_shape):
+        if self._static is None or not self._static.is_compatible_with(layout.tensor_shape):
             return False
-        self._tensor_aval = aval
-        self._aval = Aval(aval.dtype, aval.shape)
+        self._tensor_layout = layout
+        self._layout = Layout(layout.dtype, layout.shape)
         return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
@@ -470,15 +470,15 @@ class Variable(ChangesInPart, Operators):
         run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
 
         def changed(old: Any) -> Any:
-            if t._aval.shape != self._aval.shape:
+            if t._layout.shape != self._layout.shape:
                 raise errors.InvalidArgumentError(
-                    f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
-                    f"{t._aval.tensor_shape}, shapes must be equal."
+                    f"Cannot update variable with shape {self._layout.tensor_shape} using a Tensor with shape "
+                    f"{t._layout.tensor_shape}, shapes must be equal."
                 )
             try:
                 return run(kernel, old, t._value)
             except RuntimeError as e:
-                return record.settle(e).run(kernel, old, t._value)
+                return record.adopt_thread(e).run(kernel, old, t._value)
 
         return self._change(changed)
 

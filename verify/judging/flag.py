@@ -47,20 +47,20 @@ def check_gradient(
     VerificationError
         If a number is not the exact one.
     """
-    followed = [t for t in targets if t._aval.inexact]
+    followed = [t for t in targets if t._layout.inexact]
     pairs = list(zip(followed, [g._value for _, g in start], strict=True))
     _check(session, pairs, sources, [_raw(r) for r in results], [...], strict=strict, stops=stops)
 
 
 def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
     """Check a Jacobian under the flag before it is returned: each row is one gradient."""
-    rows = shown(np.ndindex(*target._aval.shape), math.prod(target._aval.shape), "checking a Jacobian exactly")
+    rows = shown(np.ndindex(*target._layout.shape), math.prod(target._layout.shape), "checking a Jacobian exactly")
     _check(session, [(target, None)], sources, [_raw(r) for r in results], rows, strict=strict)
 
 
 def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
     """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient."""
-    columns = ((slice(None), *index) for index in np.ndindex(*target._aval.shape[1:]))
+    columns = ((slice(None), *index) for index in np.ndindex(*target._layout.shape[1:]))
     _check(session, [(target, None)], [source], [_raw(result)], columns, strict=strict)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.engine.rules import PartialOutputs, cotangents
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.program import Node, Program
@@ -129,7 +129,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     # As on the tape, a linear rule gets shapes and dtypes alone.
     xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.step, g, y, xs, avals=layouts, out_shape=shape)
+    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
@@ -162,6 +162,6 @@ def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite
 def _layout(value: Any) -> Any:
     """Shape and dtype of a value; a tuple counts as one object."""
     if isinstance(value, tuple):
-        return make_aval(np.dtype(object), ())
+        return make_layout(np.dtype(object), ())
     value = np.asarray(value)
-    return make_aval(value.dtype, value.shape)
+    return make_layout(value.dtype, value.shape)

@@ -294,9 +294,9 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
-        tape.watch([g for g in gs if g._aval.inexact])
+        tape.watch([g for g in gs if g._layout.inexact])
         for captured in _captured(node.step.grad_fn):
-            if captured._aval.inexact:
+            if captured._layout.inexact:
                 tape.watch(captured)
         back = node.step.run(gs)
     picked = [back[a] for a in node.active]

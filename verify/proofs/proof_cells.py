@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.symbolic.mirrors.registry import SCALARS
@@ -70,7 +70,7 @@ class Argument:
             self.array = value if isinstance(value, np.ndarray) else np.asarray(value)
             self.shape = tuple(self.array.shape)
             self.symbols = None
-        self.aval = make_aval(np.dtype(np.float64) if self.array.dtype == object else self.array.dtype, self.shape)
+        self.layout = make_layout(np.dtype(np.float64) if self.array.dtype == object else self.array.dtype, self.shape)
 
     def sample(self, symbol: Any, value: Any) -> Any:
         """What the symbol is where the element is `value`."""

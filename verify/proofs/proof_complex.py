@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.declare.primitive import Primitive
 from gtape.symbolic.balls import Undecided
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
@@ -112,7 +112,7 @@ class _ComplexCell(Cell):
             self.xs[0] = np.asarray(True)
             self.active = [1, 2]
         dtype = np.dtype(np.float64 if self.from_real else np.complex128)
-        self.avals = tuple([make_aval(dtype if x.dtype == object else x.dtype, x.shape) for x in self.xs])
+        self.layouts = tuple([make_layout(dtype if x.dtype == object else x.dtype, x.shape) for x in self.xs])
         self.run()
         used = set().union(*[e.free_symbols for x in self.xs if x.dtype == object for e in x.ravel()])
         self.points = [

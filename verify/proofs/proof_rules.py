@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
@@ -53,7 +53,7 @@ class Cell:
 
     def __init__(self, setting: Setting, point: dict[Any, Any]) -> None:
         self.setting, self.prim, self.params = setting, setting.prim, setting.params
-        self.shapes, self.avals = setting.shapes, tuple([a.aval for a in setting.arguments])
+        self.shapes, self.layouts = setting.shapes, tuple([a.layout for a in setting.arguments])
         self.world = SymPyWorld(samples=point)
         self.points = [point]
         self.xs: list[Any] = [a.array for a in setting.arguments]
@@ -234,17 +234,17 @@ def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[A
 def pull(cell: Cell, i: int, gs: list[Any]) -> Any:
     """The cotangent of one argument by its vjp rule, or what the rule raised."""
     prim = cell.prim
-    avals = cell.avals
-    out_avals = tuple(make_aval(cell.out_dtype, o.shape) for o in cell.outputs)
+    layouts = cell.layouts
+    out_layouts = tuple(make_layout(cell.out_dtype, o.shape) for o in cell.outputs)
     # What a rule does not read it gets as a stand-in with shape and dtype, as from the tape.
     reads = prim.reads[i]
-    xs = tuple(x if j in reads or prim.variadic else avals[j] for j, x in enumerate(cell.xs))
+    xs = tuple(x if j in reads or prim.variadic else layouts[j] for j, x in enumerate(cell.xs))
     y: Any = (tuple(cell.outputs) if cell.several else cell.outputs[0]) if "y" in reads else None
-    step = RuleStep(prim, (i,), cell.params, avals, out_avals if cell.several else out_avals[0])
+    step = RuleStep(prim, (i,), cell.params, layouts, out_layouts if cell.several else out_layouts[0])
     g = tuple(gs) if cell.several else gs[0]
     shape = () if cell.several else cell.outputs[0].shape
     try:
-        return cotangents(cell.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
+        return cotangents(cell.world, step, g, y, xs, layouts=layouts, out_shape=shape)[0]
     except FAULTS as e:
         return e
 

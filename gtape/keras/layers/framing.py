@@ -131,7 +131,7 @@ class Cropping2D(Layer):
     def call(self, inputs: Any) -> Any:
         first = 2 if self.data_format == "channels_first" else 1
         x = self._taken(inputs)
-        space = x._aval.shape[first : first + 2]
+        space = x._layout.shape[first : first + 2]
         if any(a + b >= n for (a, b), n in zip(self.cropping, space, strict=True)):
             raise ValueError(
                 f"Values in `cropping` argument should be smaller than the corresponding spatial dimension of the "

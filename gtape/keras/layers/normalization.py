@@ -126,7 +126,7 @@ class BatchNormalization(Layer):
 
     def _follow(self, moving: Any, new: Any) -> None:
         # In NumPy: no gradient flows into a variable's state, so there is nothing to record.
-        number = moving._aval.dtype.type
+        number = moving._layout.dtype.type
         value = moving.numpy() * number(self.momentum) + new.numpy() * number(1.0 - self.momentum)
         moving.assign(wrap(value))
 

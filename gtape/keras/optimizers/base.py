@@ -408,7 +408,7 @@ class Optimizer(Settings):
 
 def _ones_like(x: Any) -> Any:
     loss = checks.tensor("minimize", "loss", x)
-    return wrap(np.ones(loss._aval.shape, loss._aval.dtype))
+    return wrap(np.ones(loss._layout.shape, loss._layout.dtype))
 
 
 def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
@@ -435,7 +435,7 @@ def _rows(g: Any, v: Any) -> Any:
     """A gradient of some rows; its rows have the variable's shape."""
     values, indices = checks.tensor(g, "values", g.values), checks.tensor(g, "indices", g.indices)
     n = tuple(v.shape)[:1]
-    _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._aval.dtype.kind, v, "the gradient's rows")
+    _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._layout.dtype.kind, v, "the gradient's rows")
     at = np.asarray(indices._value)
     if at.dtype.kind not in "iu" or not n or (at.size and not 0 <= int(at.min()) <= int(at.max()) < n[0]):
         raise InvalidArgumentError(f"the gradient of {plain(v.name)} has rows at {shown(at)}, the variable {n} rows")

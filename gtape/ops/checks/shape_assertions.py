@@ -196,7 +196,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     for number, (x, shape) in enumerate(pairs):
         if x is None:
             continue
-        have = tuple(as_operand(x)._aval.shape)
+        have = tuple(as_operand(x)._layout.shape)
         wanted, front = _symbols(shape)
         if len(have) < len(wanted) or (len(have) != len(wanted) and not front):
             least = "at least " if front else ""
@@ -247,7 +247,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     >>> tf.debugging.assert_type(tf.constant(2.0), tf.float32)
     """
     t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
-    if t._aval.dtype != dtypes.np_dtype(wanted):
+    if t._layout.dtype != dtypes.np_dtype(wanted):
         begin = f"{message} " if message else ""
         raise TypeError(f"{begin}tensor must be of type {wanted.name}; got {t.dtype.name}")
 
@@ -276,7 +276,7 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     >>> tf.debugging.assert_integer(tf.constant([1, 2]))
     """
     t = convert_to_tensor(x)
-    if t._aval.dtype.kind not in "iu":
+    if t._layout.dtype.kind not in "iu":
         begin = f"{message}  " if message else ""
         raise TypeError(f'{begin}Expected "x" to be integer type. Found: {t.dtype.name}')
 
@@ -368,4 +368,4 @@ def is_numeric_tensor(tensor: Any) -> bool:
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(1)
     (True, False)
     """
-    return bool(is_tensor(tensor) and tensor._aval.dtype.kind in "iufcV")
+    return bool(is_tensor(tensor) and tensor._layout.dtype.kind in "iufcV")

@@ -94,7 +94,7 @@ _complex = primitive(
 
 def _number(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind not in "iu" and not t._aval.inexact:
+    if t._layout.dtype.kind not in "iu" and not t._layout.inexact:
         raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
     return t
 
@@ -119,7 +119,7 @@ def real(input: Any, name: str | None = None) -> Tensor:
     array([1., 3.])
     """
     t = _number(input, "real")
-    return _real(t) if t._aval.complex else t
+    return _real(t) if t._layout.complex else t
 
 
 @diagnosed
@@ -142,7 +142,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     array([ 2., -4.])
     """
     t = _number(input, "imag")
-    return _imag(t) if t._aval.complex else wrap(np.zeros(t._aval.shape, t._aval.dtype))
+    return _imag(t) if t._layout.complex else wrap(np.zeros(t._layout.shape, t._layout.dtype))
 
 
 @diagnosed
@@ -165,7 +165,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     array([1.-2.j])
     """
     t = _number(x, "conj")
-    return _conj(t) if t._aval.complex else t
+    return _conj(t) if t._layout.complex else t
 
 
 @diagnosed
@@ -194,21 +194,21 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
     a, b = operands(real, imag)
-    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in _COMPLEX_OF:
+    if a._layout.dtype != b._layout.dtype or a._layout.dtype not in _COMPLEX_OF:
         raise TypeError(
             f"complex takes two tensors of float32, or two of float64, not {a.dtype.name} and {b.dtype.name}: use "
             "gtape.cast first"
         )
-    sa, sb = a._aval.shape, b._aval.shape
+    sa, sb = a._layout.shape, b._layout.shape
     if sa != sb:
         try:
             shape = np.broadcast_shapes(sa, sb)
         except ValueError:
             raise InvalidArgumentError(
-                f"complex: the shapes {a._aval.tensor_shape} and {b._aval.tensor_shape} do not fit"
+                f"complex: the shapes {a._layout.tensor_shape} and {b._layout.tensor_shape} do not fit"
             ) from None
         broadcast = REGISTRY["broadcast_to"]
-        a, b = [t if t._aval.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
+        a, b = [t if t._layout.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
     return _complex(a, b)
 
 
@@ -241,11 +241,11 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     np.complex128(-0.4+0.2j)
     """
     t = _number(input, "angle")
-    if t._aval.complex:
+    if t._layout.complex:
         return REGISTRY["atan2"](_imag(t), _real(t))
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
-    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
+    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._layout.dtype)
     return wrap(value)
 
 

@@ -104,7 +104,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
            [1., 1.]], dtype=float32)
     """
     x = matrix_operand(input, "cholesky", square=True)
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg import complex_factors
 
         return complex_factors.cholesky(x)

@@ -198,7 +198,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     from gtape.ops.shape.join import stack
 
     x = matrix_operand(tensor, "eig", square=True)
-    both = [real(x), imag(x)] if x._aval.complex else [x, zeros_like(x)]
+    both = [real(x), imag(x)] if x._layout.complex else [x, zeros_like(x)]
     values, vectors = _eig(stack(both, axis=-3))
     norm = reduce_euclidean_norm(vectors, axis=[-3, -2], keepdims=True)
     vectors = vectors / norm

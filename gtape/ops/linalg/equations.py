@@ -125,17 +125,17 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
     """A square matrix and a right-hand side with the same batch axes."""
     matrix, rhs = operands(matrix, rhs)
     matrix, rhs = matrix_operand(matrix, op, square=True), float_operand(rhs, op)
-    sa, sb = matrix._aval.shape, rhs._aval.shape
+    sa, sb = matrix._layout.shape, rhs._layout.shape
     if len(sb) < 2 or sb[-2] != sa[-1]:
         raise errors.InvalidArgumentError(
-            f"{op}: the right-hand side must have shape [..., {sa[-1]}, k], not {rhs._aval.tensor_shape}"
+            f"{op}: the right-hand side must have shape [..., {sa[-1]}, k], not {rhs._layout.tensor_shape}"
         )
     if sa[:-2] != sb[:-2]:
         try:
             batch = np.broadcast_shapes(sa[:-2], sb[:-2])
         except ValueError:
             raise errors.InvalidArgumentError(
-                f"{op}: the batch axes of {matrix._aval.tensor_shape} and {rhs._aval.tensor_shape} do not fit"
+                f"{op}: the batch axes of {matrix._layout.tensor_shape} and {rhs._layout.tensor_shape} do not fit"
             ) from None
         matrix = matrix if sa[:-2] == batch else broadcast_to_op(matrix, shape=batch + sa[-2:])
         rhs = rhs if sb[:-2] == batch else broadcast_to_op(rhs, shape=batch + sb[-2:])

@@ -169,7 +169,7 @@ def expm(input: Any, name: str | None = None) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     t = matrix_operand(input, "expm", square=True)
-    if t._aval.complex:
+    if t._layout.complex:
         from gtape.ops.linalg.complex_factors import gathered, spread
 
         return gathered(_expm(spread(t)))

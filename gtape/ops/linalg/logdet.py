@@ -101,7 +101,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     (np.float32(-1.0), np.float32(0.0))
     """
     x = matrix_operand(input, "slogdet", square=True)
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg import complex_factors
 
         return LogDet(*complex_factors.slogdet(x))

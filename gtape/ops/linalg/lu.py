@@ -177,9 +177,9 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
 
 def _checked(lower_upper: Any, perm: Any, op: str) -> tuple[Tensor, Tensor]:
     x, order = matrix_operand(lower_upper, op, square=True), as_operand(perm)
-    if order._aval.shape != x._aval.shape[:-1]:
+    if order._layout.shape != x._layout.shape[:-1]:
         raise InvalidArgumentError(
-            f"{op}: perm must have the shape {x._aval.shape[:-1]}, one index a row, not {order._aval.shape}"
+            f"{op}: perm must have the shape {x._layout.shape[:-1]}, one index a row, not {order._layout.shape}"
         )
     return x, order
 
@@ -250,9 +250,9 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     b = as_operand(rhs, x)
     if b.ndim < 2:
         raise ValueError(f"lu_solve: `rhs` must have at least 2 dimensions: columns, shape [..., n, k], not {b.shape}")
-    lead = np.broadcast_shapes(x._aval.shape[:-2], b._aval.shape[:-2])
-    b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._aval.shape[-2:]))
-    picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._aval.shape[-1]))))
+    lead = np.broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
+    b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._layout.shape[-2:]))
+    picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._layout.shape[-1]))))
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)
 
 
@@ -282,7 +282,7 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
            [-2. ,  0.5]], dtype=float32)
     """
     x, order = _checked(lower_upper, perm, "lu_matrix_inverse")
-    unit = np.broadcast_to(np.eye(x._aval.shape[-1], dtype=x._aval.dtype), x._aval.shape)
+    unit = np.broadcast_to(np.eye(x._layout.shape[-1], dtype=x._layout.dtype), x._layout.shape)
     return lu_solve(x, order, wrap(unit))
 
 
@@ -316,7 +316,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     x = matrix_operand(a, "matrix_rank")
     s = np.asarray(svd(wrap(x._value), compute_uv=False)._value)
     if tol is None:
-        bound = max(x._aval.shape[-2:]) * spacing_at_one(s.dtype) * s.max(axis=-1, keepdims=True, initial=0)
+        bound = max(x._layout.shape[-2:]) * spacing_at_one(s.dtype) * s.max(axis=-1, keepdims=True, initial=0)
     else:
         bound = np.asarray(as_operand(tol)._value)[..., None]
     return wrap(np.asarray((s > bound).sum(axis=-1), np.int32))

@@ -134,13 +134,13 @@ matmul_op.diagonal = _diagonal
 def adjoint_of(x: Tensor) -> Tensor:
     """The conjugate transpose of the last two axes; for real numbers the transpose."""
     swapped: Tensor = swap_last(x)
-    return REGISTRY["conj"](swapped) if x._aval.complex else swapped
+    return REGISTRY["conj"](swapped) if x._layout.complex else swapped
 
 
 def _matrix(x: Tensor, what: str, op: str) -> Tensor:
-    if len(x._aval.shape) < 2:
+    if len(x._layout.shape) < 2:
         raise errors.InvalidArgumentError(
-            f"{op}: {what} has shape {x._aval.tensor_shape}, but two axes at least are needed; use gtape.expand_dims "
+            f"{op}: {what} has shape {x._layout.tensor_shape}, but two axes at least are needed; use gtape.expand_dims "
             f"to add one, "
             "gtape.linalg.matvec for a matrix times a vector, or gtape.tensordot for vectors"
         )
@@ -200,7 +200,7 @@ def matmul(
         from gtape.ops.shape.creation import cast
 
         a, b = cast(a, output_type), cast(b, output_type)
-    if len(a._aval.shape) < 2 or len(b._aval.shape) < 2:
+    if len(a._layout.shape) < 2 or len(b._layout.shape) < 2:
         _matrix(a, "the first argument", "matmul")
         _matrix(b, "the second argument", "matmul")
     if transpose_a is not False or adjoint_a is not False:
@@ -247,9 +247,9 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
            [2.]], dtype=float32)
     """
     a = convert_to_tensor(a)
-    if len(a._aval.shape) < 2:
+    if len(a._layout.shape) < 2:
         raise ValueError(
-            f"matrix_transpose: the argument must have two axes at least; its shape is {a._aval.tensor_shape}"
+            f"matrix_transpose: the argument must have two axes at least; its shape is {a._layout.tensor_shape}"
         )
     swapped: Tensor = adjoint_of(a) if truth_of(conjugate, "matrix_transpose", "conjugate") else swap_last(a)
     return swapped
@@ -293,8 +293,8 @@ def matvec(
     from gtape.ops.shape.shape import reshape
 
     a, b = operands(a, b)
-    if not b._aval.shape:
+    if not b._layout.shape:
         raise errors.InvalidArgumentError("matvec: the second argument must have one axis at least; it is a scalar")
-    column = reshape(b, (*b._aval.shape, 1))
+    column = reshape(b, (*b._layout.shape, 1))
     product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
-    return reshape(product, product._aval.shape[:-1])
+    return reshape(product, product._layout.shape[:-1])

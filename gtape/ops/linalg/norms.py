@@ -102,7 +102,7 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
     others = [a for a in range(t.ndim) if a not in (rows, columns)]
     s = svd(REGISTRY["transpose"](t, perm=(*others, rows, columns)), compute_uv=False)
     greatest = s[..., 0]
-    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._aval.shape)])
+    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._layout.shape)])
     return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest
 
 
@@ -123,4 +123,4 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))
+    return REGISTRY["reshape"](t, shape=left_shape(t._layout.shape, axes))

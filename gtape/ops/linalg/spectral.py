@@ -264,7 +264,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
-    if x._aval.complex:
+    if x._layout.complex:
         return complex_factors.eigh(x)
     values, vectors = _eigh(x)
     return values, vectors
@@ -307,7 +307,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
            [1., 0.]], dtype=float32)
     """
     x = matrix_operand(tensor, "svd")
-    if x._aval.complex:
+    if x._layout.complex:
         s, u, v = complex_factors.svd(x)
     else:
         s, u, v = _svd(x)
@@ -318,10 +318,10 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 def completed(u: Tensor) -> Tensor:
     """Orthonormal columns, followed by those of their complement."""
-    m, n = u._aval.shape[-2:]
+    m, n = u._layout.shape[-2:]
     if m == n:
         return u
-    if m == n + 1 and not u._aval.complex:
+    if m == n + 1 and not u._layout.complex:
         return concat([u, _complement(u)], axis=-1)
     any_basis = custom_gradient(declared="of columns that are determined up to their basis")(_any_basis_of_complement)
     return concat([u, any_basis(u)], axis=-1)

@@ -100,7 +100,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     array([-1.,  0.,  3.], dtype=float32)
     """
     x = as_operand(features)
-    if x._aval.dtype.kind in "iu":
+    if x._layout.dtype.kind in "iu":
         x = REGISTRY["cast"](x, dtype=np.dtype(np.float32))
     if is_tensor(alpha):
         raise TypeError("alpha must be a Python number; for a slope that is a tensor use where(x > 0, x, alpha * x)")
@@ -133,7 +133,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     array([0.       , 0.7310586], dtype=float32)
     """
     x = as_operand(features)
-    if beta.__class__ is float and beta == 1.0 and not x._aval.complex:
+    if beta.__class__ is float and beta == 1.0 and not x._layout.complex:
         return REGISTRY["silu"](x)
     x, factor = operands(x, beta)
     return x * REGISTRY["sigmoid"](factor * x)

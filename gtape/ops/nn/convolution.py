@@ -43,9 +43,9 @@ def _convolve(
     depthwise: bool = False,
 ) -> Tensor:  # fmt: skip
     x, w, first = images_and_filters(input, filters, n, data_format, op)
-    shape, taps = x._aval.shape, w._aval.shape[:n]
+    shape, taps = x._layout.shape, w._layout.shape[:n]
     channels, size, batch = shape[-1], shape[-n - 1 : -1], shape[: -n - 1]
-    seen, made = w._aval.shape[n:]
+    seen, made = w._layout.shape[n:]
     if depthwise:
         if seen != channels:
             raise errors.InvalidArgumentError(
@@ -55,7 +55,7 @@ def _convolve(
         seen, made = 1, seen * made
     if not seen or channels % seen or made % (channels // seen or 1):
         raise errors.InvalidArgumentError(
-            f"{op}: the input has {channels} channels, but the filter of shape {w._aval.tensor_shape} is for {seen} "
+            f"{op}: the input has {channels} channels, but the filter of shape {w._layout.tensor_shape} is for {seen} "
             f"(in so many groups as divide its {made} output channels)"
         )
     every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)
@@ -112,7 +112,7 @@ def convolution(
     array([1., 2., 4.], dtype=float32)
     """
     x, w = operands(input, filters)
-    n = len(w._aval.shape) - 2
+    n = len(w._layout.shape) - 2
     if n < 1:
         raise ValueError(f"convolution: the filter must have 3 axes at least, not {n + 2}")
     return _convolve(x, w, strides, padding, data_format, dilations, n, "convolution")
@@ -356,9 +356,9 @@ def separable_conv2d(
     op = "separable_conv2d"
     deep = _convolve(input, depthwise_filter, strides, padding, data_format, dilations, 2, op, depthwise=True)
     deep, point = operands(deep, pointwise_filter)
-    if len(point._aval.shape) != 4 or point._aval.shape[:2] != (1, 1):
+    if len(point._layout.shape) != 4 or point._layout.shape[:2] != (1, 1):
         raise errors.InvalidArgumentError(
             f"{op}: the pointwise filter must have the shape [1, 1, channels, output channels], not "
-            f"{point._aval.tensor_shape}"
+            f"{point._layout.tensor_shape}"
         )
     return _convolve(deep, point, 1, "VALID", data_format, None, 2, op)

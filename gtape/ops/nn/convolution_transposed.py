@@ -26,12 +26,12 @@ def _transposed(
     shape = static_ints(output_shape)
     if len(shape) != n + 2:
         raise errors.InvalidArgumentError(f"{op}: `output_shape` must have {n + 2} entries. Received: {list(shape)}")
-    count, *places, seen = g._aval.shape
+    count, *places, seen = g._layout.shape
     size, made = (shape[2:], shape[1]) if first else (shape[1:-1], shape[-1])
-    taps, given = w._aval.shape[:n], w._aval.shape[n:]
+    taps, given = w._layout.shape[:n], w._layout.shape[n:]
     if given[0] != made or given[1] != seen:
         raise errors.InvalidArgumentError(
-            f"{op}: the filter of shape {w._aval.tensor_shape} ([..., output channels, input channels]) does not fit "
+            f"{op}: the filter of shape {w._layout.tensor_shape} ([..., output channels, input channels]) does not fit "
             f"{made} output channels (of `output_shape` {list(shape)}) and {seen} channels of the input"
         )
     every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)

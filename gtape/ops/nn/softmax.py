@@ -287,7 +287,7 @@ cross_entropy_op = primitive(
 def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
     """A float tensor and an axis of it, counted from the end."""
     x = float_operand(x, op)
-    return x, _axis(-1 if axis is None else axis, len(x._aval.shape), op)
+    return x, _axis(-1 if axis is None else axis, len(x._layout.shape), op)
 
 
 def _axis(axis: Any, n: int, op: str) -> int:

@@ -61,7 +61,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     tensors = [as_operand(x) for x in inputs]
-    if len({t._aval.dtype for t in tensors}) > 1 or len({t._aval.shape for t in tensors}) > 1:
+    if len({t._layout.dtype for t in tensors}) > 1 or len({t._layout.shape for t in tensors}) > 1:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     if shape is not None and not tensors[0].shape.is_compatible_with(shape):
         raise ValueError(f"the tensors have shape {tensors[0].shape}, not {shape}")
@@ -97,7 +97,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """
     rows = x.values if isinstance(x, IndexedSlices) else as_operand(x)
     s = as_operand(scalar, rows)
-    if s._aval.shape:
+    if s._layout.shape:
         raise ValueError(f"Only scalar multiply works, got shape {s.shape}")
     product: Tensor = REGISTRY["multiply"](s, rows)
     return IndexedSlices(product, x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else product
@@ -133,7 +133,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs).__name__}.")
     t = as_operand(x)
     if not coeffs:
-        return wrap(np.zeros(t._aval.shape, t._aval.dtype))
+        return wrap(np.zeros(t._layout.shape, t._layout.dtype))
     total, *rest = [as_operand(c, t) for c in coeffs]
     for c in rest:
         total = REGISTRY["add"](c, REGISTRY["multiply"](total, t))
@@ -166,7 +166,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     array([0., 2., 3.], dtype=float32)
     """
     t = as_operand(x)
-    return t if t._aval.dtype.kind in "iu" else REGISTRY["rint"](t)
+    return t if t._layout.dtype.kind in "iu" else REGISTRY["rint"](t)
 
 
 @diagnosed
@@ -195,7 +195,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     2.220446049250313e-16
     """
     a, b = operands(x1, x2)
-    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in (np.float32, np.float64):
+    if a._layout.dtype != b._layout.dtype or a._layout.dtype not in (np.float32, np.float64):
         raise InvalidArgumentError(
             f"nextafter needs two float32 or two float64 tensors, not {a.dtype.name} and {b.dtype.name}"
         )

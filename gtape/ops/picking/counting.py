@@ -31,10 +31,10 @@ NAMESPACES = ("math",)
 
 def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
     """Weights added up by place; those that are not inside count for nothing."""
-    flat = REGISTRY["reshape"](weights, shape=(weights._aval.size,))
+    flat = REGISTRY["reshape"](weights, shape=(weights._layout.size,))
     if not inside.all():
         kept = np.flatnonzero(inside)
-        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._aval.size)
+        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._layout.size)
         places = places[kept]
     return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
 
@@ -112,9 +112,9 @@ def bincount(
         counts = np.bincount(places[inside], minlength=total)
         return wrap((np.minimum(counts, 1) if binary_output else counts).reshape(shape).astype(dtypes.np_dtype(dtype)))
     w = as_operand(weights)
-    if w._aval.shape != values.shape:
+    if w._layout.shape != values.shape:
         raise InvalidArgumentError(
-            f"bincount: weights of shape {w._aval.tensor_shape} do not fit numbers of shape {list(values.shape)}"
+            f"bincount: weights of shape {w._layout.tensor_shape} do not fit numbers of shape {list(values.shape)}"
         )
     return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)
 
@@ -183,7 +183,7 @@ def confusion_matrix(
     from gtape.ops.shape.creation import cast
 
     w = cast(weights, dtype)
-    if w._aval.size != places.size:
+    if w._layout.size != places.size:
         raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {places.size} pairs")
     inside = np.ones(places.size, np.bool_)
     return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))
@@ -196,7 +196,7 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     n = scalar_int(nbins)
     if n < 1:
         raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
-    if ends._aval.shape != (2,) or not ends._value[0] < ends._value[1]:
+    if ends._layout.shape != (2,) or not ends._value[0] < ends._value[1]:
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
         )
@@ -398,11 +398,11 @@ def searchsorted(
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {shown(side)}.")
     a = as_operand(sorted_sequence)
     b = as_operand(values, a) if is_tensor(sorted_sequence) and not is_tensor(values) else as_operand(values)
-    if a._aval.dtype != b._aval.dtype:
+    if a._layout.dtype != b._layout.dtype:
         raise InvalidArgumentError(
             f"searchsorted: the sequence is {a.dtype.name} but the values are {b.dtype.name}: use gtape.cast"
         )
-    have, want = a._aval.shape, b._aval.shape
+    have, want = a._layout.shape, b._layout.shape
     if not have or not want or have[:-1] != want[:-1]:
         raise InvalidArgumentError(
             f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"

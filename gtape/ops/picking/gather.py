@@ -152,9 +152,9 @@ _scatter = primitive(
 def index_values(indices: Any, what: str) -> Any:
     """The values of an integer operand as a NumPy array."""
     t = as_operand(indices)
-    if t._aval.dtype.kind not in "iu":
-        if not t._aval.size:
-            return np.zeros(t._aval.shape, np.int64)
+    if t._layout.dtype.kind not in "iu":
+        if not t._layout.size:
+            return np.zeros(t._layout.shape, np.int64)
         raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
     return np.asarray(t._value)
 
@@ -212,7 +212,7 @@ def gather(
     array([30., 10.], dtype=float32)
     """
     t = as_operand(params)
-    shape = t._aval.shape
+    shape = t._layout.shape
     indices = as_operand(indices)
     where_ = index_values(indices, "gather")
     b = scalar_int(batch_dims)
@@ -223,7 +223,7 @@ def gather(
     a = one_axis(b if axis is None else axis, len(shape))
     if not 0 <= b <= min(where_.ndim, a) or where_.shape[:b] != shape[:b]:
         raise InvalidArgumentError(
-            f"batch_dims={batch_dims} does not fit params of shape {t._aval.tensor_shape}, "
+            f"batch_dims={batch_dims} does not fit params of shape {t._layout.tensor_shape}, "
             f"indices of shape {list(where_.shape)} and axis {a}"
         )
     check_range(where_, shape[a], "gather")
@@ -245,7 +245,7 @@ def gather(
         return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
 
     places = decided(flat, indices) if where_.size else wrap(flat(where_))
-    taken = _gather(rows, places, axis=-len(rows._aval.shape), size=batch * shape[a])
+    taken = _gather(rows, places, axis=-len(rows._layout.shape), size=batch * shape[a])
     if not middle or not inner:
         return taken
     n, m = len(inner), len(middle)
@@ -322,13 +322,13 @@ def gather_nd(
     array([2., 3.], dtype=float32)
     """
     t = as_operand(params)
-    shape = t._aval.shape
+    shape = t._layout.shape
     indices = as_operand(indices)
     at = index_values(indices, "gather_nd")
     b = scalar_int(batch_dims)
     if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
         raise InvalidArgumentError(
-            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._aval.tensor_shape} "
+            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._layout.tensor_shape} "
             f"with batch_dims={b}"
         )
     k = b + at.shape[-1]
@@ -345,7 +345,7 @@ def gather_nd(
     if inside is None or inside.all():
         places = decided(lambda v: read(v)[0], indices) if indices._record is not None else wrap(flat)
         return _gather(rows, places, axis=k - len(shape) - 1, size=n)
-    zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
+    zeros = wrap(np.zeros((1, *shape[k:]), t._layout.dtype))
     rows = REGISTRY["concat"](rows, zeros, axis=0)
     return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
 
@@ -383,7 +383,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     chosen = np.asarray(m._value) != 0
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
-    shape = t._aval.shape
+    shape = t._layout.shape
     a = 0 if axis is None else one_axis(axis, len(shape))
     k = chosen.ndim
     if shape[a : a + k] != chosen.shape:

@@ -102,9 +102,9 @@ def _place_in_key(v: Any) -> int:
         raise TypeError("a bool is no index: use a mask of the tensor's shape, or an integer")
     if is_tensor(v) or isinstance(v, np.ndarray):
         t = as_operand(v)
-        if t._aval.dtype.kind not in "iu" or t._aval.shape:
+        if t._layout.dtype.kind not in "iu" or t._layout.shape:
             raise TypeError(
-                f"an index must be an integer scalar, not {t.dtype.name} of shape {t._aval.tensor_shape}; "
+                f"an index must be an integer scalar, not {t.dtype.name} of shape {t._layout.tensor_shape}; "
                 "use gtape.gather for several indices"
             )
         return int(t._value)
@@ -144,7 +144,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     array([3., 2., 1.], dtype=float32)
     """
     t = as_operand(tensor)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if key.__class__ is int and shape and -shape[0] <= key < shape[0]:
         return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))
     if (is_tensor(key) and key.dtype.is_bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
@@ -159,7 +159,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     if dots > 1:
         raise InvalidArgumentError("an index can only have a single ellipsis (`...`)")
     if used > len(shape):
-        raise InvalidArgumentError(f"too many indices: {used} for a tensor of shape {t._aval.tensor_shape}")
+        raise InvalidArgumentError(f"too many indices: {used} for a tensor of shape {t._layout.tensor_shape}")
     rest = (_ALL,) * (len(shape) - used)
     made: list[Any] = []
     axis = 0
@@ -220,11 +220,11 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     array([2, 3], dtype=int32)
     """
     t = as_operand(input_)
-    shape = t._aval.shape
+    shape = t._layout.shape
     first, sizes = static_ints(begin), static_ints(size)
     if len(first) != len(shape) or len(sizes) != len(shape):
         raise InvalidArgumentError(
-            f"begin and size must have {len(shape)} entries for a tensor of shape {t._aval.tensor_shape}, "
+            f"begin and size must have {len(shape)} entries for a tensor of shape {t._layout.tensor_shape}, "
             f"got {len(first)} and {len(sizes)}"
         )
     key = []
@@ -341,7 +341,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         return decided(lambda v: np.argwhere(v).astype(np.int64), c)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
-    if c._aval.dtype.kind != "b":
+    if c._layout.dtype.kind != "b":
         raise OperandTypeError(f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0")
     a, b = operands(x, y)
     return REGISTRY["where"](c, a, b)

@@ -21,7 +21,7 @@ NAMESPACES = ()
 
 def _taken(rows: Tensor, places: Any) -> Tensor:
     """Rows by number; densely, also where a source's own gradient is asked for."""
-    n = rows._aval.shape[0]
+    n = rows._layout.shape[0]
     return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
@@ -56,12 +56,12 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
     t = as_operand(data)
     to = index_values(partitions, "dynamic_partition")
     n = scalar_int(num_partitions)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if n < 1:
         raise InvalidArgumentError(f"dynamic_partition: num_partitions must be at least 1, got {n}")
     if shape[: to.ndim] != to.shape:
         raise InvalidArgumentError(
-            f"dynamic_partition: data of shape {t._aval.tensor_shape} does not start with the shape {list(to.shape)} "
+            f"dynamic_partition: data of shape {t._layout.tensor_shape} does not start with the shape {list(to.shape)} "
             "of partitions"
         )
     if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
@@ -105,12 +105,12 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
         )
     numbers = [index_values(i, "dynamic_stitch") for i in indices]
     tensors = operands(*data) if len(data) > 1 else [as_operand(data[0])]
-    rest = tensors[0]._aval.shape[numbers[0].ndim :]
+    rest = tensors[0]._layout.shape[numbers[0].ndim :]
     for k, (i, t) in enumerate(zip(numbers, tensors, strict=True)):
-        if t._aval.shape != i.shape + rest or t._aval.dtype != tensors[0]._aval.dtype:
+        if t._layout.shape != i.shape + rest or t._layout.dtype != tensors[0]._layout.dtype:
             raise InvalidArgumentError(
                 f"dynamic_stitch: data[{k}] must be {tensors[0].dtype.name} of shape {[*i.shape, *rest]}, for indices "
-                f"of shape {list(i.shape)}, but is {t.dtype.name} of shape {list(t._aval.shape)}"
+                f"of shape {list(i.shape)}, but is {t.dtype.name} of shape {list(t._layout.shape)}"
             )
     flat = np.concatenate([i.reshape(-1) for i in numbers]).astype(np.int64)
     if flat.size and flat.min() < 0:
@@ -121,7 +121,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
     parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
     if (last == flat.size).any() or not parts:
-        parts.append(wrap(np.zeros((1, *rest), tensors[0]._aval.dtype)))
+        parts.append(wrap(np.zeros((1, *rest), tensors[0]._layout.dtype)))
     return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], last)
 
 
@@ -162,13 +162,13 @@ def reverse_sequence(
     if seq_axis is None:
         raise TypeError("reverse_sequence needs seq_axis, the axis along which to reverse")
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     lengths = index_values(seq_lengths, "reverse_sequence")
     s, b = scalar_int(seq_axis), 0 if batch_axis is None else scalar_int(batch_axis)
     for a in (s, b):
         if not 0 <= a < len(shape):
             raise InvalidArgumentError(
-                f"reverse_sequence: axis {a} is not in [0, {len(shape)}), for a tensor of shape {t._aval.tensor_shape}"
+                f"reverse_sequence: axis {a} is not in [0, {len(shape)}), for a tensor of shape {t._layout.tensor_shape}"
             )
     if s == b:
         raise InvalidArgumentError(f"reverse_sequence: batch_axis and seq_axis are both {s}")
@@ -181,9 +181,9 @@ def reverse_sequence(
     step = np.arange(shape[s])
     back = lengths[:, None] - 1 - step
     source = np.where(back >= 0, back, step)  # (batch, sequence)
-    places = np.moveaxis(np.arange(t._aval.size).reshape(shape), (b, s), (0, 1))
+    places = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
     places = np.moveaxis(places[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
-    line = REGISTRY["reshape"](t, shape=(t._aval.size,))
+    line = REGISTRY["reshape"](t, shape=(t._layout.size,))
     return _taken(line, np.ascontiguousarray(places))
 
 
@@ -205,7 +205,7 @@ class UniqueWithCounts(NamedTuple):
 def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     t = as_operand(x)
     if t.ndim != 1:
-        raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._aval.tensor_shape}: use gtape.reshape")
+        raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._layout.tensor_shape}: use gtape.reshape")
     _, first, inverse, counts = np.unique(
         np.asarray(t._value), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )

@@ -34,11 +34,11 @@ def _rows(
         )
     k = at.shape[-1]
     rest = shape[k:]
-    if updates._aval.shape != at.shape[:-1] + rest:
+    if updates._layout.shape != at.shape[:-1] + rest:
         raise InvalidArgumentError(
             f"{op}: updates must have shape {[*at.shape[:-1], *rest]} for indices of shape {list(at.shape)} and "
             f"a tensor of shape {list(shape)}, "
-            f"got {list(updates._aval.shape)}"
+            f"got {list(updates._layout.shape)}"
         )
     flat, inside = rows_inside(at, shape[:k], policy, op)
     flat = flat.reshape(-1)
@@ -90,7 +90,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
 def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
     t = as_operand(tensor)
     u = as_operand(updates, t)
-    if t._aval.dtype != u._aval.dtype:
+    if t._layout.dtype != u._layout.dtype:
         raise InvalidArgumentError(
             f"{op}: the tensor is {t.dtype.name} but the updates are {u.dtype.name}: cast one of them with gtape.cast"
         )
@@ -127,8 +127,8 @@ def tensor_scatter_nd_add(
     array([6., 2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_add")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_add", bad_indices_policy)
-    return t + _scattered(flat, rows, n, t._aval.shape)
+    flat, rows, n, _ = _rows(indices, u, t._layout.shape, "tensor_scatter_nd_add", bad_indices_policy)
+    return t + _scattered(flat, rows, n, t._layout.shape)
 
 
 @diagnosed
@@ -158,8 +158,8 @@ def tensor_scatter_nd_sub(
     array([-4.,  2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_sub")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_sub", bad_indices_policy)
-    return t - _scattered(flat, rows, n, t._aval.shape)
+    flat, rows, n, _ = _rows(indices, u, t._layout.shape, "tensor_scatter_nd_sub", bad_indices_policy)
+    return t - _scattered(flat, rows, n, t._layout.shape)
 
 
 @diagnosed
@@ -187,7 +187,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     array([5., 2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_update")
-    shape = t._aval.shape
+    shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, "tensor_scatter_nd_update")
     places, from_last = np.unique(flat[::-1], return_index=True)
     if places.size < flat.size:
@@ -204,7 +204,7 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
     """The tensor's own rows and the updates are the segments of one reduction: so all that are equal share."""
     op = f"tensor_scatter_nd_{which}"
     t, u = _both(tensor, updates, op)
-    shape = t._aval.shape
+    shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, op, policy)
     own = REGISTRY["reshape"](t, shape=(n, *rest))
     together = REGISTRY["concat"](own, rows, axis=0)

@@ -75,7 +75,7 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     array([1.5, 0. , 5. ], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_mean")
-    return (divided if t._aval.inexact else whole_mean)(t, ids, n)
+    return (divided if t._layout.inexact else whole_mean)(t, ids, n)
 
 
 @diagnosed

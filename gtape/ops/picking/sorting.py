@@ -46,13 +46,13 @@ def _taken(t: Tensor, order: Tensor) -> Tensor:
 
     The order stays a tensor on its way to the gather: a check then sees which values decided it.
     """
-    shape = t._aval.shape
+    shape = t._layout.shape
     if len(shape) > 1:
         rows = math.prod(shape[:-1])
         first = shape[-1] * np.arange(rows).reshape(*shape[:-1], 1)
         order = REGISTRY["add"](order, wrap(first))
         t = REGISTRY["reshape"](t, shape=(rows * shape[-1],))
-    return REGISTRY["gather"](t, order, axis=-1, size=t._aval.size)
+    return REGISTRY["gather"](t, order, axis=-1, size=t._layout.size)
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
@@ -67,7 +67,7 @@ def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
 
 def _numbers(values: Any, op: str) -> Tensor:
     t = as_operand(values)
-    if t._aval.dtype.kind not in "iufV":
+    if t._layout.dtype.kind not in "iufV":
         raise InvalidArgumentError(f"{op} needs real numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
     return t
 
@@ -190,14 +190,14 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     """
     t = _numbers(input, "top_k")
     n = scalar_int(k)
-    if not t._aval.shape:
+    if not t._layout.shape:
         raise InvalidArgumentError("top_k needs a tensor with at least one axis, not a scalar")
-    if not 0 <= n <= t._aval.shape[-1]:
+    if not 0 <= n <= t._layout.shape[-1]:
         raise InvalidArgumentError(
-            f"top_k needs a last axis of at least k={n} elements, got shape {t._aval.tensor_shape}"
+            f"top_k needs a last axis of at least k={n} elements, got shape {t._layout.tensor_shape}"
         )
     order = _order(t, descending=True)
-    if n < t._aval.shape[-1]:
+    if n < t._layout.shape[-1]:
         order = REGISTRY["strided_slice"](order, key=((None, None, 1),) * (t.ndim - 1) + ((0, n, 1),))
     kind = dtypes.np_dtype(index_type)
     return TopK(_taken(t, order), decided(lambda v: v.astype(kind), order))

@@ -51,7 +51,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     >>> tf.broadcast_dynamic_shape([1, 2, 3], [5, 1, 3]).numpy()
     array([5, 2, 3], dtype=int32)
     """
-    dtype = as_operand(shape_x)._aval.dtype
+    dtype = as_operand(shape_x)._layout.dtype
     try:
         found = np.broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
     except ValueError:
@@ -185,7 +185,7 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     [[1], [1, 2]]
     """
     tensors = each("shape_n", "input", input, "a list of tensors")
-    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in tensors]
+    return [wrap(np.array(as_operand(t)._layout.shape, dtypes.np_dtype(out_type))) for t in tensors]
 
 
 @diagnosed

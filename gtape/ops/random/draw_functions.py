@@ -209,7 +209,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     (10, 2)
     """
     rng = generator_for("poisson", dtypes.np_dtype(dtype), seed)
-    return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._aval.shape, lam, dtype)
+    return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._layout.shape, lam, dtype)
 
 
 @diagnosed
@@ -233,9 +233,9 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     [1, 2, 3]
     """
     t = convert_to_tensor(value)
-    if not t._aval.shape:
+    if not t._layout.shape:
         return wrap(t._value)
-    order = generator_for("shuffle", t._aval.dtype, seed).permutation(t._aval.shape[0])
+    order = generator_for("shuffle", t._layout.dtype, seed).permutation(t._layout.shape[0])
     return wrap(np.asarray(t._value)[order])
 
 

@@ -114,7 +114,7 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
 @diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape argument of a random op."""
-    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._aval.shape):
+    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._layout.shape):
         raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {int(shape)}: write [{shape}]")
     sizes = static_ints(shape)
     if any(d < 0 for d in sizes):
@@ -166,6 +166,6 @@ def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, hig
 def seed_words(seed: Any) -> tuple[int, ...]:
     """The two integers of a stateless op's seed."""
     words = convert_to_tensor(seed)
-    if words._aval.shape != (2,) or words._aval.dtype.kind not in "iu":
-        raise InvalidArgumentError(f"seed must be 2 integers, got {words.dtype.name}{list(words._aval.shape)}")
+    if words._layout.shape != (2,) or words._layout.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"seed must be 2 integers, got {words.dtype.name}{list(words._layout.shape)}")
     return tuple(int(w) for w in words.numpy())

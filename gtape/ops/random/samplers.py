@@ -12,7 +12,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers
-from gtape.tensors.tensor import Tensor, as_operand, born, convert_to_tensor, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, convert_to_tensor, wrap
 
 __all__ = [
     "binomial_from",
@@ -40,7 +40,7 @@ def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
 def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
     """A parameter of a distribution as a tensor of its dtype."""
     t = as_operand(x, wrap(np.zeros((), dtype)))
-    if t._aval.dtype != dtype:
+    if t._layout.dtype != dtype:
         raise InvalidArgumentError(
             f"a parameter is {t.dtype.name} where {dtypes.as_dtype(dtype).name} is drawn: "
             + (f"pass dtype=gtape.{t.dtype.name}" if t.dtype.name in _FLOATS else "use gtape.cast")
@@ -49,7 +49,7 @@ def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor:
-    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
+    return announce(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
 
 
 def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
@@ -75,7 +75,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
     kind = float_dtype(dtype, op)
     low = _parameter(0 if minval is None else minval, kind)
     high = _parameter(1 if maxval is None else maxval, kind)
-    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
+    return announce(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
 
 
 @diagnosed
@@ -87,7 +87,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     kind = float_dtype(dtype, op)
     a = _parameter(alpha, kind)
     b = None if beta is None else _parameter(beta, kind)
-    whole = a._aval.shape if b is None else np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = a._layout.shape if b is None else np.broadcast_shapes(a._layout.shape, b._layout.shape)
     whole = shape_of_draw(shape) + whole
     anchor = a.numpy()
     if np.any(anchor <= 0):  # NaN gives NaN
@@ -127,7 +127,7 @@ def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
 def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
     """Class numbers from a matrix of unnormalised log-probabilities."""
     t = convert_to_tensor(logits)
-    if len(t._aval.shape) != 2:
+    if len(t._layout.shape) != 2:
         raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
     n = only_int(num_samples, f"{op}: num_samples")
     if n < 0:

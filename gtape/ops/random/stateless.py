@@ -157,7 +157,7 @@ def stateless_gamma(
     (4, 2)
     """
     whole = shape_of_draw(shape)
-    sizes = [convert_to_tensor(p)._aval.shape for p in (alpha, beta) if p is not None]
+    sizes = [convert_to_tensor(p)._layout.shape for p in (alpha, beta) if p is not None]
     inner = np.broadcast_shapes(*sizes)
     if inner and whole[-len(inner) :] != inner:
         raise InvalidArgumentError(
@@ -268,7 +268,7 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
     >>> tuple(tf.random.split([1, 2], num=3).shape)
     (3, 2)
     """
-    kind = convert_to_tensor(seed)._aval.dtype
+    kind = convert_to_tensor(seed)._layout.dtype
     return wrap(full_range_from(_stateless("split", seed), [int(num), 2], kind))
 
 
@@ -294,6 +294,6 @@ def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     >>> tuple(tf.random.fold_in([1, 2], 3).shape)
     (2,)
     """
-    kind = convert_to_tensor(seed)._aval.dtype
+    kind = convert_to_tensor(seed)._layout.dtype
     rng = stream(3, *seed_words(seed), int(data))
     return wrap(full_range_from(rng, [2], kind))

@@ -29,7 +29,7 @@ KEPT_AXIS_SAMPLES: Any = tuple((s, {"axis": p["axis"]}) for s, p in AXIS_SAMPLES
 def numeric(x: Any, op: str) -> Tensor:
     """The operand of the reduction named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind not in "iufcV":
+    if t._layout.dtype.kind not in "iufcV":
         raise OperandTypeError(
             f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32) first, or reduce_any, reduce_all, "
             "math.count_nonzero"
@@ -40,4 +40,4 @@ def numeric(x: Any, op: str) -> Tensor:
 def reduced(prim: Any, t: Tensor, axis: Any, keepdims: Any) -> Tensor:
     """The primitive `prim` on `t`, with `axis` as users write it."""
     keep = truth_of(keepdims, prim.name, "keepdims")
-    return prim.function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=keep)  # type: ignore[no-any-return]
+    return prim.function(t, axis=axes_of(axis, len(t._layout.shape)), keepdims=keep)  # type: ignore[no-any-return]

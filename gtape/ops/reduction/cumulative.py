@@ -247,7 +247,7 @@ def cumulative_logsumexp(
     if reverse:
         t = REGISTRY["reverse"](t, axis=(-1,))
     y = _cumulative_logsumexp(t)
-    n = t._aval.shape[-1]
+    n = t._layout.shape[-1]
     if exclusive and n:
         key = ((None, None, 1),) * (t.ndim - 1) + ((0, n - 1, 1),)
         y = REGISTRY["pad"](

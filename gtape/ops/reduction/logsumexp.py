@@ -125,4 +125,4 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
         return _logsumexp(t, axis=axes, keepdims=keepdims)
     # Several axes become one, whose second derivatives keep their digits.
     y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
-    return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y
+    return REGISTRY["reshape"](y, shape=kept_shape(t._layout.shape, axes)) if keepdims else y

@@ -52,7 +52,7 @@ _center = linear(
 
 def _inexact(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise OperandTypeError(
             f"{op} needs a floating-point or complex tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
@@ -121,12 +121,12 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     """
     t = _inexact(input_tensor, "reduce_std")
     axes = axes_of(axis, t.ndim)
-    n = count_of(t._aval.shape, axes)
+    n = count_of(t._layout.shape, axes)
     length: Any = reduce_euclidean_norm(_magnitude(_center(t, axis=axes)), axes, keepdims)
     return length / float(np.sqrt(n))  # type: ignore[no-any-return]
 
 
 def _magnitude(t: Tensor) -> Tensor:
-    if t._aval.dtype.kind != "c":
+    if t._layout.dtype.kind != "c":
         return t
     return REGISTRY["abs"](t)

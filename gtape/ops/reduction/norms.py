@@ -166,7 +166,7 @@ _norm = primitive(
 
 def real_operand(x: Any, op: str) -> Tensor:
     t = float_operand(x, op)
-    return REGISTRY["abs"](t) if t._aval.complex else t
+    return REGISTRY["abs"](t) if t._layout.complex else t
 
 
 def as_given(y: Tensor, given: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ def as_given(y: Tensor, given: Tensor) -> Tensor:
 
     Only Euclidean ones: sums and maxima of magnitudes are real.
     """
-    return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
+    return REGISTRY["cast"](y, dtype=given._layout.dtype) if given._layout.complex else y
 
 
 @diagnosed
@@ -210,9 +210,9 @@ def reduce_euclidean_norm(
     """
     given = as_operand(input_tensor)
     keepdims = truth_of(keepdims, "reduce_euclidean_norm", "keepdims")
-    if given._aval.dtype.kind in "iu":
+    if given._layout.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
         with np.errstate(invalid="ignore"):  # the length of the least number is none of its dtype
-            return wrap(np.asarray(length).astype(given._aval.dtype))
+            return wrap(np.asarray(length).astype(given._layout.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
     return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

@@ -318,7 +318,7 @@ _prod = primitive(
 def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
     """The operand of the scan named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
+    if t._layout.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
         raise InvalidArgumentError(
             f"{op} needs {'floating-point ' if floating else ''}numbers, not {t.dtype.name}: use gtape.cast first"
         )
@@ -327,7 +327,7 @@ def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
 
 def axis_from_end(axis: Any, t: Tensor, op: str) -> int:
     """The axis of a scan as users write it, counted from the end."""
-    if not t._aval.shape:
+    if not t._layout.shape:
         raise InvalidArgumentError(f"{op} needs a tensor with at least one axis, not a scalar")
     return one_axis(axis, t.ndim) - t.ndim
 
@@ -432,7 +432,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     24.0
     """
     t = scan_operand(input_tensor, "reduce_prod")
-    shape = t._aval.shape
+    shape = t._layout.shape
     axes = axes_of(axis, t.ndim)
     y: Tensor = _prod(merged(t, axes))
     return (

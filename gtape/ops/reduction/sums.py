@@ -156,7 +156,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     tensors = [as_operand(x) for x in inputs]
     total = tensors[0]
     for t in tensors[1:]:
-        if t._aval.shape != total._aval.shape:
+        if t._layout.shape != total._layout.shape:
             raise InvalidArgumentError(
                 f"add_n: shapes {total.shape} and {t.shape} differ; add broadcasts, add_n does not"
             )
@@ -192,7 +192,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     array([4., 6.], dtype=float32)
     """
     t = input_tensor
-    if t.__class__ is not Tensor or not t._aval.inexact:
+    if t.__class__ is not Tensor or not t._layout.inexact:
         t = numeric(t, "reduce_sum")
     function: Any = sum_op._function or sum_op.function
     return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
@@ -224,17 +224,17 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     3.0
     """
     t = input_tensor
-    if t.__class__ is Tensor and t._aval.inexact and t._aval.dtype.itemsize > 2:
+    if t.__class__ is Tensor and t._layout.inexact and t._layout.dtype.itemsize > 2:
         function: Any = _mean._function or _mean.function
         return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
     t = numeric(input_tensor, "reduce_mean")
-    axes, keepdims = axes_of(axis, len(t._aval.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
-    n = count_of(t._aval.shape, axes)
-    if not t._aval.inexact:
+    axes, keepdims = axes_of(axis, len(t._layout.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
+    n = count_of(t._layout.shape, axes)
+    if not t._layout.inexact:
         total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=keepdims))
         whole, rest = np.divmod(total, max(n, 1))
-        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._aval.dtype))  # towards zero, as in TensorFlow
-    if t._aval.dtype == np.float16:
+        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._layout.dtype))  # towards zero, as in TensorFlow
+    if t._layout.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 
         # A float16 sum overflows at 65504, far below what its mean can hold.

@@ -112,9 +112,9 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 def _boolean(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind != "b":
-        if not t._aval.size and not is_tensor(x):
-            return wrap(np.zeros(t._aval.shape, np.bool_))  # an empty list has no dtype of its own
+    if t._layout.dtype.kind != "b":
+        if not t._layout.size and not is_tensor(x):
+            return wrap(np.zeros(t._layout.shape, np.bool_))  # an empty list has no dtype of its own
         wrong = InvalidArgumentError if is_tensor(x) else TypeError
         raise wrong(f"{op} needs a bool tensor, not {t.dtype.name}: compare first, or use gtape.cast(x, gtape.bool)")
     return t

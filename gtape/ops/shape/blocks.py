@@ -67,7 +67,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     op = "space_to_depth"
     x, b, first = _block_size(input, block_size, data_format, op)
-    n, *rest = x._aval.shape
+    n, *rest = x._layout.shape
     c, h, w = rest if first else (rest[2], rest[0], rest[1])
     if h % b or w % b:
         raise errors.InvalidArgumentError(f"{op}: {h} x {w} pixels cannot be cut into blocks of {b} x {b}")
@@ -108,7 +108,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     op = "depth_to_space"
     x, b, first = _block_size(input, block_size, data_format, op)
-    n, *rest = x._aval.shape
+    n, *rest = x._layout.shape
     c, h, w = rest if first else (rest[2], rest[0], rest[1])
     if c % (b * b):
         raise errors.InvalidArgumentError(f"{op}: {c} channels cannot be made into blocks of {b} x {b}")
@@ -130,9 +130,9 @@ def _blocks(input: Any, block_shape: Any, pairs: Any, what: str, op: str) -> tup
             f"{op}: `{what}` must be a list of {m} pairs of integers, one for each entry of `block_shape`. "
             f"Received: {given.tolist()}"
         )
-    if len(x._aval.shape) < m + 1:
+    if len(x._layout.shape) < m + 1:
         raise errors.InvalidArgumentError(
-            f"{op}: the input must have {m + 1} axes at least, not the shape {x._aval.tensor_shape}"
+            f"{op}: the input must have {m + 1} axes at least, not the shape {x._layout.tensor_shape}"
         )
     if any(b < 1 for b in blocks) or given.min(initial=0) < 0:
         raise errors.InvalidArgumentError(
@@ -172,8 +172,8 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     op = "space_to_batch"
     x, blocks, pads = _blocks(input, block_shape, paddings, "paddings", op)
     m = len(blocks)
-    n, rest = x._aval.shape[0], x._aval.shape[m + 1 :]
-    space = [d + a + b for d, (a, b) in zip(x._aval.shape[1:], pads, strict=False)]
+    n, rest = x._layout.shape[0], x._layout.shape[m + 1 :]
+    space = [d + a + b for d, (a, b) in zip(x._layout.shape[1:], pads, strict=False)]
     if any(d % b for d, b in zip(space, blocks, strict=True)):
         raise errors.InvalidArgumentError(f"{op}: {space} padded pixels cannot be cut into blocks of {blocks}")
     if any(p != (0, 0) for p in pads):
@@ -244,7 +244,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     op = "batch_to_space"
     x, blocks, cuts = _blocks(input, block_shape, crops, "crops", op)
     m, many = len(blocks), math.prod(blocks)
-    n, space, rest = x._aval.shape[0], x._aval.shape[1 : m + 1], x._aval.shape[m + 1 :]
+    n, space, rest = x._layout.shape[0], x._layout.shape[1 : m + 1], x._layout.shape[m + 1 :]
     if n % many:
         raise errors.InvalidArgumentError(f"{op}: a batch of {n} cannot be put together into blocks of {blocks}")
     whole = [d * b for d, b in zip(space, blocks, strict=True)]

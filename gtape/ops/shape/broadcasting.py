@@ -136,10 +136,10 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
            [1., 2.]], dtype=float32)
     """
     t, wanted = as_operand(input), _whole_shape(shape)
-    behind = wanted[len(wanted) - t._aval.ndim :]
-    if len(wanted) < t._aval.ndim or any(n not in (1, w) for n, w in zip(t._aval.shape, behind, strict=True)):
+    behind = wanted[len(wanted) - t._layout.ndim :]
+    if len(wanted) < t._layout.ndim or any(n not in (1, w) for n, w in zip(t._layout.shape, behind, strict=True)):
         raise InvalidArgumentError(
-            f"broadcast_to: shape {t._aval.tensor_shape} does not fit {list(wanted)}: counted from the last axis, each "
+            f"broadcast_to: shape {t._layout.tensor_shape} does not fit {list(wanted)}: counted from the last axis, each "
             "size must be the one that is wanted, or 1"
         )
     return broadcast_to_op(t, shape=wanted)

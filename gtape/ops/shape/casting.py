@@ -61,7 +61,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """
     t = as_operand(value)
     wanted = dtypes.np_dtype(dtype)
-    source = t._aval.dtype
+    source = t._layout.dtype
     if wanted.kind not in "iufcV":
         raise TypeError(f"saturate_cast needs a number type, and {dtypes.as_dtype(dtype).name} has no range")
     if source == wanted:
@@ -108,12 +108,12 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     array([1065353216], dtype=int32)
     """
     t = as_operand(input)
-    have, want = t._aval.dtype, dtypes.np_dtype(type)
+    have, want = t._layout.dtype, dtypes.np_dtype(type)
     for d in (have, want):
         if d.kind not in "iufcV":
             raise InvalidArgumentError(f"bitcast is for numbers, not {dtypes.as_dtype(d).name}")
     bits = np.ascontiguousarray(t._value)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if want.itemsize > have.itemsize:
         ratio = want.itemsize // have.itemsize
         if not shape or shape[-1] != ratio:

@@ -15,7 +15,7 @@ from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, as_operand, born, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, wrap
 
 __all__ = [
     "cast",
@@ -135,7 +135,9 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     array([0., 0.], dtype=float32)
     """
     wanted = dtypes.np_dtype(dtype)
-    return born(wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted)))
+    return announce(
+        wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted))
+    )
 
 
 @diagnosed
@@ -162,7 +164,7 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
     >>> tf.ones([2]).numpy()
     array([1., 1.], dtype=float32)
     """
-    return born(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
+    return announce(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -188,10 +190,10 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     array([0., 0.], dtype=float32)
     """
     t = as_operand(input)
-    wanted = t._aval.dtype if dtype is None else dtypes.np_dtype(dtype)
-    if wanted != t._aval.dtype or wanted.kind == "O":
-        return zeros(t._aval.shape, wanted)
-    return born(_zeros_like(t))
+    wanted = t._layout.dtype if dtype is None else dtypes.np_dtype(dtype)
+    if wanted != t._layout.dtype or wanted.kind == "O":
+        return zeros(t._layout.shape, wanted)
+    return announce(_zeros_like(t))
 
 
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -214,9 +216,9 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
     array([1., 1.], dtype=float32)
     """
     t = as_operand(input)
-    if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
-        return born(wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype))))
-    return born(_ones_like(t))
+    if dtype is not None and dtypes.np_dtype(dtype) != t._layout.dtype:
+        return announce(wrap(np.ones(t._layout.shape, dtypes.np_dtype(dtype))))
+    return announce(_ones_like(t))
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
@@ -271,9 +273,9 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         return IndexedSlices(cast(x.values, dtype), x.indices, x.dense_shape)  # type: ignore[return-value]
     t = as_operand(x)
     wanted = dtypes.np_dtype(dtype)
-    if (t._aval.dtype.kind in "OSU") != (wanted.kind in "OSU"):
+    if (t._layout.dtype.kind in "OSU") != (wanted.kind in "OSU"):
         raise UnimplementedError(f"Cast {t.dtype.name} to {dtypes.as_dtype(wanted).name} is not supported")
-    return t if t._aval.dtype == wanted else _cast(t, dtype=wanted)
+    return t if t._layout.dtype == wanted else _cast(t, dtype=wanted)
 
 
 @diagnosed
@@ -304,13 +306,13 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     array([7., 7.], dtype=float32)
     """
     t = as_operand(value)
-    if t._aval.shape:
+    if t._layout.shape:
         raise InvalidArgumentError(
-            f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
+            f"fill needs a scalar value, got shape {t._layout.tensor_shape}: use gtape.broadcast_to"
         )
     sizes = _shape(dims)
-    check_room(sizes, t._aval.dtype, "fill")
-    return born(REGISTRY["broadcast_to"](t, shape=sizes))
+    check_room(sizes, t._layout.dtype, "fill")
+    return announce(REGISTRY["broadcast_to"](t, shape=sizes))
 
 
 @diagnosed
@@ -352,7 +354,7 @@ def eye(
     if rows < 0 or (num_columns is not None and scalar_int(num_columns) < 0):
         raise InvalidArgumentError(f"eye needs sizes that are not negative, got {num_rows} and {num_columns}")
     one = np.eye(rows, rows if num_columns is None else scalar_int(num_columns), dtype=dtypes.np_dtype(dtype))
-    return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
+    return announce(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
 
 
 @diagnosed
@@ -385,10 +387,10 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         start, limit = 0, start
     ends = [as_operand(v) for v in (start, limit, delta)]
     for word, t in zip(("start", "limit", "delta"), ends, strict=True):
-        if t._aval.shape or t._aval.dtype.kind not in "iufV":
+        if t._layout.shape or t._layout.dtype.kind not in "iufV":
             raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
     if dtype is None:  # the widest float, as TensorFlow has it; NumPy would widen a float to hold every integer
-        kinds = [t._aval.dtype for t in ends]
+        kinds = [t._layout.dtype for t in ends]
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
         wanted = dtypes.np_dtype(dtype)
@@ -404,7 +406,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
             f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
             f"start {first}, limit {last}"
         )
-    return born(wrap(np.arange(first, last, step).astype(wanted)))
+    return announce(wrap(np.arange(first, last, step).astype(wanted)))
 
 
 @diagnosed
@@ -440,19 +442,19 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     if n < 0:
         raise InvalidArgumentError(f"linspace needs a num that is not negative, got {n}")
     a, b = operands(start, stop)
-    if not a._aval.inexact:
-        a = cast(a, dtypes.float64 if a._aval.dtype.itemsize >= 4 else dtypes.float32)
-    if not b._aval.inexact:
+    if not a._layout.inexact:
+        a = cast(a, dtypes.float64 if a._layout.dtype.itemsize >= 4 else dtypes.float32)
+    if not b._layout.inexact:
         b = cast(b, a.dtype)
-    whole = np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = np.broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
     # Weighted ends: the first and the last number are exactly start and stop, and so are their derivatives.
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
-    up = wrap((i / max(n - 1, 1)).astype(a._aval.dtype))
-    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._aval.dtype))
-    return born(a * down + b * up)
+    up = wrap((i / max(n - 1, 1)).astype(a._layout.dtype))
+    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._layout.dtype))
+    return announce(a * down + b * up)
 
 
 @diagnosed
@@ -500,17 +502,17 @@ def one_hot(
            [1., 0.]], dtype=float32)
     """
     t = as_operand(indices)
-    if t._aval.dtype.kind not in "iu":
+    if t._layout.dtype.kind not in "iu":
         raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
     # Numbers are of the dtype that is asked for; tensors have their own.
     like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
     hint = like if like is not None and like.dtype.kind in "fcV" else None
     given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]
-    if len({v._aval.dtype for v in given}) > 1:
+    if len({v._layout.dtype for v in given}) > 1:
         raise TypeError(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
-    wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._aval.dtype if given else np.dtype(np.float32)
+    wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
     on, off = [
         np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
         for v, default in ((on_value, 1), (off_value, 0))

@@ -124,7 +124,7 @@ _split = linear(
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:
     """Refuse tensors of several dtypes, in the name of `op`."""
-    found = {t._aval.dtype for t in tensors}
+    found = {t._layout.dtype for t in tensors}
     if len(found) > 1:
         raise InvalidArgumentError(
             f"{op} needs tensors of one dtype, got {', '.join(t.dtype.name for t in tensors)}: use gtape.cast"
@@ -162,7 +162,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         raise InvalidArgumentError("concat needs at least one tensor")
     tensors = operands(*values)
     same_dtypes(tensors, "concat")
-    if not tensors[0]._aval.shape:
+    if not tensors[0]._layout.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
     a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
     return _concat(*tensors, axis=a - tensors[0].ndim)
@@ -204,10 +204,10 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
         values = unstack(as_operand(list(values)))  # 1 and 2.0 together are floats
     tensors = operands(*values)
     same_dtypes(tensors, "stack")
-    shapes = {t._aval.shape for t in tensors}
+    shapes = {t._layout.shape for t in tensors}
     if len(shapes) > 1:
         raise InvalidArgumentError(
-            f"stack needs tensors of one shape, got {', '.join(str(t._aval.tensor_shape) for t in tensors)}"
+            f"stack needs tensors of one shape, got {', '.join(str(t._layout.tensor_shape) for t in tensors)}"
         )
     n = tensors[0].ndim + 1
     a = scalar_int(axis)
@@ -245,7 +245,7 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     [1.0, 2.0]
     """
     t = as_operand(value)
-    shape = t._aval.shape
+    shape = t._layout.shape
     a = scalar_int(axis)
     if not -len(shape) <= a < len(shape):
         raise ValueError(f"Argument `axis` = {a} not in range [{-len(shape)}, {len(shape)})")
@@ -288,7 +288,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     """
     t = as_operand(value)
     a = one_axis(axis, t.ndim)
-    length = t._aval.shape[a]
+    length = t._layout.shape[a]
     if isinstance(num_or_size_splits, (list, tuple, np.ndarray)) or (
         is_tensor(num_or_size_splits) and num_or_size_splits.shape.rank
     ):

@@ -131,7 +131,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     if sorted(order) != list(range(n)):
         raise InvalidArgumentError(f"perm must name each of the {n} axes once, got {shown(perm)}")
     y: Tensor = transpose_op(t, perm=order)
-    return REGISTRY["conj"](y) if t._aval.dtype.kind == "c" and truth_of(conjugate, "transpose", "conjugate") else y
+    return REGISTRY["conj"](y) if t._layout.dtype.kind == "c" and truth_of(conjugate, "transpose", "conjugate") else y
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:

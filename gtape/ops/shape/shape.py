@@ -80,22 +80,22 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         wanted = static_ints(shape)
     except TypeError:
         raise InvalidArgumentError(f"a shape must be integers, got {shown(shape)}") from None
-    size = t._aval.size
+    size = t._layout.size
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
         if not known and not size:  # any size would do: what is left when the sizes of 0 are struck out, as TensorFlow
             known = math.prod([d for d in wanted[:i] + wanted[i + 1 :] if d])
-            size = math.prod([d for d in t._aval.shape if d])
+            size = math.prod([d for d in t._layout.shape if d])
         if known <= 0 or size % known:
             raise InvalidArgumentError(
-                f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}: "
+                f"cannot reshape a tensor of shape {t._layout.tensor_shape} ({size} elements) to {list(wanted)}: "
                 "-1 has no value that fits"
             )
         wanted = (*wanted[:i], size // known, *wanted[i + 1 :])
-    if any(d < 0 for d in wanted) or math.prod(wanted) != t._aval.size:
+    if any(d < 0 for d in wanted) or math.prod(wanted) != t._layout.size:
         raise InvalidArgumentError(
-            f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}"
+            f"cannot reshape a tensor of shape {t._layout.tensor_shape} ({size} elements) to {list(wanted)}"
         )
     return reshape_op(t, shape=wanted)
 
@@ -125,14 +125,14 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     TensorShape([2])
     """
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     gone = {one_axis(a, len(shape)) for a in static_ints(axis)} if axis is not None else set()
     if not gone:
         gone = {i for i, d in enumerate(shape) if d == 1}
     bad = [i for i in sorted(gone) if shape[i] != 1]
     if bad:
         raise InvalidArgumentError(
-            f"can only squeeze axes of size 1; axis {bad[0]} of shape {t._aval.tensor_shape} has size {shape[bad[0]]}"
+            f"can only squeeze axes of size 1; axis {bad[0]} of shape {t._layout.tensor_shape} has size {shape[bad[0]]}"
         )
     return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))
 
@@ -166,7 +166,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     if axis is None:
         raise ValueError("expand_dims: the axis must be an integer, got None")
     a = one_axis(only_int(axis, "the axis of expand_dims"), t.ndim + 1, "result")
-    shape = t._aval.shape
+    shape = t._layout.shape
     return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))
 
 
@@ -196,12 +196,12 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([2])
     """
     t = as_operand(x)
-    have = t._aval.shape
+    have = t._layout.shape
     known = TensorShape(shape)
     wanted = list(have) if known.rank is None else known.as_list()
     if len(wanted) != len(have) or any(w is not None and w != d for w, d in zip(wanted, have, strict=True)):
         raise InvalidArgumentError(
-            f"the tensor has shape {t._aval.tensor_shape}, which is not compatible with {wanted}"
+            f"the tensor has shape {t._layout.tensor_shape}, which is not compatible with {wanted}"
         )
     return REGISTRY["identity"](t)
 
@@ -226,7 +226,7 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     >>> tf.shape([[1.0], [2.0]]).numpy()
     array([2, 1], dtype=int32)
     """
-    return wrap(np.array(as_operand(input)._aval.shape, dtype=dtypes.np_dtype(out_type)))
+    return wrap(np.array(as_operand(input)._layout.shape, dtype=dtypes.np_dtype(out_type)))
 
 
 @diagnosed
@@ -249,7 +249,7 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
     >>> int(tf.size([[1.0], [2.0]]))
     2
     """
-    return wrap(np.array(as_operand(input)._aval.size, dtype=dtypes.np_dtype(out_type)))
+    return wrap(np.array(as_operand(input)._layout.size, dtype=dtypes.np_dtype(out_type)))
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:

@@ -122,16 +122,16 @@ def rank(x: Tensor, n: int, what: str, op: str, more: bool = False) -> None:
     ------
     gtape.errors.InvalidArgumentError
     """
-    have = len(x._aval.shape)
+    have = len(x._layout.shape)
     if have != n and not (more and have > n):
         raise errors.InvalidArgumentError(
-            f"{op}: the {what} must have {n} axes{' at least' if more else ''}, not the shape {x._aval.tensor_shape}"
+            f"{op}: the {what} must have {n} axes{' at least' if more else ''}, not the shape {x._layout.tensor_shape}"
         )
 
 
 def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
     """The channels put behind the `n` spatial axes (`back`), or before them."""
-    lead = len(x._aval.shape) - n - 1
+    lead = len(x._layout.shape) - n - 1
     axes = list(range(lead, lead + n + 1))
     perm = (*range(lead), *((*axes[1:], axes[0]) if back else (axes[-1], *axes[:-1])))
     return REGISTRY["transpose"](x, perm=perm)
@@ -139,4 +139,4 @@ def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
 
 def reshaped(x: Tensor, shape: Sizes) -> Tensor:
     """`x` in another shape; itself where it has it."""
-    return x if x._aval.shape == shape else REGISTRY["reshape"](x, shape=shape)
+    return x if x._layout.shape == shape else REGISTRY["reshape"](x, shape=shape)

@@ -93,13 +93,13 @@ def pad(
     array([2., 1., 2., 3., 2.], dtype=float32)
     """
     t = as_operand(tensor)
-    shape = t._aval.shape
+    shape = t._layout.shape
     amounts = np.asarray(as_operand(paddings)._value)
     if amounts.size == 0:
         amounts = amounts.reshape(0, 2)
     if amounts.shape != (len(shape), 2) or (amounts.dtype.kind not in "iu" and amounts.size):
         raise InvalidArgumentError(
-            f"paddings must be integers of shape {[len(shape), 2]} for a tensor of shape {t._aval.tensor_shape}, "
+            f"paddings must be integers of shape {[len(shape), 2]} for a tensor of shape {t._layout.tensor_shape}, "
             f"got {amounts.tolist()}"
         )
     pairs = tuple([(int(b), int(a)) for b, a in amounts])
@@ -107,11 +107,11 @@ def pad(
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
     kind = mode.upper() if isinstance(mode, str) else shown(mode)
     if kind == "CONSTANT":
-        value = as_operand(constant_values, t if t._aval.inexact else None)._value
+        value = as_operand(constant_values, t if t._layout.inexact else None)._value
         number = value.item() if hasattr(value, "item") else value
-        if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
+        if t._layout.dtype.kind == "O" and not isinstance(number, bytes):
             number = b""  # as TensorFlow pads text, for which its default 0 is no value
-        if t._aval.dtype.kind in "iub" and isinstance(number, float):
+        if t._layout.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
@@ -123,7 +123,7 @@ def pad(
         if max(p) > most:
             raise InvalidArgumentError(
                 f"paddings of axis {i} must be at most {most} in mode {kind} for a tensor of shape "
-                f"{t._aval.tensor_shape}, got {list(p)}"
+                f"{t._layout.tensor_shape}, got {list(p)}"
             )
         if any(p):
             indices = np.pad(np.arange(shape[i]), p, mode="reflect" if kind == "REFLECT" else "symmetric")
@@ -163,18 +163,18 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     array([1, 2, 1, 2], dtype=int32)
     """
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     times = static_ints(multiples)
     if np.ndim(getattr(multiples, "_value", multiples)) != 1:
         raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {shown(multiples)}")
     if len(times) != len(shape) or any(m < 0 for m in times):
         raise InvalidArgumentError(
-            f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._aval.tensor_shape}, "
+            f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._layout.tensor_shape}, "
             f"got {times}"
         )
     apart = tuple([n for d in shape for n in (1, d)])
     whole = tuple([n for m, d in zip(times, shape, strict=True) for n in (m, d)])
-    check_room(whole, t._aval.dtype, "tile")
+    check_room(whole, t._layout.dtype, "tile")
     y = REGISTRY["broadcast_to"](REGISTRY["reshape"](t, shape=apart), shape=whole)
     return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
@@ -210,18 +210,18 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     """
     t = as_operand(input)
     if axis is None:
-        t = REGISTRY["reshape"](t, shape=(t._aval.size,))
+        t = REGISTRY["reshape"](t, shape=(t._layout.size,))
         axis = 0
-    elif not t._aval.shape:
+    elif not t._layout.shape:
         t = REGISTRY["reshape"](t, shape=(1,))
     if not -t.ndim <= scalar_int(axis) < t.ndim:
-        raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._aval.tensor_shape}")
+        raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._layout.tensor_shape}")
     a = one_axis(axis, t.ndim)
-    shape = t._aval.shape
+    shape = t._layout.shape
     times = static_ints(repeats)
     if len(times) not in (1, shape[a]):
         raise ValueError(
-            f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._aval.tensor_shape}, got {times}"
+            f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._layout.tensor_shape}, got {times}"
         )
     if any(r < 0 for r in times):
         raise InvalidArgumentError(f"repeats must not be negative, got {times}")
@@ -272,7 +272,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {shown(indexing)}")
     tensors = [as_operand(a) for a in args]
     same_dtypes(tensors, "meshgrid")
-    sizes = [t._aval.size for t in tensors]
+    sizes = [t._layout.size for t in tensors]
     places = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
         places[0], places[1] = 1, 0
