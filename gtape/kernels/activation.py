@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.kernels.elementary import exact_sum, exp_times, in_float64, split_square
-
-__all__ = [
-    "elu", "elu_curve", "elu_slope", "log_sigmoid", "mish", "mish_slope", "selu", "selu_curve", "selu_slope", "sigmoid",
-    "sigmoid_curve", "sigmoid_slope", "silu", "silu_slope", "softplus", "softsign", "softsign_slope",
-]  # fmt: skip
+from gtape.kernels.elementary import exp_times, in_float64, split_square
+from gtape.kernels.pairs import two_sum
 
 SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
@@ -136,16 +132,16 @@ def mish_slope(x: Any) -> Any:
     e = np.exp(-a)
 
     square, square_low = split_square(e)
-    part, part_low = exact_sum(2.0, 2.0 * e)
-    d, low = exact_sum(part, square)
+    part, part_low = two_sum(2.0, 2.0 * e)
+    d, low = two_sum(part, square)
     low = low + (part_low + square_low)
-    first, first_low = exact_sum(1.0, -a)
-    top, top_low = exact_sum(((e + 4.0) * e + (6.0 - 4.0 * a)) * e, 4.0 * first)
+    first, first_low = two_sum(1.0, -a)
+    top, top_low = two_sum(((e + 4.0) * e + (6.0 - 4.0 * a)) * e, 4.0 * first)
     left = top / (d * d)
     left = exp_times(-a, left + ((top_low + 4.0 * first_low) / (d * d) - left * (2.0 * low / d)))
 
-    part, part_low = exact_sum(1.0, 2.0 * e)
-    d, low = exact_sum(part, 2.0 * square)
+    part, part_low = two_sum(1.0, 2.0 * e)
+    d, low = two_sum(part, 2.0 * square)
     low = low + (part_low + 2.0 * square_low)
     right = ((((4.0 + 4.0 * a) * e + (6.0 + 4.0 * a)) * e + 4.0) * e + 1.0) / (d * d)
     return np.where(x < 0.0, left, right - right * (2.0 * low / d))

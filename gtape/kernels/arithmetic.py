@@ -10,14 +10,6 @@ from gtape.errors import InvalidArgumentError
 from gtape.kernels.pair_functions import power_pair
 from gtape.kernels.pairs import Pair, add_pairs, divide_pairs, log_pair, two_sum, wide
 
-__all__ = [
-    "divide_no_nan", "divide_power", "divide_power_no_nan", "floormod", "floormod_dx", "floormod_dy", "logaddexp",
-    "multiply_no_nan", "multiply_no_nan_dy", "reciprocal_no_nan", "reciprocal_power", "reciprocal_power_no_nan",
-    "sigmoid_difference", "sigmoid_slope_difference", "squared_difference", "tanh_half_difference", "xdivy", "xdivy_dx",
-    "xdivy_power", "xlog1py", "xlog1py_dx", "xlog1py_dxdy", "xlog1py_dy", "xlogy", "xlogy_dx", "xlogy_dxdy", "xlogy_dy",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------------------------------------- quotients
 
 
@@ -28,7 +20,7 @@ def squared_difference(x: Any, y: Any) -> Any:
 
 
 def divide_power(x: Any, y: Any, *, n: int) -> Any:
-    """x / y**n by n divisions: nothing overflows on the way unless the quotient does."""
+    """x / y**n by n divisions, of which none overflows unless the quotient does."""
     if n > _PLAIN:
         return _divide_power_pair(x, y, n=n)
     return _divisions(x, y, n)
@@ -109,7 +101,7 @@ def multiply_no_nan(x: Any, y: Any) -> Any:
 
 
 def multiply_no_nan_dy(x: Any, y: Any) -> Any:
-    """x; where y is 0 and x is not finite there is no slope, and 0 is the value of least norm."""
+    """x; 0, the value of least norm, where y is 0 and x is not finite: no slope exists."""
     return np.where(np.equal(y, 0) & ~np.isfinite(x), 0, x)
 
 
@@ -236,7 +228,7 @@ def logaddexp(x: Any, y: Any) -> Any:
     out = high + (np.log1p(e) + low * (e / (1.0 + e)))
     cancels = (high < 0) & (np.abs(out) < -0.5 * high)
     if np.any(cancels):
-        # beside the curve where the sum of the exponentials is 1: both the exponential and the logarithm as pairs
+        # near the curve where the exponentials add up to 1, the exponential and the logarithm are pairs
         d, low, e = np.where(cancels, d, 0.0), np.where(cancels, low, 0.0), np.where(cancels, e, 1.0)
         log = log_pair(e)
         e_low = e * (((d - log[0]) - log[1]) + low)

@@ -1,8 +1,8 @@
 """Kernels of the Bessel functions of order 0 and 1 and of all their derivatives, to about a unit in the last place.
 
-J1 = -J0', Y1 = -Y0', I1 = I0', K1 = -K0': four functions with their derivatives are all there is. Near 0 by the power
-series (with its logarithm for Y and K), in the middle from Taylor tables, far out by Hankel's asymptotic series (DLMF
-10.17, 10.40), with the phase of J and Y reduced exactly.
+J1 = -J0', Y1 = -Y0', I1 = I0' and K1 = -K0' reduce all to four functions and their derivatives. Small x go by the power
+series (with a logarithm for Y and K), others by Taylor tables, large ones by Hankel's asymptotic series (DLMF 10.17,
+10.40), with the phase of J and Y reduced exactly.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.kernels.pair_functions import difference, exact, horner_pair, over, sine_and_cosine, sum_pair, turn_and_rest
-from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair, two_product
+from gtape.kernels.pair_functions import difference, exact, horner_pair, over, sum_pair, turn_and_rest, turned
+from gtape.kernels.pairs import Pair, multiply_pairs, nearest, sqrt_pair, two_product
 from gtape.kernels.special_tables import (
     EULER,
     LN2,
@@ -30,15 +30,9 @@ from gtape.kernels.special_tables import (
     scaled_exp,
 )
 
-__all__ = [
-    "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_i_derivative", "bessel_ie_derivative", "bessel_j0",
-    "bessel_j1", "bessel_j_derivative", "bessel_k0", "bessel_k0e", "bessel_k1", "bessel_k1e", "bessel_k_derivative",
-    "bessel_ke_derivative", "bessel_y0", "bessel_y1", "bessel_y_derivative",
-]  # fmt: skip
-
 _TERMS = 90
 _EDGE = Fraction(1, 2)  # where tables of Y and K begin
-_FAR_WAVES, _FAR = 40.0, 24.0  # from where on the asymptotic series have all the digits
+_FAR_WAVES, _FAR = 40.0, 24.0  # from here on the asymptotic series have all digits
 
 
 def _even_series(sign: int) -> list[Fraction]:
@@ -153,14 +147,8 @@ def _decaying(kind: str) -> Decaying:
 @lru_cache(maxsize=32)
 def _wave(n: int) -> tuple[list[Pair], list[Pair]]:
     """Real and imaginary coefficients of S in 1/x: H = sqrt(2/(pi x)) exp(i (x - pi/4)) S is the n-th derivative."""
-    if n == 0:
-        a = _hankel(1)
-        re = [a[k] * (1, 0, -1, 0)[k % 4] for k in range(len(a))]
-        im = [a[k] * (0, 1, 0, -1)[k % 4] for k in range(len(a))]
-    else:
-        re, im = _exact_wave(n)
-    keep = 44
-    return [exact(c) for c in re[:keep]], [exact(c) for c in im[:keep]]
+    re, im = _exact_wave(n)
+    return [exact(c) for c in re[:44]], [exact(c) for c in im[:44]]
 
 
 @lru_cache(maxsize=32)
@@ -181,14 +169,10 @@ def _exact_wave(n: int) -> tuple[list[Fraction], list[Fraction]]:
 
 def _far_wave(x: Any, n: int, imaginary: bool) -> Any:
     """The n-th derivative of J0, or of Y0, for large x."""
-    turn, rest = turn_and_rest(x)
-    s, c = sine_and_cosine(rest)
-    odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
-    sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
-    cosine = np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half
+    sine, cosine = turned(*turn_and_rest(x))
     total, gap = sum_pair(cosine, sine), difference(sine, cosine)  # sqrt(2) cos and sin of x - pi/4
     u = 1.0 / x
-    huge = x > 1e290  # no room for exact products there, and no need
+    huge = x > 1e290  # exact products would overflow, and change no digit
     p, e = two_product(u, np.where(huge, 1.0, x))
     inverse = u, np.where(huge, 0.0, u * ((1.0 - p) - e))
     re, im = (horner_pair(row, inverse) for row in _wave(n))
@@ -210,7 +194,7 @@ def _far(x: Any, n: int, kind: str, weights: tuple[int, ...] = (1,)) -> Any:
     shrink = np.where(x > 1e290, 2.0**-80, 1.0)
     # 1/sqrt(2 pi x), or 1/sqrt(2 x/pi)
     root = sqrt_pair(multiply_pairs(exact(2 * PI if kind in ("i", "ie") else 2 / PI), (x * shrink, 0.0 * x)))
-    value = _float(over(total, root)) * np.sqrt(shrink)
+    value = nearest(over(total, root)) * np.sqrt(shrink)
     for _ in range(skip):
         value = value / x
     return scaled_exp(made.rate * x, value) if made.rate else value
@@ -227,7 +211,7 @@ def _odd_sign(x: Any, odd: int) -> Any:
 def bessel_j_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of J0."""
     a = np.abs(x)
-    near = lambda v: _float(_j_table().derivative(v, n))
+    near = lambda v: nearest(_j_table().derivative(v, n))
     far = lambda v: _far_wave(v, n, imaginary=False)
     value = by_regions(
         a, (a < _FAR_WAVES, near), ((a >= _FAR_WAVES) & np.isfinite(a), far), (np.isinf(a), np.zeros_like)
@@ -240,7 +224,7 @@ def bessel_i_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of I0."""
     a = np.abs(x)
     value = by_regions(
-        a, (a < _FAR, lambda v: _float(_i_table().derivative(v, n))), (a >= _FAR, lambda v: _far(v, n, "i"))
+        a, (a < _FAR, lambda v: nearest(_i_table().derivative(v, n))), (a >= _FAR, lambda v: _far(v, n, "i"))
     )
     value = np.where(np.isinf(a), np.inf, value)
     return value * _odd_sign(x, n)
@@ -249,7 +233,7 @@ def bessel_i_derivative(x: Any, *, n: int) -> Any:
 def _ie(a: Any, n: int, weights: tuple[int, ...]) -> Any:
     return by_regions(
         a,
-        (a < _FAR, lambda v: _float(_ie_table().derivative(v, n, weights))),
+        (a < _FAR, lambda v: nearest(_ie_table().derivative(v, n, weights))),
         ((a >= _FAR) & np.isfinite(a), lambda v: _far(v, n, "ie", weights)),
         (np.isinf(a), np.zeros_like),
     )
@@ -263,22 +247,21 @@ def bessel_ie_derivative(x: Any, *, m: int, n: int) -> Any:
     return np.where(x == 0, 0.0 * x, value * _odd_sign(x, 1)) if jump else value * _odd_sign(x, m + n)
 
 
+def _at_zero(n: int) -> Callable[[Any], Any]:
+    return lambda v: np.full_like(v, np.inf if n % 2 == 0 else -np.inf)
+
+
 @flat_float64
 def bessel_y_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Y0, for x > 0."""
-    at_zero = lambda v: np.full_like(v, -np.inf if n % 2 == 0 else np.inf)
     return by_regions(
         x,
-        ((x > 0) & (x < 0.5), lambda v: _float(_near(-1).derivative(v, n))),
-        ((x >= 0.5) & (x < _FAR_WAVES), lambda v: _float(_y_table().derivative(v, n))),
+        ((x > 0) & (x < 0.5), lambda v: nearest(_near(-1).derivative(v, n))),
+        ((x >= 0.5) & (x < _FAR_WAVES), lambda v: nearest(_y_table().derivative(v, n))),
         ((x >= _FAR_WAVES) & np.isfinite(x), lambda v: _far_wave(v, n, imaginary=True)),
         (x == np.inf, np.zeros_like),
-        (x == 0, at_zero),
+        (x == 0, _at_zero(n + 1)),
     )
-
-
-def _at_zero(n: int) -> Callable[[Any], Any]:
-    return lambda v: np.full_like(v, np.inf if n % 2 == 0 else -np.inf)
 
 
 @flat_float64
@@ -286,8 +269,8 @@ def bessel_k_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of K0, for x > 0."""
     return by_regions(
         x,
-        ((x > 0) & (x < 0.5), lambda v: _float(_near(1).derivative(v, n))),
-        ((x >= 0.5) & (x < _FAR), lambda v: _float(_k_table().derivative(v, n))),
+        ((x > 0) & (x < 0.5), lambda v: nearest(_near(1).derivative(v, n))),
+        ((x >= 0.5) & (x < _FAR), lambda v: nearest(_k_table().derivative(v, n))),
         ((x >= _FAR) & np.isfinite(x), lambda v: _far(v, n, "k")),
         (x == np.inf, np.zeros_like),
         (x == 0, _at_zero(n)),
@@ -301,7 +284,7 @@ def bessel_ke_derivative(x: Any, *, m: int, n: int) -> Any:
     return by_regions(
         x,
         ((x > 0) & (x < 0.5), lambda v: _small_ke(v, m, n)),
-        ((x >= 0.5) & (x < _FAR), lambda v: _float(_ke_table().derivative(v, n, weights))),
+        ((x >= 0.5) & (x < _FAR), lambda v: nearest(_ke_table().derivative(v, n, weights))),
         ((x >= _FAR) & np.isfinite(x), lambda v: _far(v, n, "ke", weights)),
         (x == np.inf, np.zeros_like),
         (x == 0, _at_zero(n)),
@@ -318,18 +301,14 @@ def _near_scaled() -> LogSeries:
 def _small_ke(x: Any, m: int, n: int) -> Any:
     near = _near_scaled()
     if m == 0:
-        return _float(near.derivative(x, n))
-    tiny = x < 1e-30  # only 1/x counts, and the two derivatives may overflow both
+        return nearest(near.derivative(x, n))
+    tiny = x < 1e-30  # only 1/x counts, because the two derivatives may both overflow
     safe = np.where(tiny, 1.0, x)
-    value = _float(difference(near.derivative(safe, n), near.derivative(safe, n + 1)))
+    value = nearest(difference(near.derivative(safe, n), near.derivative(safe, n + 1)))
     far = np.full_like(x, float((-1) ** n * factorial(n)))
     for _ in range(n + 1):
         far = far / x
     return np.where(tiny, far, value)
-
-
-def _float(a: Pair) -> Any:
-    return a[0] + a[1]
 
 
 def bessel_j0(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Kernels of the incomplete beta function and of its density, differentiated in x.
 
-The density is exp of a sum whose terms cancel, which is formed as a pair. The function itself, where SciPy's loses
-digits, is the smaller of its two tails, an integral by the trapezoidal rule after a double exponential substitution.
+The density is exp of a sum, formed as a pair because its terms cancel. Where SciPy loses digits, the function comes
+from the smaller of its tails, by the trapezoidal rule after a double exponential substitution.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from gtape.kernels.incomplete import bend_series, decay_nodes, exp_of_pair, flat
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
-
-__all__ = ["beta_density_derivative", "betainc"]
 
 
 def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
@@ -64,8 +62,8 @@ def _expm1_bend(v: Any) -> Any:
 def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
 
-    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out, since
-    what is left nearly cancels. For x beside 1 the logarithm is log(1 + y expm1(s)) - s.
+    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
+    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s.
     """
     both = a + b
     near = x <= 0.5
@@ -100,13 +98,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
-        # Beside b = 0 it is ab/(a + b) times what hardly depends on b; SciPy's is 0 where b is very small.
+        # For tiny b, where SciPy gives 0, the value is ab/(a + b) times a factor that hardly depends on b.
         faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
         given, b = b, np.where(faint, _FAINT, b)
         out = np.where(inside, scipy_betainc(a, b, x), np.nan)
-        # two tiny parameters share what there is
+        # two tiny parameters share the mass
         out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
-        # SciPy's loses digits for large parameters: there the smaller tail comes from its integral
+        # SciPy loses digits for large parameters, where the smaller tail comes from its integral
         least = np.minimum(a, b)
         poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
         poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)

@@ -22,14 +22,12 @@ from gtape.kernels.pair_functions import (
 from gtape.kernels.pairs import Pair, multiply_pairs
 from gtape.kernels.polynomials import SMALL, Poly, exactly, slope, times
 
-__all__ = ["sinc_derivative", "tan_derivative"]
-
 # tan ----------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def _tan_polynomial(n: int) -> Poly:
-    """The n-th derivative of tan as a polynomial in it."""
+    """The n-th derivative of tan as a polynomial in tan."""
     p: Poly = (0, 1)
     for _ in range(n):
         p = times(slope(p), (1, 0, 1))
@@ -90,7 +88,7 @@ def sinc_derivative(x: Any, n: int) -> Any:
     if n % 2:
         series = series * xs
     xf = np.where(near, 1.0, x)
-    far = np.abs(xf) > 1e100  # a whole number, beside whose first power all but one are nothing
+    far = np.abs(xf) > 1e100  # x is an integer, and in 1/x the first-order term dominates
     turn, rest = turn_of_pi(xf)
     sine, cosine = sine_and_cosine(rest)
 
@@ -105,5 +103,5 @@ def sinc_derivative(x: Any, n: int) -> Any:
     for j in range(1, n + 1):
         top = difference(multiply_pairs(_pi_power(j - 1), turned(j)), multiply_pairs((float(j), 0.0), value))
         value = over(top, (xf, 0.0))
-    beyond = np.where(np.isinf(x), 0.0, beyond)  # its sine has no limit there, but is bounded
+    beyond = np.where(np.isinf(x), 0.0, beyond)  # the sine is bounded
     return np.where(near, series, np.where(far, beyond, rounded(value)))

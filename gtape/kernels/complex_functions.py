@@ -16,8 +16,6 @@ import numpy as np
 
 from gtape.kernels.complex_pairs import ComplexPair, in_pairs
 
-__all__: list[str] = []
-
 Array = Any
 _WIDER: dict[Any, Any] = {np.dtype(np.complex64): np.complex128, np.dtype(np.complex128): np.clongdouble}
 EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
@@ -113,7 +111,7 @@ xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 
 
 def _log1p(x: Array) -> Array:
-    """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps what 1 + x would round away."""
+    """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps the digits that 1 + x rounds away."""
     a, b = x.real, x.imag
     out = np.log(_one_plus(x))
     near = np.abs(x) < 0.5

@@ -1,7 +1,8 @@
 """Complex numbers whose parts are pairs of doubles: for machines on which NumPy's long double is a double.
 
-`ComplexPair` does what the kernels of complex functions ask of an array: arithmetic, exp, log, sqrt and cosh to twice
-the digits of a double, other ufuncs to those of a double. `real` and `imag` are the high parts, good for comparisons.
+`ComplexPair` has the operations of arrays that kernels of complex functions use: arithmetic, exp, log, sqrt and
+cosh to twice the digits of a double, other ufuncs to those of a double. `real` and `imag` are the high parts, for
+comparisons.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import numpy as np
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
-
-__all__ = ["ComplexPair", "in_pairs"]
 
 _LEAST, _MOST = 1e-140, 1e140  # sizes whose products and quotients have room
 
@@ -152,7 +151,7 @@ def _log(x: ComplexPair) -> ComplexPair:
     twice = sum_pair(log_exact(np.where(good, square[0], 1.0)), (square[1] / square[0], 0.0 * square[0]))
     first = np.arctan2(x.imag, x.real)
     sine, cosine = _angle(first)
-    # what is left of the angle is small, and its own tangent
+    # the rest of the angle is small, and equals its tangent
     across = difference(multiply_pairs(x.im, cosine), multiply_pairs(x.re, sine))
     along = sum_pair(multiply_pairs(x.re, cosine), multiply_pairs(x.im, sine))
     return ComplexPair((0.5 * twice[0], 0.5 * twice[1]), sum_pair((first, 0.0 * first), over(across, along)))

@@ -18,26 +18,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-__all__ = ["Geometry", "correlate", "correlate_filter", "correlate_input", "output_sizes"]
-
 Array = Any
 Sizes = tuple[int, ...]
 
-# Windows are laid out for as many images or rows at a time as fill about this many bytes: they stay in the cache.
+# The size in bytes of a block of windows, small enough for the cache.
 _BLOCK = 1 << 18
 
 
 class Geometry(NamedTuple):
-    """How a filter is moved over an image.
+    """The movement of a filter over an image.
 
     Attributes
     ----------
     strides, dilations : tuple of int
         Step from one output place, and from one tap, to the next; one for each spatial axis.
     padding : tuple of (int, int)
-        How many zeros stand before and behind the image.
+        Numbers of zeros before and behind the image.
     groups : int
-        Into how many groups the channels fall; each output channel sees those of its group only.
+        Number of groups of channels; each output channel reads those of its group.
     """
 
     strides: Sizes
@@ -47,7 +45,7 @@ class Geometry(NamedTuple):
 
 
 def output_sizes(size: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
-    """How many places a filter with so many taps has along each axis; below 0 where it is too long by more than one."""
+    """The number of output places along each axis; below 0 if the filter is too long by more than one."""
     strides, dilations, padding, _ = geometry
     return tuple(
         [
@@ -58,7 +56,7 @@ def output_sizes(size: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
 
 
 def _reach(places: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
-    """How long an image is from the first place that is touched to the last."""
+    """The length of an image from the first to the last place that a filter touches."""
     return tuple(
         [
             s * (o - 1) + d * (k - 1) + 1 if o and k else 0
@@ -68,7 +66,7 @@ def _reach(places: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
 
 
 def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Which part of an image is touched at all, and where it lies in what is touched."""
+    """The touched part of an image, and its place in the whole touched range."""
     ends = [
         max(min(n, r - before), 0) for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True)
     ]  # fmt: skip
@@ -79,12 +77,12 @@ def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice,
 
 
 def _is_whole(size: Sizes, reach: Sizes, geometry: Geometry) -> bool:
-    """Whether the image has numbers wherever it is touched."""
+    """True if the touched range lies inside the image."""
     return all(not before and r <= n for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True))
 
 
 def _touched(x: Array, reach: Sizes, geometry: Geometry) -> Array:
-    """The image as far as it is touched, with zeros where it has no numbers; a view where that is possible."""
+    """The touched range of the image, with zeros outside the image; a view if possible."""
     own, there = _inside(x.shape[1:-1], reach, geometry)
     if _is_whole(x.shape[1:-1], reach, geometry):
         return x[(slice(None), *own)]
@@ -120,10 +118,7 @@ Part = tuple[slice, slice]
 
 
 def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[Part, Array]]:
-    """The windows of some images, or of some rows of one, as the rows of a matrix, which the next one overwrites.
-
-    With each comes which images and which places along the first spatial axis it has.
-    """
+    """Blocks of windows as rows of one matrix that the next block overwrites, each with its images and first places."""
     n, width = x.shape[0], math.prod(taps) * x.shape[-1]
     reach = _reach(places, taps, geometry)
     own, there = _inside(x.shape[1:-1], reach, geometry)
@@ -134,9 +129,9 @@ def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterato
     row = math.prod(places[1:]) * width * x.dtype.itemsize
     step = min(n, max(1, _BLOCK // (row * places[0])))
     rows = places[0] if step > 1 else min(places[0], max(1, _BLOCK // row))
-    # One buffer for all blocks: fresh memory for each would cost more in page faults than the copies do.
+    # One buffer for all blocks, because page faults of new memory cost more than the copies.
     buffer = np.empty((step, rows, *places[1:], *taps, x.shape[-1]), x.dtype)
-    # Channels that do not lie side by side (images with the channels in front) are put so, too.
+    # Images with the channels in front are copied, too, because a window needs neighbouring channels.
     in_place = whole and x.strides[-1] == x.dtype.itemsize
     framed = None if in_place else np.zeros((step, *reach, x.shape[-1]), x.dtype)
     windows = _windows(x[(slice(None), *own)] if framed is None else framed, taps, places, geometry)
@@ -153,7 +148,7 @@ def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterato
 
 
 def _in_float32(f: Callable[..., Array]) -> Callable[..., Array]:
-    """Half precision is summed in float32, as every library does, and rounded once."""
+    """A kernel that sums half precision in float32 and rounds once."""
 
     def kernel(a: Array, b: Array, **params: Any) -> Array:
         if a.dtype.itemsize == 2 and a.dtype.kind in "fV":  # float16, or bfloat16 of ml_dtypes
@@ -222,7 +217,7 @@ def correlate_input(
     _fits(size, taps, places, geometry)
     rest = [(d * (k - 1) - a, d * (k - 1) - b) for d, k, (a, b) in zip(dilations, taps, padding, strict=True)]
     if groups == 1 and all(s == 1 for s in strides) and all(p >= 0 for pair in rest for p in pair):
-        # Places as close as the image's own: a correlation with the filter turned round, which reads g once.
+        # For steps of 1 this is a correlation with the reversed filter, which reads g once.
         turned = w[(slice(None, None, -1),) * len(taps)].swapaxes(-1, -2)
         around = tuple(rest)
         return correlate(g, turned, strides=strides, dilations=dilations, padding=around, groups=1)

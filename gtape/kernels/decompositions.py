@@ -10,8 +10,6 @@ import numpy as np
 
 from gtape.kernels.lapack import check_square, scale_of
 
-__all__ = ["eigh", "qr", "svd"]
-
 Array = Any
 
 
@@ -40,25 +38,25 @@ def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) ->
     return tuple([p.astype(a.dtype, copy=False) for p in parts])
 
 
-_APART = 1e-7  # in units of the largest: what is closer is taken for equal when a domain is asked for
+_APART = 1e-7  # in units of the largest value: domains take closer ones for equal
 
 
 def eigenvalues_differ(a: Array) -> bool:
-    """Whether all eigenvalues of each symmetric matrix are different, so that it has derivatives."""
+    """True if the eigenvalues of each symmetric matrix differ, so that they have derivatives."""
     w = eigh(a.astype(np.float64))[0]
     scale = np.abs(w).max(axis=-1, keepdims=True, initial=0.0)
     return bool((np.diff(w, axis=-1) > _APART * scale).all())
 
 
 def singular_values_differ(a: Array) -> bool:
-    """Whether all singular values of each matrix are different, and none is 0."""
+    """True if the singular values of each matrix differ and none is 0."""
     s = svd(a.astype(np.float64))[0]
     scale = s.max(axis=-1, keepdims=True, initial=0.0)
     return bool((-np.diff(s, axis=-1) > _APART * scale).all() and (s > _APART * scale).all())
 
 
 def full_rank(a: Array) -> bool:
-    """Whether no singular value of any matrix is 0."""
+    """True if every singular value of every matrix is positive."""
     s = svd(a.astype(np.float64))[0]
     return bool((s > _APART * s.max(axis=-1, keepdims=True, initial=0.0)).all())
 
@@ -116,7 +114,7 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
     bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
     bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
-    bands[..., 0, 0] = bands[..., 2, -1] = 0  # of any size, and not read
+    bands[..., 0, 0] = bands[..., 2, -1] = 0  # LAPACK does not read them, but they would change the units
     # Columns are scaled, so that each unknown overflows or underflows by itself.
     units = scale_of(bands, axis=(-2,))
     bands /= units

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["FROM_ONE", "FROM_TWO", "ORDERS_AND_POWERS"]
-
 # Samples of declarations: the shapes of the arguments, and the parameters. A family begins at order 1, or at order 2
 # where the first derivative is a primitive of its own.
 FROM_ONE: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))

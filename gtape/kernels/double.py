@@ -1,4 +1,4 @@
-"""Rules of factorisations in double precision: many roundings, of which single precision shows each."""
+"""Rules of factorisations in double precision, because their many roundings show in single precision."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["doubled"]
-
 _DOUBLE: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 
 
 def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
-    """The values of a rule in double precision, and what rounds a result to the precision that they had.
+    """The values of a rule in double precision, and the function that rounds a result to their own precision.
 
     Parameters
     ----------
     xp : world
     *values : arrays of that world, or tuples of them
-        Cotangent, output, inputs that are read. Those of an exact world stay as they are.
+        Cotangent, output and inputs of the rule. Exact worlds keep their values.
     """
     narrow: list[Any] = []
     made = [_wide(xp, v, narrow) for v in values]

@@ -1,4 +1,4 @@
-"""Kernels of the elementary functions' slopes, and of those functions that NumPy rounds badly or lacks.
+"""Kernels of the slopes of elementary functions, and of functions that NumPy rounds badly or lacks.
 
 Each works in float64 and rounds once for the narrower dtypes. A kernel that rounds more than a unit away carries the
 rounding error of its inner sum or square along (the low parts below) and puts it back at the end.
@@ -13,16 +13,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "acosh_slope", "cbrt", "cbrt_parts", "cbrt_slope", "exact_product", "exact_sum", "exp2_derivative", "exp_times",
-    "horner", "in_float64", "log1p_slope", "log2_slope", "log10_slope", "log_slope", "recip1m2", "recip1p2", "recip2m1",
-    "reciprocal", "rsqrt", "rsqrt1m2", "rsqrt1p2", "rsqrt_derivative", "sec2", "sech2", "sinc", "sinc_slope",
-    "split_square", "sqrt_slope", "tanh_curve",
-]  # fmt: skip
+from gtape.kernels.pairs import two_product, two_sum
 
 Kernel = Callable[..., Any]
 
-# More digits than two float64 products need, as whole numbers of units, so that powers round once.
+# Integers in units of 1e-77, more digits than two float64 products need, because powers of integers round once.
 UNITS = 10**77
 LN2 = 69314718055994530941723212145817656807550013436025525412068000949339362196969
 PI = 314159265358979323846264338327950288419716939937510582097494459230781640628620
@@ -73,25 +68,6 @@ def split_square(x: Any) -> tuple[Any, Any]:
     return high, ((head * head - high) + 2.0 * head * tail) + tail * tail
 
 
-def exact_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """Give a*b as the unevaluated sum of two float64 (Dekker), away from overflow and underflow."""
-    high = a * b
-    shifted = 134217729.0 * a
-    a_head = shifted - (shifted - a)
-    a_tail = a - a_head
-    shifted = 134217729.0 * b
-    b_head = shifted - (shifted - b)
-    b_tail = b - b_head
-    return high, ((a_head * b_head - high) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail
-
-
-def exact_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """Give a + b as the unevaluated sum of two float64 (Knuth)."""
-    high = a + b
-    back = high - a
-    return high, (a - (high - back)) + (b - back)
-
-
 # exp(-128) is far inside the normal range, and u + 128 is exact for u < -600
 _TAIL, _SHIFT, _SHIFT_FACTOR = -600.0, 128.0, math.exp(-128.0)
 
@@ -105,8 +81,8 @@ def exp_times(u: Any, factor: Any) -> Any:
 
 
 def _nan_below_zero(slope: Any, x: Any) -> Any:
-    """Replace what a slope of a logarithm gives for negative (and minus zero) arguments."""
-    # The usual case, in a sixth of the time that a reduction takes; NaN says no here, too, and -0 of minus infinity.
+    """A slope of a logarithm with NaN for negative arguments, and +inf at minus zero."""
+    # The usual case, six times as fast as a reduction; NaN and -0 (of minus infinity) go on.
     if not slope.size or slope.item(slope.argmin()) > 0.0:
         return slope
     wrong = np.signbit(slope)
@@ -139,7 +115,7 @@ def rsqrt_derivative(x: Any, n: int) -> Any:
     scaled = x * room
     y = 1.0 / np.sqrt(scaled)
     square, low = split_square(y)
-    p, e = exact_product(square, scaled)
+    p, e = two_product(square, scaled)
     y = y + 0.5 * y * (((1.0 - p) - e) - low * scaled)
     y = np.where((x > 0) & (x < np.inf), y, 1.0 / np.sqrt(x)) * np.sqrt(room) * factor
     for _ in range(n):
@@ -161,7 +137,7 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
         x = ((x * scale) * scale) * scale
     y = np.cbrt(x)
     square, low = split_square(y)
-    cube, cube_low = exact_product(square, y)
+    cube, cube_low = two_product(square, y)
     excess = ((cube - x) + (cube_low + low * y)) / (3.0 * cube)
     return y, np.where(np.isfinite(excess), excess, 0.0), (square, low), scale
 
@@ -170,7 +146,7 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
 def cbrt(x: Any) -> Any:
     """Cube root; the C library's is 2.7 ULP off."""
     y, excess, _, scale = cbrt_parts(x)
-    return np.where(excess == 0.0, y, y - y * excess) / scale  # infinity less nothing of infinity would be NaN
+    return np.where(excess == 0.0, y, y - y * excess) / scale  # inf - inf * 0 would be NaN
 
 
 @in_float64
@@ -221,7 +197,7 @@ def log10_slope(x: Any) -> Any:
 @in_float64
 def log1p_slope(x: Any) -> Any:
     """1/(1 + x) for x >= -1, NaN below."""
-    total, low = exact_sum(1.0, x)
+    total, low = two_sum(1.0, x)
     slope = 1.0 / total
     return _nan_below_zero(np.where((low != 0.0) & (np.abs(x) < LARGE), slope - slope * (slope * low), slope), total)
 
@@ -230,9 +206,9 @@ def log1p_slope(x: Any) -> Any:
 
 
 def _recip_pair(x: Any, sign: float) -> tuple[Any, Any]:
-    """Give 1 + sign*x*x rounded, and what the rounding lost; `x` is at most LARGE."""
+    """Give 1 + sign*x*x rounded, and its rounding error; `x` is at most LARGE."""
     square, low = split_square(x)
-    total, lost = exact_sum(1.0, sign * square)
+    total, lost = two_sum(1.0, sign * square)
     return total, np.where(np.abs(x) > 1e-100, lost + sign * low, 0.0)
 
 
@@ -286,21 +262,12 @@ def rsqrt1p2(x: Any) -> Any:
 
 
 def _m1_pair(x: Any) -> tuple[Any, Any]:
-    """Give x² - 1 rounded and what the rounding lost, for 1 <= x <= 1e16."""
+    """Give x² - 1 rounded, and its rounding error, for 1 <= x <= 1e16."""
     square, low = split_square(x)
     total = square - 1.0
     lost = ((square - total) - 1.0) + low
     better = total + lost
     return better, (total - better) + lost
-
-
-@in_float64
-def recip2m1(x: Any) -> Any:
-    """1/(x² - 1) for x >= 1, NaN below."""
-    total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
-    r = 1.0 / total
-    near = np.where(total == 0.0, r, r - r * (r * lost))
-    return np.where(x < 1e15, np.where(x < 1.0, np.nan, near), (1.0 / x) / x)
 
 
 @in_float64
@@ -326,7 +293,7 @@ def sech2(x: Any) -> Any:
         return sech2(np.asarray(x).reshape(1))[0]
     if x.dtype.char not in _SECH2:  # half precision
         return sech2(x.astype(np.float32)).astype(x.dtype)
-    # In place: this is the backward pass of every tanh layer, and fresh arrays cost as much as the arithmetic.
+    # In place, because new arrays cost as much as the arithmetic, and every tanh layer differentiates by this kernel.
     one, two, four, most, far = _SECH2[x.dtype.char]
     t = x + x
     np.exp(t, out=t)
@@ -341,7 +308,7 @@ def sech2(x: Any) -> Any:
 
 
 def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
-    # NumPy takes its own numbers sooner than Python's.
+    # NumPy takes its own numbers faster than those of Python.
     numbers = [np.full((), c, dtype) for c in (1, 2, 4)]
     return (*numbers, math.exp(2 * far), far)
 
@@ -388,7 +355,7 @@ def _sinc_series() -> tuple[float, ...]:
 @in_float64
 def sinc_slope(x: Any) -> Any:
     """sinc'(x): a series about 0, (cos(pi x) - sinc(x))/x further out."""
-    near = np.abs(x) < 0.48  # there both of them cancel least
+    near = np.abs(x) < 0.48  # both formulas cancel least here
     xs = np.where(near, x, 0.0)
     xf = np.where(near, 1.0, x)
     far = (_sin_pi(xf, 1) - _sin_pi(xf, 0) / (math.pi * xf)) / xf

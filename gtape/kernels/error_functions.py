@@ -1,8 +1,7 @@
 """Kernels of the inverse error functions and the normal quantile, and of all their derivatives.
 
-SciPy's value is mended by one Newton step with a residual that is exact also in the tail; the correction is kept, so
-that the square in exp(y²) is known to more digits than y has. The derivatives have positive coefficients only: no term
-cancels another.
+One Newton step, whose residual is exact in the tail, too, corrects SciPy's value; the correction is kept, because the
+square in exp(y²) needs more digits than y has. All coefficients of the derivatives are positive, so no terms cancel.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pair, over, sum_pair
-from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
 from gtape.kernels.special_tables import Table, by_regions, decaying_sum, flat_float64
-
-__all__ = ["erfcinv", "erfcinv_derivative", "erfinv", "erfinv_derivative", "ndtri", "ndtri_derivative"]
 
 _ROOT_PI = Fraction(
     "1.7724538509055160272981674833411451827975494561223871282138077898529112845910321813749506567385446654162268"
@@ -26,7 +23,7 @@ _ROOT_PI = Fraction(
 _ROOT_TAU = Fraction(
     "2.5066282746310005024157652848110452530069867406099383166299235763422936546078419749465958383780572661"
 )
-_MIDDLE = 0.5  # abs(erf) below which y itself is solved for, not the tail
+_MIDDLE = 0.5  # below this abs(erf), the equation is solved for y, above for the tail
 
 
 @lru_cache(maxsize=1)
@@ -95,7 +92,7 @@ def _tail(p: Any) -> Pair:
     from scipy.special import erfcinv
 
     y = np.where(p > 1e-300, erfcinv(np.maximum(p, 1e-300)), np.sqrt(np.maximum(-np.log(p) - 4.0, 1.0)))
-    small = p < 1e-150  # times 2^512, so that nothing is subnormal
+    small = p < 1e-150  # times 2^512, because subnormal numbers lose digits
     goal = np.where(small, p * 2.0**512, p)
     for last in (False, False, True):
         high, low = two_product(y, y)
@@ -104,7 +101,7 @@ def _tail(p: Any) -> Pair:
         mantissa = multiply_pairs(factor, sum_pair((1.0, 0.0), part))
         k = k + np.where(small, 512, 0)
         # Newton on log erfc: step = log(erfc(y)/p) erfc / -erfc'
-        excess = np.log1p(_value(difference((np.ldexp(mantissa[0], k), np.ldexp(mantissa[1], k)), (goal, 0.0))) / goal)
+        excess = np.log1p(nearest(difference((np.ldexp(mantissa[0], k), np.ldexp(mantissa[1], k)), (goal, 0.0))) / goal)
         step = excess * factor[0] * float(_ROOT_PI / 2)
         if last:
             return two_sum(y, step)
@@ -179,14 +176,10 @@ def _on(lo: float, hi: float, x: Any, inside: Callable[[Any], Any], at_lo: float
     )
 
 
-def _value(y: Pair) -> Any:
-    return y[0] + y[1]
-
-
 @flat_float64
 def erfinv(x: Any) -> Any:
     """The inverse of erf, for -1 <= x <= 1."""
-    return _on(-1.0, 1.0, x, lambda v: np.where(v == 0, v, _value(_erfinv_pair(v))), -np.inf, np.inf)
+    return _on(-1.0, 1.0, x, lambda v: np.where(v == 0, v, nearest(_erfinv_pair(v))), -np.inf, np.inf)
 
 
 @flat_float64
@@ -200,7 +193,7 @@ def erfinv_derivative(x: Any, *, n: int) -> Any:
 @flat_float64
 def erfcinv(x: Any) -> Any:
     """The inverse of erfc, for 0 <= x <= 2."""
-    return _on(0.0, 2.0, x, lambda v: _value(_erfcinv_pair(v)), np.inf, -np.inf)
+    return _on(0.0, 2.0, x, lambda v: nearest(_erfcinv_pair(v)), np.inf, -np.inf)
 
 
 @flat_float64
@@ -219,7 +212,7 @@ def _quantile(p: Any) -> Pair:
 @flat_float64
 def ndtri(x: Any) -> Any:
     """The quantile of the normal distribution, for 0 <= x <= 1."""
-    return _on(0.0, 1.0, x, lambda v: _value(_quantile(v)), -np.inf, np.inf)
+    return _on(0.0, 1.0, x, lambda v: nearest(_quantile(v)), -np.inf, np.inf)
 
 
 @flat_float64

@@ -23,28 +23,20 @@ from gtape.kernels.pair_functions import (
     horner_pair,
     over,
     power_pair,
-    sine_and_cosine,
     sum_pair,
     turn_of_pi,
+    turned,
 )
-from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
+from gtape.kernels.polynomials import slope, times
 from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
-
-__all__ = [
-    "bernoulli_sum", "digamma", "digamma_derivative", "lgamma", "lgamma_pair", "polygamma", "slope_of_positive", "zeta",
-    "zeta_derivative",
-]  # fmt: skip
 
 SHIFT = 16  # Stirling's series has 100 bits from here on
 PAIRED = 8  # derivatives of digamma up to this order are summed as pairs
 _LOG_PI = Fraction(
     "1.14472988584940017414342735135305871164729481291531157151362307147213776988482607978362327027548970770200982"
 )
-_TINY, _HUGE = 1e-30, 1e20  # where the first term of a series is all there is
-
-
-def _float(a: Pair) -> Any:
-    return a[0] + a[1]
+_TINY, _HUGE = 1e-30, 1e20  # beyond these the first term of a series is the sum
 
 
 def _where(mask: Any, a: Pair, b: Pair) -> Pair:
@@ -56,7 +48,7 @@ def _where(mask: Any, a: Pair, b: Pair) -> Pair:
 
 @lru_cache(maxsize=32)
 def _stirling_slopes(n: int) -> list[Pair]:
-    """Coefficients in 1/x² of what follows the first two terms of the n-th derivative of digamma, over 1/x^(n+2)."""
+    """Coefficients in 1/x² of the n-th derivative of digamma without its first two terms, over 1/x^(n+2)."""
     if n == 0:
         return [exact(-bernoulli(2 * k) / (2 * k)) for k in range(1, 26)]
     return [
@@ -98,36 +90,19 @@ def slope_of_positive(x: Pair, n: int) -> Pair:
     return sum_pair(far, total)
 
 
-def _sine_cosine_of_pi(x: Any) -> tuple[Pair, Pair]:
-    turn, rest = turn_of_pi(x)
-    s, c = sine_and_cosine(rest)
-    odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
-    sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
-    cosine = np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half
-    return sine, cosine
-
-
 @lru_cache(maxsize=32)
 def _cotangent_polynomial(n: int) -> tuple[int, ...]:
-    """The n-th derivative of cot at an angle, as a polynomial in cot."""
-    if n == 0:
-        return (0, 1)
-    p = _cotangent_polynomial(n - 1)
-    q = [0] * (len(p) + 1)
-    for i, c in enumerate(p):
-        if i:
-            q[i - 1] -= i * c
-            q[i + 1] -= i * c
-    return tuple(q)
+    """The n-th derivative of cot as a polynomial in cot."""
+    return times(slope(_cotangent_polynomial(n - 1)), (-1, 0, -1)) if n else (0, 1)
 
 
 def _slope_of_negative(x: Any, n: int) -> Any:
     """Reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
     mirrored = slope_of_positive(two_sum(1.0, -x), n)
-    sine, cosine = _sine_cosine_of_pi(x)
+    sine, cosine = turned(*turn_of_pi(x))
     cot = horner_pair([exact(c) for c in _cotangent_polynomial(n)], over(cosine, sine))
     part = multiply_pairs(exact(PI ** (n + 1)), cot)
-    return _float(difference(mirrored if n % 2 == 0 else (-mirrored[0], -mirrored[1]), part))
+    return nearest(difference(mirrored if n % 2 == 0 else (-mirrored[0], -mirrored[1]), part))
 
 
 def _one_term(x: Any, n: int) -> Any:
@@ -158,7 +133,7 @@ def digamma_derivative(x: Any, *, n: int) -> Any:
     pole = np.inf if n % 2 else np.nan
     return by_regions(
         x,
-        ((x >= _TINY) & (x <= _HUGE), lambda v: _float(slope_of_positive((v, 0.0 * v), n))),
+        ((x >= _TINY) & (x <= _HUGE), lambda v: nearest(slope_of_positive((v, 0.0 * v), n))),
         ((x < 0) & ~whole & ~tiny, lambda v: _slope_of_negative(v, n)),
         (tiny, lambda v: _one_term(v, n)),
         ((x > _HUGE) & np.isfinite(x), lambda v: _huge_slope(v, n)),
@@ -195,7 +170,7 @@ def _of_finite(f: Any, x: Any) -> Any:
 
 
 def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
-    """n! times the sum of (x + k)^-(n+1) over all whole k, n large; what cancels at halves cancels exactly."""
+    """n! times the sum of (x + k)^-(n+1) over all whole k, n large; terms at halves cancel exactly."""
     d = x - np.rint(x)
     side = np.where(d < 0, -1.0, 1.0)
     total = np.zeros_like(x)
@@ -209,7 +184,7 @@ def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
 def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]:
     """exp(log_factor) q^(s + low) as mantissa and exponent."""
     log = log_exact(q)
-    s = np.clip(s, -1e290, 1e290)  # as good as infinite, and its products are finite
+    s = np.clip(s, -1e290, 1e290)  # such an order acts as an infinite one, but its products are finite
     p, e = two_product(s, log[0])
     exponent = sum_pair((p, e + (s * log[1] + low * log[0])), log_factor)
     inside = np.abs(exponent[0]) < 2000.0
@@ -234,7 +209,7 @@ def polygamma(a: Any, x: Any) -> Any:
 
 
 def _high_slope_beyond(x: Any, n: float) -> Any:
-    """As `_high_slope` for orders whose factorial is no number in any sense: 0 or infinite but for n = x about."""
+    """As `_high_slope` for orders n with an overflowing factorial: 0 or infinite except near n = x."""
     with np.errstate(all="ignore"):
         log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
         value = _zeta(np.full_like(x, n + 1.0), np.where(x > 0, x, 1.0), log_factorial)
@@ -298,20 +273,20 @@ def _lgamma_positive(x: Any) -> Any:
         x,
         (one, lambda v: _beside(v - 1.0, 1)),
         (two, lambda v: _beside(v - 2.0, 2)),
-        (~one & ~two & (x < 1e300), lambda v: _float(lgamma_pair((v, 0.0 * v)))),
+        (~one & ~two & (x < 1e300), lambda v: nearest(lgamma_pair((v, 0.0 * v)))),
         (x >= 1e300, lambda v: v * (np.log(v) - 1.0)),
     )
 
 
 def _beside(t: Any, centre: int) -> Any:
-    return _float(multiply_pairs(horner_pair(_about(centre), (t, 0.0 * t)), (t, 0.0 * t)))
+    return nearest(multiply_pairs(horner_pair(_about(centre), (t, 0.0 * t)), (t, 0.0 * t)))
 
 
 def _lgamma_negative(x: Any) -> Any:
-    sine, _ = _sine_cosine_of_pi(x)
+    sine, _ = turned(*turn_of_pi(x))
     sine = sine[0] * np.sign(sine[0]), sine[1] * np.sign(sine[0])
     log = sum_pair(log_exact(sine[0]), _log1p_small(sine[1] / sine[0]))
-    return _float(difference(difference(exact(_LOG_PI), log), lgamma_pair(two_sum(1.0, -x))))
+    return nearest(difference(difference(exact(_LOG_PI), log), lgamma_pair(two_sum(1.0, -x))))
 
 
 @flat_float64
@@ -386,7 +361,7 @@ def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
             orders = polygamma(np.where(below, s + (n - 1.0), 0.0), np.where(below, q, 1.0))
             scale = lgamma_pair((np.where(below, s, 2.0), 0.0 * s))
             sign = np.where(np.fmod(s, 2.0) == 0.0, 1.0, -1.0)
-            value = np.where(below, sign * orders * np.exp(-_float(scale)), value)
+            value = np.where(below, sign * orders * np.exp(-nearest(scale)), value)
         out = np.where(inside | below, value, np.nan)
         out = np.where((s > 1) & (q == np.inf), 0.0, out)
         pole = np.where((np.fmod(s + n, 2.0) == 0.0) | (q == 0), (-1.0) ** n * np.inf, np.nan)

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.kernels.elementary import exact_product, exact_sum, exp_times, horner, in_float64, split_square
+from gtape.kernels.elementary import exp_times, horner, in_float64, split_square
+from gtape.kernels.pairs import two_product, two_sum
 from gtape.kernels.slope_families import gauss_derivative
-
-__all__ = ["erf", "erf_derivative", "erfc", "gelu", "gelu_derivative", "gelu_tanh", "gelu_tanh_slope", "hermite"]
 
 SQRT_HALF = math.sqrt(0.5)
 SQRT_TAU = math.sqrt(2.0 * math.pi)
@@ -45,7 +44,7 @@ _NORMAL = (
     -2.647420688826336e-10,
 )  # fmt: skip
 
-# the root of gelu' in two parts, and gelu'/t in powers of t = x - root: exact digits also beside it
+# the root of gelu' in two parts, and gelu'/t in powers of t = x - root: exact near the root, too
 _ROOT, _ROOT_LOW = -0.7517915246935645, 1.4956759177009883e-17
 _ABOUT_ROOT = (
     0.4314939923140469, 0.388284982990552, -0.018199676398671087, -0.1140082332972217,
@@ -141,7 +140,7 @@ def gelu_derivative(x: Any, n: int) -> Any:
     x = np.clip(x, -BEYOND, BEYOND)
     if n == 2 and np.all(np.abs(x) < 34.0):  # beyond, the exponential needs help to round well
         square, low = split_square(x)
-        top, rest = exact_sum(2.0, -square)
+        top, rest = two_sum(2.0, -square)
         density = np.exp(-0.5 * square) * ROOT_TAU_INVERSE
         value = density * top
         return value + (density * (rest - low) - value * (0.5 * low - ROOT_TAU_INVERSE_LOW / ROOT_TAU_INVERSE))
@@ -150,7 +149,7 @@ def gelu_derivative(x: Any, n: int) -> Any:
     u, low = _decay(x, 0.5)
     a = np.abs(x)
     half = 0.5 * _tail_factor(a, 0.0, _NORMAL, 5.65625, 1.4140625)
-    high, rest = exact_product(a, ROOT_TAU_INVERSE)
+    high, rest = two_product(a, ROOT_TAU_INVERSE)
     left = exp_times(u, (1.0 - low) * ((half - high) - (rest + a * ROOT_TAU_INVERSE_LOW)))
     t = (x - _ROOT) - _ROOT_LOW
     beside = t * horner(_ABOUT_ROOT, np.clip(t, -0.75, 0.7))
@@ -166,20 +165,20 @@ _CUBIC, _CUBIC_LOW = 0.07135481627260025, -6.175149918155315e-19
 def _cubic(a: Any, factor: float) -> tuple[Any, Any]:
     """Give _LINEAR + factor*_CUBIC*a² in two parts, for factor 1 or 3."""
     square, square_low = split_square(a)
-    high, low = exact_product(factor * square, _CUBIC)
+    high, low = two_product(factor * square, _CUBIC)
     if factor == 3.0:
         low = low + _CUBIC * (((square + square) - factor * square) + square)
-    total, rest = exact_sum(_LINEAR, high)
+    total, rest = two_sum(_LINEAR, high)
     return total, rest + (low + factor * (square_low * _CUBIC + square * _CUBIC_LOW) + _LINEAR_LOW)
 
 
 def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
-    high, low = exact_product(a[0], b[0])
+    high, low = two_product(a[0], b[0])
     return high, low + (a[0] * b[1] + a[1] * b[0])
 
 
 def _exponent(a: Any) -> tuple[Any, Any]:
-    """Give v = _LINEAR*a + _CUBIC*a³ in two parts, since exp(-v) is wrong by v ULP of what is lost."""
+    """Give v = _LINEAR*a + _CUBIC*a³ in two parts, because exp(-v) magnifies rounding errors by v."""
     return _product(_cubic(a, 1.0), (a, 0.0))
 
 
@@ -199,9 +198,9 @@ def gelu_tanh_slope(x: Any) -> Any:
     v, low = _exponent(a)
     e = np.exp(-v)
     growth, growth_low = _product(_cubic(a, 3.0), (a, 0.0))
-    top, rest = exact_sum(1.0 - growth, e)
+    top, rest = two_sum(1.0 - growth, e)
     rest = rest + (((1.0 - (1.0 - growth)) - growth) - growth_low)
-    d, lost = exact_sum(1.0, e)
+    d, lost = two_sum(1.0, e)
     left = exp_times(-v, (top + (rest - e * low)) / (d * d))
     left = left - left * (low + 2.0 * lost / d)
     return np.where(x < 0.0, left, 1.0 - left)

@@ -1,6 +1,6 @@
 """Kernels of the incomplete gamma functions, of their density, and of P(a, x) differentiated in a.
 
-The density is exp of a sum whose terms cancel, which is formed as a pair. The derivative of P(a, x) in a is a sum of
+The density is exp of a sum, formed as a pair because its terms cancel. The derivative of P(a, x) in a is a sum of
 terms of one sign on either side of the place where that of the density changes sign: the power series (DLMF 8.7.1)
 below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution. For
 large orders such an integral is good on both sides.
@@ -18,11 +18,6 @@ from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positi
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
-
-__all__ = [
-    "bend_series", "decay_nodes", "exp_of_pair", "flat_arrays", "gamma_density_derivative", "igamma",
-    "igamma_order_derivative", "igammac",
-]  # fmt: skip
 
 _FAR = 200.0  # from this order on the mass of the density lies close to log(x), and one quadrature fits both sides
 
@@ -87,7 +82,7 @@ def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
 
 
 def _logarithmic(gap: Any, others: list[Any], m: int, a: Any) -> list[Any]:
-    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole beside a = 0."""
+    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole at a = 0."""
     h = _bell(gap, others, m)
     return [a * h[j] + (j * h[j - 1] if j else 0.0) for j in range(m + 1)]
 
@@ -109,7 +104,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-        # so far out it is 0, and powers of x would overflow
+        # the density is 0 there, and powers of x would overflow
         x = np.where(inside & (x > 1e30) & (a < 1e25), np.inf, x)
         inside &= np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
@@ -125,7 +120,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
         product = multiply_pairs(mantissa, factor)
         out = np.where(factor[0] == 0, 0.0, np.ldexp(product[0] + product[1], k - np.where(shift > 1.0, 300, 0)))
         out = np.where(inside, out, np.nan)
-        if m == 0:  # what the limits are on the rim x = 0
+        if m == 0:  # limits at x = 0
             rim = np.where(a > n + 1, 0.0, np.where(a == 1.0, (-1.0) ** n, np.nan))
             rim = np.where((n == 0) & (a < 1), np.inf, rim)
             out = np.where((x == 0) & (a > 0), rim, out)
@@ -135,7 +130,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
 
 @lru_cache(maxsize=1)
 def decay_nodes() -> list[tuple[float, float]]:
-    """Nodes and weights for integrals over u > 0 of what decays as exp(-u) or faster: u = exp(y - exp(-y))."""
+    """Nodes and weights for integrals over u > 0 of functions that decay as exp(-u) or faster: u = exp(y - exp(-y))."""
     step = 1.0 / 18.0
     ys = [step * i for i in range(-68, 79)]
     return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
@@ -256,7 +251,7 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
             gap = _gap(p, q)
             far = p >= _FAR
             below, above = ~far & (gap < 0), ~far & (gap >= 0)
-            roots = below & (m > 1) & (p > 0.5) & (q > 0.25 * p)  # where it may have some
+            roots = below & (m > 1) & (p > 0.5) & (q > 0.25 * p)  # where roots may lie
             value = np.empty_like(p)
             for here, way in ((far, _from_afar), (below & ~roots, _from_below), (above, _from_above)):
                 if np.any(here):
@@ -296,20 +291,20 @@ def _rest_by_series(a: Any, x: Any) -> Any:
 
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
-    """P or Q: SciPy's where it has the digits."""
+    """P or Q, by SciPy where SciPy has all digits."""
     from scipy.special import exp1
 
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         out = np.where((a > 0) & (x >= 0), scipy_s(a, x), np.nan)
-        # SciPy's loses digits where it is small, and for large a, where it is 1 nearly, too
+        # SciPy loses digits of small values and, for large a, of values near 1
         width = np.where(a >= _FAR, np.sqrt(a), 0.1 * a - 1.0)
         below = (x < a - width) & (lower | (a >= _FAR))
         above = (x > a + np.where(a >= _FAR, width, 0.1 * a + 1.0)) & (~np.bool_(lower) | (a >= _FAR))
         ways = {-1.0: (_from_below, _from_afar), 1.0: (_from_above, _from_afar)}
         small = _smaller(a, x, below, above, ways)
         out = np.where(np.isnan(small), out, np.where(below == lower, small, 1.0 - small))
-        # for smaller a than these the pair would lose the digits of the rest, and SciPy has them
+        # for smaller a the pair would lose the digits of the rest, and SciPy has them
         middle = (a > 1e-13) & (a < 4.0) & (x > 0) & (x <= 1.1 * a + 1.0)
         if not lower and np.any(middle):
             out[middle] = _rest_by_series(a[middle], x[middle])

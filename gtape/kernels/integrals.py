@@ -1,7 +1,7 @@
 """Kernels of Dawson's function, the exponential integral, Fresnel's integrals and Spence's function, with derivatives.
 
-Dawson's function and the integrals themselves come from Taylor tables and asymptotic series (DLMF 6.12, 7.12); the
-derivatives of the integrals are elementary and summed as pairs, since their terms cancel.
+Dawson's function and the integrals come from Taylor tables and asymptotic series (DLMF 6.12, 7.12); the derivatives of
+the integrals are elementary, and summed as pairs because their terms cancel.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gtape.kernels.pair_functions import (
     horner_pair,
     over,
     power_pair,
-    sine_and_cosine,
     sum_pair,
     turn_of_pi,
+    turned,
 )
-from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
 from gtape.kernels.special_tables import (
     EULER,
     PI,
@@ -37,16 +37,6 @@ from gtape.kernels.special_tables import (
     flat_float64,
     scaled_exp,
 )
-
-__all__ = [
-    "dawsn", "dawsn_derivative", "expint", "expint_derivative", "fresnel_cos", "fresnel_sin", "fresnel_wave", "spence",
-    "spence_derivative",
-]  # fmt: skip
-
-
-def _float(a: Pair) -> Any:
-    return a[0] + a[1]
-
 
 # Dawson's function ---------------------------------------------------------------------------------------------------
 
@@ -79,7 +69,7 @@ def _dawson_decaying() -> Decaying:
 
 def _dawson_far(x: Any, n: int) -> Any:
     total, skip = decaying_sum(_dawson_decaying().row(n), x, _DAWSON_FAR)
-    value = _float(total)
+    value = nearest(total)
     for _ in range(skip + 1):
         value = value / x
     return value
@@ -91,7 +81,7 @@ def dawsn_derivative(x: Any, *, n: int) -> Any:
     a = np.abs(x)
     value = by_regions(
         a,
-        (a < _DAWSON_FAR, lambda v: _float(_dawson_table().derivative(v, n))),
+        (a < _DAWSON_FAR, lambda v: nearest(_dawson_table().derivative(v, n))),
         (a >= _DAWSON_FAR, lambda v: _dawson_far(v, n)),
     )
     return value * np.where(np.signbit(x), -1.0, 1.0) if n % 2 == 0 else value
@@ -140,7 +130,7 @@ def _ei_decaying() -> Decaying:
 
 def _ei_far(x: Any) -> Any:
     total, _ = decaying_sum(_ei_decaying().row(0), x, _EI_FAR)
-    return scaled_exp(x, _float(total) / x)
+    return scaled_exp(x, nearest(total) / x)
 
 
 @flat_float64
@@ -150,10 +140,10 @@ def expint(x: Any) -> Any:
     inner = (a >= 0.5) & (a < _EI_FAR)
     return by_regions(
         x,
-        ((x > 0) & (x < 0.5), lambda v: _float(_ei_near(1).derivative(v, 0))),
-        ((x < 0) & (x > -0.5), lambda v: _float(_ei_near(-1).derivative(-v, 0))),
-        (inner & (x > 0), lambda v: _float(_ei_table(1).derivative(v, 0))),
-        (inner & (x < 0), lambda v: _float(_ei_table(-1).derivative(-v, 0))),
+        ((x > 0) & (x < 0.5), lambda v: nearest(_ei_near(1).derivative(v, 0))),
+        ((x < 0) & (x > -0.5), lambda v: nearest(_ei_near(-1).derivative(-v, 0))),
+        (inner & (x > 0), lambda v: nearest(_ei_table(1).derivative(v, 0))),
+        (inner & (x < 0), lambda v: nearest(_ei_table(-1).derivative(-v, 0))),
         ((a >= _EI_FAR) & np.isfinite(x), _ei_far),
         (x == np.inf, lambda v: np.full_like(v, np.inf)),
         (x == -np.inf, lambda v: -np.zeros_like(v)),
@@ -166,7 +156,7 @@ def expint_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Ei, n > 0: exp(x)/x^n times the sum of C(n-1, k) (-1)^k k! x^(n-1-k)."""
     c = [comb(n - 1, k) * (-1) ** k * factorial(k) for k in range(n)]
     far = np.abs(x) > 1.0
-    # in powers of 1/x far out, of x near 0
+    # in powers of 1/x for large x, of x near 0
     u = np.where(far, 1.0 / np.where(far, x, 1.0), np.where(far, 1.0, x))
     p, e = two_product(u, np.where(far & (np.abs(x) < 1e290), x, 1.0))
     low = np.where(far & (np.abs(x) < 1e290), u * ((1.0 - p) - e), 0.0)
@@ -179,7 +169,7 @@ def expint_derivative(x: Any, *, n: int) -> Any:
     clipped = np.clip(x, -2000.0, 2000.0)
     part, k = exp_parts((clipped, 0.0 * clipped))
     product = multiply_pairs(s, sum_pair((1.0, 0.0), part))
-    value = _float(product)
+    value = nearest(product)
     divided = value / x
     if n > 1:
         for _ in range(n - 1):
@@ -229,12 +219,7 @@ def _sine_and_cosine_of_half_square(x: Any) -> tuple[Pair, Pair]:
     """sin and cos of pi x²/2 as pairs."""
     angle = _half_square(x)
     turn, rest = turn_of_pi(angle[0])
-    rest = sum_pair(rest, multiply_pairs(exact(PI), (angle[1], 0.0 * angle[1])))
-    s, c = sine_and_cosine(rest)
-    odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
-    sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
-    cosine = np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half
-    return sine, cosine
+    return turned(turn, sum_pair(rest, multiply_pairs(exact(PI), (angle[1], 0.0 * angle[1]))))
 
 
 @lru_cache(maxsize=1)
@@ -260,7 +245,7 @@ def _fresnel(x: Any, sine: bool) -> Any:
     a = np.abs(x)
     value = by_regions(
         a,
-        (a < _FRESNEL_FAR, lambda v: _float(_fresnel_table(sine).derivative(v, 0))),
+        (a < _FRESNEL_FAR, lambda v: nearest(_fresnel_table(sine).derivative(v, 0))),
         ((a >= _FRESNEL_FAR) & (a < 1e17), lambda v: _fresnel_far(v, sine)),
         (a >= 1e17, lambda v: np.full_like(v, 0.5)),
     )
@@ -317,7 +302,7 @@ def fresnel_wave(x: Any, *, n: int, quarter: int) -> Any:
             for _ in range(k):
                 term = multiply_pairs(term, (np.where(small, 0.0, safe), 0.0 * safe))
             total = sum_pair(total, term)
-    value = _float(total)
+    value = nearest(total)
     if np.any(huge):  # sin is 0 and cos is 1 there, and one power of x counts
         k, v = rows[1][-1] if rows[1] else (0, 0)
         far = np.full_like(x, float(v * PI ** ((n + k) // 2)))
@@ -392,7 +377,7 @@ def _dilog_of_log(v: Pair) -> Pair:
 def _spence_near(x: Any) -> Any:
     """Li2(1 - x) with 1 - x = 1 - exp(-v), v = -log(x)."""
     log = log_exact(x)
-    return _float(_dilog_of_log((-log[0], -log[1])))
+    return nearest(_dilog_of_log((-log[0], -log[1])))
 
 
 def _log1m(x: Any) -> Pair:
@@ -408,7 +393,7 @@ def _spence_small(x: Any) -> Any:
     log = log_exact(np.where(x > 0, x, 1.0))
     cross = multiply_pairs(log, other)
     inner = _dilog_of_log((-other[0], -other[1]))
-    return _float(difference(difference(exact(PI**2 / 6), cross), inner))
+    return nearest(difference(difference(exact(PI**2 / 6), cross), inner))
 
 
 def _spence_large(x: Any) -> Any:
@@ -420,7 +405,7 @@ def _spence_large(x: Any) -> Any:
     inner = difference(sum_pair(exact(PI**2 / 6), multiply_pairs(log, rest)), _dilog_of_log((-rest[0], -rest[1])))
     half = multiply_pairs(log, log)
     total = sum_pair(inner, (0.5 * half[0], 0.5 * half[1]))
-    return -_float(total)
+    return -nearest(total)
 
 
 @flat_float64
@@ -451,7 +436,7 @@ def _spence_slope_near(x: Any, n: int) -> Any:
     below: Pair = (x, 0.0 * x)
     for _ in range(n - 1):
         below = multiply_pairs(below, (x, 0.0 * x))
-    return _float(over(head, below))
+    return nearest(over(head, below))
 
 
 def _spence_slope_far(x: Any, n: int) -> Any:
@@ -461,7 +446,7 @@ def _spence_slope_far(x: Any, n: int) -> Any:
     total = log_exact(x)
     u = over(gap, (safe, 0.0 * safe))
     u = np.where(large, 1.0, u[0]), np.where(large, -1.0 / x, u[1])
-    if n > 1:  # u may be huge beside 0: then its powers count, and the last one most
+    if n > 1:  # u may be huge near 0: then its powers count, and the last one most
         tiny = x < 1e-60
         v = np.where(tiny, 0.0, u[0]), np.where(tiny, 0.0, u[1])
         for k in range(1, n):
@@ -469,13 +454,13 @@ def _spence_slope_far(x: Any, n: int) -> Any:
             for _ in range(k - 1):
                 term = multiply_pairs(term, v)
             total = difference(total, multiply_pairs(term, exact(Fraction(1, k))))
-        far = _float(total)
+        far = nearest(total)
         for _ in range(n):
             far = far / x
-        value = np.where(large, far, _float(over(total, power_pair(gap, n))))
+        value = np.where(large, far, nearest(over(total, power_pair(gap, n))))
         # -u^(n-1)/(n-1) over (x-1)^n with u = -1/x
         last = np.full_like(x, 1.0 / (n - 1))
         for _ in range(n - 1):
             last = last / x
         return np.where(tiny, last, value)
-    return np.where(large, _float(total) / x, _float(over(total, gap)))
+    return np.where(large, nearest(total) / x, nearest(over(total, gap)))

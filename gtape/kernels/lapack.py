@@ -1,11 +1,10 @@
 """Kernels of the linear algebra ops: LAPACK through NumPy and SciPy, one matrix or a batch of them.
 
-A rule may run on any numbers (a mask of ones, a singular matrix in a backward pass), so a kernel never raises for
-values: a matrix that has no answer gives NaN, and the public functions turn that into an error. Half precision is
-computed in float32.
+Kernels never raise for values, because rules run on any numbers (a mask of ones, a singular matrix): a matrix without
+an answer gives NaN, which public functions turn into an error. Half precision is computed in float32.
 
-LAPACK compares pivots, and a comparison with NaN may go either way, so a NaN in a matrix reaches some elements of the
-answer only. Here it reaches all, because each depends on the whole matrix.
+A NaN in a matrix reaches all elements of the answer, because each depends on the whole matrix. (In LAPACK it reaches
+some, because comparisons of pivots with NaN are arbitrary.)
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "scale_of", "solve", "triangular_solve"]
-
 Array = Any
-_FEW = 64  # so many numbers are compared faster one by one
+_FEW = 64  # up to here Python compares numbers faster than NumPy
 
 
 def check_square(a: Array) -> None:
@@ -33,10 +30,10 @@ def widened(a: Array) -> Array:
 
 
 def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
-    """A power of two of about the largest entry of each matrix, or row or column; 1 where that is an ordinary number.
+    """A power of two near the largest entry of each matrix, or row or column; 1 if that entry is an ordinary number.
 
-    It and its reciprocal are normal numbers of the dtype. Ordinary are those around 1 of which factorisations and
-    their rules may make fourth powers.
+    The power and its reciprocal are normal numbers of the dtype. The fourth power of an ordinary number is finite and
+    normal, as factorisations and their rules need.
 
     Examples
     --------
@@ -78,7 +75,7 @@ def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Arr
 
 
 def has_nan(a: Array) -> bool:
-    """Whether an array has a NaN; one sum tells of most that have none."""
+    """True if an array has a NaN. The sum comes first, because it proves quickly that most arrays have none."""
     total = np.add.reduce(a, axis=None)
     return bool(total != total) and bool(np.isnan(a).any())
 
@@ -89,7 +86,7 @@ def known(a: Array, value: Array) -> Array:
 
 
 def _known_matrices(a: Array, value: Array) -> Array:
-    """A matrix for each matrix of `a`, the same."""
+    """`known` for a matrix for each matrix of `a`."""
     if not has_nan(a):
         return value
     return np.where(np.isnan(a).any(axis=(-2, -1), keepdims=True), np.array(np.nan, value.dtype), value)
@@ -150,12 +147,12 @@ def cholesky(a: Array) -> Array:
         out = _one_by_one(np.linalg.cholesky, w, like=a)
     if (infinite := np.isinf(out).any(axis=(-2, -1), keepdims=True)).any():
         out = np.where(infinite, _by_columns(w).astype(a.dtype, copy=False), out)
-    # A matrix that is not positive definite has no factor at all, and whether one with a NaN is cannot be told.
+    # NaN in all elements, because a matrix that is not positive definite has no factor.
     return _known_matrices(out, out)
 
 
 def _by_columns(a: Array) -> Array:
-    """The Cholesky factor with every division carried out: LAPACK takes infinity over infinity for zero."""
+    """The Cholesky factor with all divisions, because LAPACK takes infinity over infinity for zero."""
     out = np.zeros(a.shape, a.dtype)
     with np.errstate(all="ignore"):
         for j in range(a.shape[-1]):
@@ -165,7 +162,7 @@ def _by_columns(a: Array) -> Array:
     return out
 
 
-_SMALL = 32  # up to here row by row for all matrices at once; a call of LAPACK for each costs more
+_SMALL = 32  # up to here rows of all matrices at once are faster than a call of LAPACK for each
 
 
 def _substitute(a: Array, b: Array, lower: bool) -> Array:
@@ -193,7 +190,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu
     units = _scales(wa, -2)
-    if units is not None:  # what is not read may be of any size
+    if units is not None:  # elements of the other triangle may be of any size
         units = scale_of(one(wa), axis=(-2,))
         with np.errstate(all="ignore"):
             wa = wa / units
@@ -217,10 +214,7 @@ def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
 
 
 def with_infinities(a: Array, value: Array, from_det: Callable[[Array], Array]) -> Array:
-    """What goes by the determinant of each matrix, with those mended that have infinite elements.
-
-    An elimination subtracts infinities from each other, and may leave infinity with either sign.
-    """
+    """`value`, by minors for matrices with infinite elements, because an elimination loses their signs."""
     infinite = np.isinf(a).any(axis=(-2, -1))
     if not infinite.any():
         return value

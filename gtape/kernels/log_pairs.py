@@ -1,4 +1,4 @@
-"""Logarithms as pairs, to some 100 bits, from a table and a short series."""
+"""Logarithms as pairs, to about 100 bits, from a table and a short series."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
-
-__all__ = ["log_exact"]
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +28,7 @@ _ARTANH = [ratio(2, 2 * k + 1) for k in range(9)]
 
 
 def log_exact(x: Any) -> Pair:
-    """log(x) of finite x > 0 as a pair, to some 100 bits, beside 1 too."""
+    """log(x) of finite x > 0 as a pair, to about 100 bits, near 1, too."""
     m, e = np.frexp(x)
     up = m < 0.7
     m, e = np.where(up, 2.0 * m, m), e - up.astype(np.float64)

@@ -1,6 +1,6 @@
-"""Elementary functions of pairs (numbers held as two floats), to some 85 bits, for slopes whose terms cancel.
+"""Elementary functions of pairs (numbers held as two floats), to about 85 bits, for slopes whose terms cancel.
 
-Sums are normalised here: after a cancellation the high part must again be the larger one, or the next product loses.
+Sums are normalised, because the next product needs the high part to be the larger one after a cancellation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = [
-    "difference", "exact", "exp_parts", "expm1_pair", "horner_pair", "over", "power_pair", "ratio", "rounded",
-    "sine_and_cosine", "sum_pair", "turn_and_rest", "turn_of_pi",
-]  # fmt: skip
-
 ONE: Pair = (1.0, 0.0)
 
 
@@ -31,7 +26,7 @@ def exact(c: int | Fraction) -> Pair:
 
 
 def ratio(n: int, d: int) -> Pair:
-    """n / d as a pair. Whole numbers serve alone, because importing `fractions` takes longer than a family of ops."""
+    """n / d as a pair. Uses integers, because importing `fractions` takes longer than importing a family of ops."""
     high = n / d
     over, under = high.as_integer_ratio()
     return high, (n * under - over * d) / (d * under)
@@ -80,7 +75,7 @@ def rounded(a: Pair, exponent: Any = 0) -> Any:
 
 # exponential --------------------------------------------------------------------------------------------------------
 
-# ln(2): 32 bits, so that its multiples by whole numbers below 2**21 are exact; then the rest as a pair
+# ln(2): 32 bits, so that its multiples by integers below 2**21 are exact; then the rest as a pair
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
 _INVERSE_LN2 = 1.4426950408889634
 _EXP = [ratio(1, math.factorial(k)) for k in range(1, 9)]
@@ -119,7 +114,7 @@ _COSINE_REST = [(-1) ** k / math.factorial(2 * k) for k in range(8, 14)]
 
 
 def sine_and_cosine(r: Pair) -> tuple[Pair, Pair]:
-    """Both of a pair within pi/4."""
+    """Sine and cosine of a pair within pi/4."""
     z = multiply_pairs(r, r)
 
     def series(head: list[Pair], tail: list[float]) -> Pair:
@@ -129,6 +124,14 @@ def sine_and_cosine(r: Pair) -> tuple[Pair, Pair]:
         return horner_pair([*head, (rest, 0.0)], z)
 
     return multiply_pairs(series(_SINE, _SINE_REST), r), series(_COSINE, _COSINE_REST)
+
+
+def turned(turn: Any, rest: Pair) -> tuple[Pair, Pair]:
+    """Sine and cosine of an angle, from its number of quarter turns and the rest."""
+    s, c = sine_and_cosine(rest)
+    odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
+    sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
+    return sine, (np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half)
 
 
 # pi/2: 33 bits, 33 bits, then a pair
@@ -154,7 +157,7 @@ def _two_over_pi() -> int:
 
 
 def _far_turn(x: float) -> tuple[int, float, float]:
-    """Number of quarter turns (mod 4) in a large x, and what is left of x in two parts, by whole numbers."""
+    """Number of quarter turns (mod 4) in a large x, and the rest in two parts, by integer arithmetic."""
     mantissa, exponent = math.frexp(x)
     product = int(mantissa * 2.0**53) * _two_over_pi()
     shift = _BITS - (exponent - 53)
@@ -184,7 +187,7 @@ def turn_and_rest(x: Any) -> tuple[Any, Pair]:
 
 
 def turn_of_pi(x: Any) -> tuple[Any, Pair]:
-    """The same for the angle pi x."""
+    """`turn_and_rest` for the angle pi x."""
     r = np.fmod(np.where(np.isfinite(x), x, np.nan), 2.0)
     k = np.rint(2.0 * r)
     turn = np.where(np.isnan(k), 0.0, k).astype(np.int64) & 3

@@ -1,6 +1,6 @@
-"""Numbers held as two floats, a high and a low part ("pairs"), and what makes kernels of functions of float64.
+"""Pairs (numbers held as a high and a low float), and kernels of any dtype from functions of float64.
 
-A sum or product whose rounding error would cost digits is carried as a pair, after Dekker and Knuth.
+A sum or product whose rounding error would cost digits is carried as a pair.
 """
 
 from __future__ import annotations
@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Pair", "add_pairs", "divide_pairs", "log_pair", "multiply_pairs", "scalar_first", "scale_pair", "sqrt_pair",
-    "two_product", "two_sum", "wide",
-]  # fmt: skip
-
 Pair = tuple[Any, Any]
 
 
 def wide(
     core: Callable[..., Any], plain: Callable[..., Any] | None = None, moderate: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """A kernel from one that is written for float64: computes there, and rounds to the arguments' dtype.
+    """A kernel of any dtype from one for float64: computes in float64, then rounds.
 
     For narrower dtypes `plain`, the textbook formula in float64, is enough; `moderate` is a quick formula for float64.
     Both return None where an argument is out of their range.
@@ -43,7 +38,7 @@ def wide(
 
 
 def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Callable[..., Any]:
-    """A kernel of two arguments that hands float64 scalars to `scalar` first, which may decline with an error."""
+    """A kernel of two arguments that tries `scalar` first for float64 scalars; an error means `kernel` instead."""
 
     @wraps(kernel)
     def first(x: Any, y: Any, **params: Any) -> Any:
@@ -57,8 +52,13 @@ def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Ca
     return first
 
 
+def nearest(a: Pair) -> Any:
+    """A pair as one float."""
+    return a[0] + a[1]
+
+
 def two_sum(a: Any, b: Any) -> Pair:
-    """a + b with its rounding error."""
+    """a + b with its rounding error (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -71,7 +71,7 @@ def _split(a: Any) -> Pair:
 
 
 def two_product(a: Any, b: Any) -> Pair:
-    """a * b with its rounding error."""
+    """a * b with its rounding error (Dekker), away from overflow and underflow."""
     p = a * b
     ah, al = _split(a)
     bh, bl = _split(b)
@@ -116,7 +116,7 @@ _ODD = [2.0 / n for n in range(25, 3, -2)]
 
 
 def log_pair(x: Any) -> Pair:
-    """log(x) for x > 0 as a pair, to some 63 bits: sums and powers of it must not show a rounding of np.log."""
+    """log(x) for x > 0 as a pair of about 63 bits, because sums and powers would show the rounding of np.log."""
     m, e = np.frexp(x)
     small = m < math.sqrt(0.5)
     m, e = np.where(small, 2.0 * m, m), (e - small).astype(np.float64)

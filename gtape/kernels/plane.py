@@ -21,18 +21,11 @@ from gtape.kernels.pairs import (
     wide,
 )
 
-__all__ = [
-    "hypot_form",
-    "hypot_term",
-    "inverse_imag",
-    "inverse_real",
-]
-
 
 def _polar(x: Any, y: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Mantissas and exponents of x and y, both scaled by their larger exponent e, and e.
 
-    An infinite argument stands for a huge one, beside which a finite one is 0.
+    An infinite argument counts as huge, a finite one in the same pair as 0.
     """
     infinite = np.isinf(x) | np.isinf(y)
     x = np.where(infinite, np.copysign(np.where(np.isinf(x), 1.0, 0.0), x), x)

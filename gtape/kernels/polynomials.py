@@ -1,4 +1,4 @@
-"""Polynomials with whole coefficients, and what kernels of whole families of derivatives have in common."""
+"""Polynomials with integer coefficients, and the common parts of kernels of derivatives of every order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from gtape.kernels.pair_functions import exact
 from gtape.kernels.pairs import Pair
-
-__all__ = ["ONE", "SMALL", "Poly", "exactly", "odd_kernel", "plus", "slope", "times"]
 
 ONE: Pair = (1.0, 0.0)
 Poly = tuple[int, ...]  # lowest coefficient first

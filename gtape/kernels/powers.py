@@ -12,11 +12,6 @@ from gtape.kernels.arithmetic import divide_power
 from gtape.kernels.pair_functions import exact, horner_pair, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
 
-__all__ = [
-    "pow_derivative",
-    "power",
-]
-
 
 def power(x: Any, y: Any) -> Any:
     """x**y; integers to a negative integer power are an error."""
@@ -25,7 +20,7 @@ def power(x: Any, y: Any) -> Any:
             hint = "cast the base to float for negative ones"
             raise InvalidArgumentError(f"pow of integers needs exponents >= 0: {hint}") from None
     elif np.ndim(y) == 0:
-        # one exponent for all: what is exact or rounds once need not go through logarithms
+        # one common exponent: these powers are exact or round once, without logarithms
         if y == 2:
             return np.multiply(x, x)
         if y == 1:
@@ -49,7 +44,7 @@ def _one_exponent(x: Any, y: float, n: int) -> Any:
     if e in (-1, -2):
         out = np.divide(k, x)
         return out if e == -1 else np.divide(out, x)
-    # between the roots of the extremes nothing overflows or underflows
+    # with such an exponent no power of a float overflows or underflows
     return np.multiply(np.power(x, np.asarray(e, x.dtype)), k) if -0.6 < e < 0.6 else None
 
 
@@ -84,7 +79,7 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
     if m == 0:
         return _falling(y, n)
     if n > 1:
-        huge = np.abs(y) > 1e50  # one term is all there is: the first, and at x = 1 the one without a logarithm
+        huge = np.abs(y) > 1e50  # one term counts: the first, and at x = 1 the one without a logarithm
         safe = np.where(huge, 0.0, y)
         total: Pair = (0.0 * y, 0.0 * y)
         for k in range(min(m, n) + 1):

@@ -39,8 +39,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 from gtape.kernels.polynomials import plus, slope, times
 from gtape.kernels.real_pairs import RealPair, constant, in_precision
 
-__all__ = ["gamma_draw", "gamma_draw_slope"]
-
 _LONG = np.longdouble
 EXTENDED = np.finfo(_LONG).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
 _ROOM = 1e-140, 1e140  # draws whose powers fit into pairs
@@ -130,7 +128,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
     x, w = _rule(reach)
     s = reach * x[:, None]
-    # The series saves y * s roundings in the exponent. Those matter for large y, and where what follows cancels.
+    # The series saves y * s roundings in the exponent. These matter for large y, and where later terms cancel.
     below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
     values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s, below))) * (w[:, None] * reach)
     made = []
@@ -262,7 +260,7 @@ def _is_far(a: Any, z: Any) -> Any:
 def _far_derivative(a: Any, z: Any, order: int) -> Any:
     """The derivative of that order; the draw itself for order 0."""
     rows = _far_coefficients(order)[::-1]
-    if order > 1:  # beside their roots the terms cancel
+    if order > 1:  # near their roots the terms cancel
         pairs: Pair = (0.0, 0.0)
         step = over((1.0, 0.0), sqrt_pair((a, 0.0)))
         for c in rows:

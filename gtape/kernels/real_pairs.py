@@ -1,7 +1,7 @@
 """Real numbers as pairs of doubles, for kernels written for NumPy's long double where that is a double.
 
-`RealPair` does what such kernels ask of an array: arithmetic, exp, expm1, log, log1p and sqrt to nearly twice the
-digits of a double. Comparisons are those of the high parts. `gtape.kernels.complex_pairs` has its complex counterpart.
+`RealPair` has the operations of arrays that these kernels use: arithmetic, exp, expm1, log, log1p and sqrt to
+nearly twice the digits of a double. Comparisons are those of the high parts. `ComplexPair` is the complex counterpart.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 
 if TYPE_CHECKING:
     from fractions import Fraction
-
-__all__ = ["RealPair", "constant", "in_precision"]
 
 
 class RealPair:
@@ -155,12 +153,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def in_precision(v: RealPair, like: Any) -> Any:
-    """A pair as what `like` is: another pair, or an array of some dtype."""
+    """A pair in the form of `like`: a pair, or an array of its dtype."""
     if isinstance(like, RealPair):
         return v
     return v.high.astype(like.dtype) + v.low.astype(like.dtype)
 
 
 def constant(c: Fraction, like: Any) -> Any:
-    """A rational number in the precision of `like`."""
+    """A rational number in the form of `like`."""
     return in_precision(RealPair(*exact(c)), like)

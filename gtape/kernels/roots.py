@@ -17,16 +17,8 @@ from gtape.kernels.pair_functions import (
     rounded,
     sum_pair,
 )
-from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair, two_product, two_sum
 from gtape.kernels.polynomials import ONE, SMALL, Poly, exactly, odd_kernel, plus, slope, times
-
-__all__ = [
-    "bent_power_derivative",
-    "cbrt_derivative",
-    "inner_power_derivative",
-    "recip1p_power",
-    "steep_power_derivative",
-]
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -40,22 +32,17 @@ def _power_polynomial(n: int, k: int, c: int, b: int) -> Poly:
     return p
 
 
-def _root_pair(a: Pair) -> Pair:
-    s = np.sqrt(a[0])
-    p, e = two_product(s, s)
-    return two_sum(s, (((a[0] - p) - e) + a[1]) / (2.0 * s))
-
-
 def _quotient(top: Pair, base: Pair, n: int, k: int) -> Pair:
     """top/base^(n + k/2)."""
     below = power_pair(base, n + k // 2)
     if k % 2:
-        below = multiply_pairs(below, _root_pair(base)) if n else _root_pair(base)
+        root = two_sum(*sqrt_pair(base))
+        below = multiply_pairs(below, root) if n else root
     return over((top[0] + 0.0 * base[0], top[1] + 0.0 * base[0]), below)
 
 
 def _near(a: Any, n: int, k: int, c: int, b: int) -> Any:
-    """The n-th derivative of (c + b x²)^(-k/2), as it stands."""
+    """The n-th derivative of (c + b x²)^(-k/2), from its polynomial in x²."""
     high, low = two_product(a, a)
     top = horner_pair(exactly(_power_polynomial(n, k, c, b)[n % 2 :: 2]), (high, low))
     value = _quotient(top, sum_pair((float(c), 0.0), (b * high, b * low)), n, k)
@@ -67,7 +54,7 @@ def _far(a: Any, n: int, k: int, c: int) -> Any:
     m, e = np.frexp(np.minimum(a, _LARGEST))
     inverse = over(ONE, (m, 0.0 * m))
     square = multiply_pairs(inverse, inverse)
-    scale = np.maximum(-2 * e, -1000)  # no less, for low parts that are not subnormal
+    scale = np.maximum(-2 * e, -1000)  # at least -1000, because low parts must not be subnormal
     square = np.ldexp(square[0], scale), np.ldexp(square[1], scale)
     top = horner_pair(exactly(_power_polynomial(n, k, c, 1)[n % 2 :: 2])[::-1], square)
     value = _quotient(top, sum_pair(ONE, (c * square[0], c * square[1])), n, k)

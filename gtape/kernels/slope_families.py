@@ -1,7 +1,7 @@
-"""Derivatives of every order of the functions that are rational in exp(x): sigmoid, tanh, silu, mish; and Gauss's.
+"""Derivatives of every order of functions that are rational in exp(x) (sigmoid, tanh, silu, mish) and of Gauss's.
 
-The n-th derivative has alternating coefficients, so its terms cancel, more with every order. Here they are summed as
-pairs, exactly enough for any order that is asked for; the first orders, which are hot, have plain kernels elsewhere.
+Terms are summed as pairs, because the alternating coefficients of the n-th derivative cancel, more with every order.
+The first orders have faster kernels in other modules.
 """
 
 from __future__ import annotations
@@ -27,11 +27,6 @@ from gtape.kernels.pair_functions import (
 )
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum, wide
 from gtape.kernels.polynomials import ONE, SMALL, Poly, exactly, odd_kernel, plus, slope, times
-
-__all__ = [
-    "gauss_derivative", "gelu_tanh_derivative", "mish_derivative", "sigmoid_derivative",
-    "sigmoid_difference_derivative", "silu_derivative", "tanh_derivative",
-]  # fmt: skip
 
 # polynomials in exp(x) ------------------------------------------------------------------------------------------------
 
@@ -133,7 +128,7 @@ _silu_odd = odd_kernel(lambda a, n: -_silu(a, n))
 
 @in_float64
 def silu_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of silu, n >= 1: even or odd from the second on, since silu(x) = x + silu(-x)."""
+    """n-th derivative of silu, n >= 1: even or odd from the second on, because silu(x) = x + silu(-x)."""
     if n == 1:
         return _around_root(x, silu_slope(x), -1.6, -0.6, lambda a: _silu(a, 1))
     x = np.clip(x, -1e4, 1e4)

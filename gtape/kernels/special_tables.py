@@ -1,10 +1,10 @@
-"""Functions that solve a linear differential equation, by Taylor tables that are made in whole numbers when first used.
+"""Functions that solve a linear differential equation, by Taylor tables computed in integers at first use.
 
 J, Y, I and K, Dawson's function, Ei and Fresnel's integrals satisfy p_r(x) f^(r) + ... + p_0(x) f = 0 with polynomials
 p_j. From the series at one point the equation gives the Taylor coefficients there, their sum gives the values at the
-next point, and so on along the line (analytic continuation): all in fixed-point whole numbers of some 400 bits, so that
-nothing is lost on the way. A kernel then looks up the nearest point and sums the Taylor series of the function, or of
-any derivative of it, in pairs: exact digits beside roots too. Far out the asymptotic series takes over.
+next point, and so on along the line (analytic continuation): all in fixed-point integers of about 400 bits, which
+lose no digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of
+any derivative of it, in pairs: with exact digits near roots, too. Large arguments use the asymptotic series.
 """
 
 from __future__ import annotations
@@ -20,11 +20,6 @@ import numpy as np
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
-
-__all__ = [
-    "EULER", "LN2", "PI", "Decaying", "LogSeries", "Table", "by_regions", "decaying_sum", "flat_float64",
-    "power_series",
-]  # fmt: skip
 
 BITS = 400
 ONE = 1 << BITS
@@ -105,7 +100,7 @@ class LogSeries:
 
     def derivative(self, x: Any, n: int) -> Pair:
         """The n-th derivative, as a pair."""
-        tiny = x < 1e-30  # the first term is all there is
+        tiny = x < 1e-30  # only the first term counts
         safe = np.where(tiny, 1.0, x)
         lead = sum_pair(log_exact(np.where(x > 0, x, 1.0)), exact(self.constant))
         if n == 0:

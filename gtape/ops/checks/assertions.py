@@ -15,10 +15,10 @@ from gtape.errors import InvalidArgumentError
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
-# What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
+# Names at the top level; `gtape.debugging` has the others, too.
 __all__ = ["Assert", "assert_equal", "assert_greater", "assert_less"]
 
-ASSERTS = True  # a truth value that is asked for here is no branch: see gtape.recording.trace
+ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
 
 _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
 
@@ -44,13 +44,13 @@ _check = linear(
 
 @diagnosed
 def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
-    """The same tensor, after a look whether it is finite; gradients that flow back are looked at, too.
+    """Check that a tensor is finite, and later its gradient, too; return the tensor.
 
     Parameters
     ----------
     tensor : float tensor
     message : str
-        How the error begins.
+        The beginning of the error.
 
     Returns
     -------
@@ -88,9 +88,9 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     ----------
     condition : bool or scalar bool tensor
     data : list of tensors
-        What the error shows.
+        Shown by the error.
     summarize : int, optional
-        How many elements of each it shows; 3 by default, all for a negative number.
+        How many elements of each tensor the error shows: 3 by default, all for a negative number.
 
     Returns
     -------
@@ -153,9 +153,9 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     ----------
     x, y : tensors that broadcast to each other
     message : str, optional
-        How the error begins.
+        The beginning of the error.
     summarize : int, optional
-        How many elements it shows.
+        How many elements the error shows.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When some are not.
+        When two elements differ.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 
 @diagnosed
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
-    """Raise unless all elements of two tensors differ.
+    """Raise if an element of one tensor equals that of the other.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When it does not hold.
+        When two elements are equal.
 
     Examples
     --------
@@ -200,9 +200,12 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
 
 
-@diagnosed
-def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x < y`` in every element.
+def _ordered(op: str, symbol: str, holds: Callable[[Any, Any], Any], bound: float) -> Callable[..., None]:
+    def check(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
+        _comparison(op, symbol, holds, x, y, message, summarize)
+
+    check.__name__ = check.__qualname__ = op
+    check.__doc__ = f"""Raise unless ``x {symbol} y`` in every element.
 
     Parameters
     ----------
@@ -216,92 +219,20 @@ def assert_less(x: Any, y: Any, message: Any = None, summarize: Any = None, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When it does not hold.
+        When the relation does not hold.
 
     Examples
     --------
     >>> import gtape as tf
-    >>> tf.debugging.assert_less(tf.constant([1.0, 2.0]), 3.0)
+    >>> tf.debugging.{op}(tf.constant([1.0, 2.0]), {bound})
     """
-    _comparison("assert_less", "<", lambda a, b: a < b, x, y, message, summarize)
+    return diagnosed(check)
 
 
-@diagnosed
-def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x <= y`` in every element.
-
-    Parameters
-    ----------
-    x, y, message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When it does not hold.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.debugging.assert_less_equal(tf.constant([1.0, 3.0]), 3.0)
-    """
-    _comparison("assert_less_equal", "<=", lambda a, b: a <= b, x, y, message, summarize)
-
-
-@diagnosed
-def assert_greater(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x > y`` in every element.
-
-    Parameters
-    ----------
-    x, y, message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When it does not hold.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.debugging.assert_greater(tf.constant([4.0, 5.0]), 3.0)
-    """
-    _comparison("assert_greater", ">", lambda a, b: a > b, x, y, message, summarize)
-
-
-@diagnosed
-def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless ``x >= y`` in every element.
-
-    Parameters
-    ----------
-    x, y, message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When it does not hold.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.debugging.assert_greater_equal(tf.constant([3.0, 5.0]), 3.0)
-    """
-    _comparison("assert_greater_equal", ">=", lambda a, b: a >= b, x, y, message, summarize)
+assert_less = _ordered("assert_less", "<", lambda a, b: a < b, 3.0)
+assert_less_equal = _ordered("assert_less_equal", "<=", lambda a, b: a <= b, 2.0)
+assert_greater = _ordered("assert_greater", ">", lambda a, b: a > b, 0.0)
+assert_greater_equal = _ordered("assert_greater_equal", ">=", lambda a, b: a >= b, 1.0)
 
 
 @diagnosed
@@ -325,7 +256,7 @@ def assert_near(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When it does not hold.
+        When a difference is larger.
     ValueError
         For integers, and for tensors of different dtypes.
 
@@ -375,7 +306,7 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When it does not hold.
+        When an element is not.
 
     Examples
     --------
@@ -393,13 +324,12 @@ assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 @diagnosed
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
-    """The same tensor, if all its elements are finite.
+    """`check_numerics` under the name of the other assertions.
 
     Parameters
     ----------
-    x : float tensor
-    message : str
-        How the error begins.
+    x, message, name
+        As for `check_numerics`.
 
     Returns
     -------
@@ -408,7 +338,7 @@ def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        Where `check_numerics` raises it.
+        As from `check_numerics`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Assertions about ranks, shapes and dtypes, which are known without a look at values."""
+"""Assertions about ranks, shapes and dtypes: none reads values."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gtape.base.shown import shown
 from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
-# What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
+# Names at the top level; `gtape.debugging` has the others, too.
 __all__ = ["assert_rank"]
 
-ASSERTS = True  # a truth value that is asked for here is no branch: see gtape.recording.trace
+ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
 
 
 def _rank_error(text: str, message: Any) -> ValueError:
@@ -30,14 +30,14 @@ def _rank_of(x: Any) -> str:
 
 @diagnosed
 def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has a given number of axes.
+    """Raise unless a tensor has `rank` axes.
 
     Parameters
     ----------
     x : tensor
     rank : int
     message : str, optional
-        How the error begins.
+        The beginning of the error.
 
     Returns
     -------
@@ -46,21 +46,21 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     Raises
     ------
     ValueError
-        When it has another.
+        When the number of axes differs.
 
     Examples
     --------
     >>> import gtape as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
     """
-    have, rank = as_operand(x).ndim, whole("assert_rank", "rank", rank)
-    if have != rank:
-        raise _rank_error(f"Tensor must have rank {rank}. Received rank {have}, shape {as_operand(x).shape}", message)
+    rank = whole("assert_rank", "rank", rank)
+    if as_operand(x).ndim != rank:
+        raise _rank_error(f"Tensor must have rank {rank}. {_rank_of(x)}", message)
 
 
 @diagnosed
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has at least a given number of axes.
+    """Raise unless a tensor has at least `rank` axes.
 
     Parameters
     ----------
@@ -74,21 +74,21 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
     Raises
     ------
     ValueError
-        When it has fewer.
+        When the tensor has fewer.
 
     Examples
     --------
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
     """
-    have, rank = as_operand(x).ndim, whole("assert_rank_at_least", "rank", rank)
-    if have < rank:
+    rank = whole("assert_rank_at_least", "rank", rank)
+    if as_operand(x).ndim < rank:
         raise _rank_error(f"Tensor must have rank at least {rank}. {_rank_of(x)}", message)
 
 
 @diagnosed
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has one of several numbers of axes.
+    """Raise unless the number of axes of a tensor is one of `ranks`.
 
     Parameters
     ----------
@@ -104,30 +104,26 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
     Raises
     ------
     ValueError
-        When it has another.
+        When the number of axes is none of these.
 
     Examples
     --------
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
     """
-    have = as_operand(x).ndim
     wanted = [whole("assert_rank_in", "ranks", r) for r in each("assert_rank_in", "ranks", ranks, "a list of integers")]
-    if have not in wanted:
-        raise _rank_error(
-            f"Tensor must have rank in {wanted}. Received rank {have}, shape {as_operand(x).shape}", message
-        )
+    if as_operand(x).ndim not in wanted:
+        raise _rank_error(f"Tensor must have rank in {wanted}. {_rank_of(x)}", message)
 
 
 @diagnosed
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
-    """The tensor, if it has no axes.
+    """The argument as a tensor, which must be a scalar.
 
     Parameters
     ----------
-    tensor : tensor
-    message : str, optional
-        How the error begins.
+    tensor, message, name
+        As `x` and so on for `assert_rank`.
 
     Returns
     -------
@@ -136,7 +132,7 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     Raises
     ------
     ValueError
-        When it has axes.
+        When the tensor has axes.
 
     Examples
     --------
@@ -151,7 +147,7 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
 
 
 def _symbols(shape: Any) -> tuple[list[Any], bool]:
-    """The sizes asked for, and whether more axes may stand in front of them."""
+    """The wanted sizes, and whether more axes may precede them."""
     if isinstance(shape, str):
         sizes = list(shape) if not shape.startswith("...") else ["...", *shape[3:]]
     elif hasattr(shape, "as_list"):
@@ -164,17 +160,17 @@ def _symbols(shape: Any) -> tuple[list[Any], bool]:
 
 @diagnosed
 def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
-    """Raise unless tensors have the given shapes, in which a letter stands for the same size everywhere.
+    """Raise unless tensors have the given shapes; a letter stands for the same size in all of them.
 
     Parameters
     ----------
     shapes : list of (tensor, shape) or dict
         A shape is a sequence of sizes: an int, a letter or other symbol, or None for any. A leading ``...`` stands for
         any axes.
-    data, summarize, name
-        TensorFlow has them; they change nothing.
-    message : str, optional
-        How the error begins.
+    data, summarize
+        Ignored.
+    message, name
+        As for `assert_rank`.
 
     Returns
     -------
@@ -183,7 +179,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     Raises
     ------
     ValueError
-        When one does not fit.
+        When a shape does not fit.
 
     Examples
     --------
@@ -233,8 +229,8 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     ----------
     tensor : tensor
     tf_type : dtype
-    message : str, optional
-        How the error begins.
+    message, name
+        As for `assert_rank`.
 
     Returns
     -------
@@ -243,7 +239,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     Raises
     ------
     TypeError
-        When it has another.
+        When the dtype differs.
 
     Examples
     --------
@@ -262,9 +258,8 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
 
     Parameters
     ----------
-    x : tensor
-    message : str, optional
-        How the error begins.
+    x, message, name
+        As for `assert_rank`.
 
     Returns
     -------
@@ -273,7 +268,7 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     Raises
     ------
     TypeError
-        When it does not.
+        For another dtype.
 
     Examples
     --------
@@ -282,11 +277,8 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     """
     t = convert_to_tensor(x)
     if t._layout.dtype.kind not in "iu":
-        raise TypeError(
-            f'{message}  Expected "x" to be integer type. Found: {t.dtype.name}'
-            if message
-            else f'Expected "x" to be integer type. Found: {t.dtype.name}'
-        )
+        begin = f"{message}  " if message else ""
+        raise TypeError(f'{begin}Expected "x" to be integer type. Found: {t.dtype.name}')
 
 
 @diagnosed
@@ -297,17 +289,17 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
     ----------
     tensors : iterable of tensor or None, optional
     dtype : dtype, optional
-        What they are to have; without it, that of the first.
+        The expected dtype; that of the first tensor by default.
 
     Returns
     -------
     DType
-        float32 where nothing is given.
+        float32 by default.
 
     Raises
     ------
     ValueError
-        When two differ, or the common one is no float.
+        When two dtypes differ, or the common one is not a floating-point dtype.
 
     Examples
     --------
@@ -332,7 +324,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
 @diagnosed
 def assert_proper_iterable(values: Any) -> None:
-    """Raise for what cannot be iterated over, or hardly was meant to: tensors, arrays, strings.
+    """Raise unless an object is iterable and neither a tensor, an array nor a string.
 
     Parameters
     ----------
@@ -345,7 +337,7 @@ def assert_proper_iterable(values: Any) -> None:
     Raises
     ------
     TypeError
-        When it is none.
+        When the object is not such an iterable.
 
     Examples
     --------
@@ -360,7 +352,7 @@ def assert_proper_iterable(values: Any) -> None:
 
 @diagnosed
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether something is a tensor of numbers.
+    """True for a tensor of numbers.
 
     Parameters
     ----------

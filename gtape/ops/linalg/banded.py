@@ -1,4 +1,4 @@
-"""Equations and products with matrices that have few diagonals."""
+"""Equations and products with matrices of few diagonals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
 
 
 def _transposed(xp: Any, d: Any) -> Any:
-    """Diagonals of the transposed matrix: what is above comes below, one place further."""
+    """Diagonals of the transposed matrix: the upper one becomes the lower one, shifted by one place."""
     above = xp.shift(xp.strided_slice(d, key=_ROW[0]), axis=-1, by=1)
     below = xp.shift(xp.strided_slice(d, key=_ROW[2]), axis=-1, by=-1)
     return xp.concat(below, xp.strided_slice(d, key=_ROW[1]), above, axis=len(shape_of(d)) - 2)
@@ -41,7 +41,7 @@ def _moved(xp: Any, x: Any, by: int) -> Any:
 
 
 def _products(xp: Any, p: Any, x: Any) -> Any:
-    """The three diagonals of p x^T, without what lies outside the matrix."""
+    """The three diagonals of p x^T."""
     rows = [xp.sum(p * _moved(xp, x, by), axis=(-1,), keepdims=False) for by in (-1, 0, 1)]
     shape = shape_of(rows[0])
     return xp.concat(*[xp.reshape(r, shape=(*shape[:-1], 1, shape[-1])) for r in rows], axis=len(shape) - 1)
@@ -58,7 +58,7 @@ def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
 
 def _pull_diagonals(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
     (g, y, d), home = doubled(xp, g, y, d)
-    # What a tiny row makes overflow may meet a zero of y, or a y as tiny: it is divided at the end.
+    # The units divide last, because the quotient of a tiny row may overflow before it meets a zero or tiny y.
     read = _transposed(xp, _transposed(xp, d))
     units = xp.magnitude(read, axis=(-2,))
     return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, read / units), g), y) / units)
@@ -91,9 +91,6 @@ _tridiagonal = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def tridiagonal_solve(
     diagonals: Any,
@@ -105,14 +102,14 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
-    """Solve equations whose matrix has elements next to its diagonal only.
+    """Solve equations with tridiagonal matrices.
 
     Parameters
     ----------
     diagonals : tensor or sequence of three tensors
-        "compact": shape [..., 3, m], the diagonal above (its last element is ignored), the diagonal, the one below
-        (its first element is ignored). "sequence": these three, of shape [..., m], the outer ones [..., m - 1] or
-        [..., m]. "matrix": shape [..., m, m].
+        "compact": shape [..., 3, m], the upper (its last element is ignored), main and lower diagonal (its first
+        element is ignored). "sequence": these three, of shape [..., m], the outer ones [..., m - 1] or [..., m].
+        "matrix": shape [..., m, m].
     rhs : tensor, shape [..., m] or [..., m, k]
         Of the dtype of `diagonals`.
     diagonals_format : {"compact", "sequence", "matrix"}
@@ -121,11 +118,11 @@ def tridiagonal_solve(
     conjugate_rhs : bool
         Solve for the conjugate of `rhs`.
     partial_pivoting, perturb_singular : bool
-        Accepted as TensorFlow does; rows are always exchanged where needed, and a singular matrix is an error.
+        Ignored, because rows are always exchanged where needed, and a singular matrix is an error.
 
     Returns
     -------
-    Tensor, of the shape of `rhs`, transposed if so asked
+    Tensor, of the shape of `rhs` after `transpose_rhs`
 
     Raises
     ------
@@ -208,9 +205,8 @@ def banded_triangular_solve(
     Parameters
     ----------
     bands : tensor, shape [..., k, m]
-        `lower`: the diagonal, then those below it, whose first elements are ignored as far as they lie outside the
-        matrix. Otherwise the diagonals above, the farthest first, whose last elements are ignored, and at the end the
-        main one.
+        `lower`: the main diagonal, then those below it, without regard to first elements outside the matrix. Otherwise
+        the diagonals above, the farthest first, without regard to last elements outside the matrix, then the main one.
     rhs : tensor, shape [..., m] or [..., m, n]
         Batch axes broadcast.
     lower : bool
@@ -258,15 +254,14 @@ def banded_triangular_solve(
 
 @diagnosed
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
-    """Product of a matrix that has elements next to its diagonal only, and another one.
+    """Product of a tridiagonal matrix and another one.
 
     Parameters
     ----------
-    diagonals : tensor or sequence of three tensors
+    diagonals, diagonals_format, name
         As for `tridiagonal_solve`.
     rhs : tensor, shape [..., m, k]
         Of the dtype of `diagonals`.
-    diagonals_format : {"compact", "sequence", "matrix"}
 
     Returns
     -------

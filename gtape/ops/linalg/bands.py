@@ -1,4 +1,4 @@
-"""Several diagonals at once, packed in a table with one row for each: where each element of it lies in the matrix."""
+"""Several diagonals, packed in a table with one row for each: the places of its elements in the matrix."""
 
 from __future__ import annotations
 
@@ -17,18 +17,12 @@ _ALIGN = ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT")
 
 
 def length(k: int, rows: int, columns: int) -> int:
-    """How many elements a diagonal has."""
+    """The number of elements of a diagonal."""
     return min(rows + min(k, 0), columns - max(k, 0))
 
 
 def places(low: int, high: int, rows: int, columns: int, align: str, op: str) -> Any:
-    """The row-major position in the matrix of each element of the packed diagonals, the highest first; -1 for padding.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When there are no such diagonals, or the alignment is unknown.
-    """
+    """The row-major position in the matrix of each element of the packed diagonals, highest first; -1 for padding."""
     if align not in _ALIGN:
         raise InvalidArgumentError(f"{op}: align must be one of {', '.join(_ALIGN)}, got {shown(align)}")
     if not -max(rows, 1) < low <= high < max(columns, 1):
@@ -59,7 +53,7 @@ def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
 
 
 def inverse(table: Any, rows: int, columns: int) -> Any:
-    """For each element of the matrix, its position in the packed diagonals; -1 off them."""
+    """For each element of the matrix, its position in the packed diagonals; -1 outside them."""
     found = np.full(rows * columns, -1, np.int64)
     inside = table.reshape(-1) >= 0
     found[table.reshape(-1)[inside]] = np.flatnonzero(inside)

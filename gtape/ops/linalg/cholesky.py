@@ -21,7 +21,7 @@ __all__ = ["cholesky", "cholesky_solve"]
 
 def _half_tril_kernel(x: Any) -> Any:
     """The lower triangle with half the diagonal."""
-    # What lies above is left out, because zero times infinity would be NaN.
+    # A mask replaces the upper triangle, because zero times infinity would be NaN.
     n = np.arange(x.shape[-1])
     return np.tril(x) * np.where(n[:, None] == n[None, :], 0.5, 1.0).astype(x.dtype)
 
@@ -43,7 +43,7 @@ def _cholesky_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     inner = xp.half_tril(xp.matmul(up, g))
     outer = xp.triangular_solve(up, inner, lower=False)
     s = xp.triangular_solve(up, xp.swap_last(outer), lower=False)
-    # The factor is a function of symmetric matrices: the gradient is the symmetric one, as TensorFlow has it.
+    # The gradient is symmetric, as in TensorFlow, because the factor is a function of symmetric matrices.
     return home((s + xp.swap_last(s)) / 2)
 
 
@@ -85,7 +85,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-        Symmetric (Hermitian) and positive definite. A matrix that is not positive definite gives NaN.
+        Symmetric (Hermitian); a matrix that is not positive definite gives NaN.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     chol : tensor of floats or complex numbers, shape [..., n, n]
-        What `cholesky` gives.
+        The result of `cholesky`.
     rhs : tensor, shape [..., n, k]
         Of the dtype of `chol`.
 

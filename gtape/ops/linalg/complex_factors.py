@@ -1,10 +1,9 @@
 """Factorisations of complex matrices, on real and imaginary parts.
 
-Eigenvalues of Hermitian matrices and singular values are ops of their own, whose vectors have an element that is 1 (the
-first that is at least half as large as the largest), so that they are functions of the matrix; the public functions
-make their norms 1. Everything else is the real op at a real matrix of twice the size, in which a + ib stands as the
-block [a -b; b a]. With these blocks in place of the elements ("spread"), triangles stay triangles, since the diagonals
-of the factors are real.
+The ops of Hermitian eigenvalues and of singular values scale each vector so that its first element of at least half
+the size of the largest is 1, because vectors are then functions of the matrix; the public functions make their norms 1.
+The other factorisations are the real ops at a real matrix of twice the size, the "spread" one, in which the block
+[a -b; b a] stands for a + ib. Triangles stay triangles, because the diagonals of the factors are real.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Array = Any
 
 
 def _complex_of(a: Array) -> tuple[Array, Array]:
-    """The matrices in double precision, zero where they are not finite, and which ones are."""
+    """The matrices in double precision, with zeros for matrices that are not finite, and which ones are finite."""
     if a.ndim < 3 or a.shape[-3] != 2:
         raise ValueError(f"real and imaginary parts [..., 2, m, n] are needed, not the shape {a.shape}")
     wide = a.astype(np.float64, copy=False)
@@ -57,7 +56,7 @@ def _parts_of(z: Array) -> Array:
 
 
 def _pivoted(v: Array, *others: Array) -> tuple[Array, ...]:
-    """Columns divided by their first element that is at least half as large as the largest; other ones with them."""
+    """Columns divided by their first element of at least half the size of the largest; others by the same numbers."""
     if not v.size:
         return (v, *others)
     size = np.abs(v)
@@ -97,7 +96,7 @@ def _eigenvalues_differ(a: Array) -> bool:
 
 
 def _hermitian_part(a: Array) -> tuple[Array]:
-    """The nearest matrix that is Hermitian, in real and imaginary part."""
+    """The nearest Hermitian matrix."""
     return ((a + np.swapaxes(a, -1, -2) * np.array([1, -1], a.dtype)[:, None, None]) / 2,)
 
 
@@ -124,13 +123,13 @@ def _off(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _swirl(xp: Any, x: Any) -> tuple[Any, Any]:
-    """x less its conjugate transpose; the real diagonal is left out, where it is zero."""
+    """x less its conjugate transpose, whose real diagonal is exactly 0."""
     back = conjugate(xp, x)
     return xp.off_diagonal(x[0]) - xp.off_diagonal(back[0]), x[1] - back[1]
 
 
 def _held_at_pivots(xp: Any, dv: Any, pivot: Any) -> tuple[Any, Any]:
-    """How the columns are multiplied where they move by `dv`, but their pivots stay."""
+    """The factors of the columns that undo the movement of their pivots by `dv`."""
     return total(xp, pivot * dv[0]), total(xp, pivot * dv[1])
 
 
@@ -265,7 +264,7 @@ def _parts(z: Tensor) -> Tensor:
 
 
 def _unit_columns(v: Tensor, *others: Tensor) -> list[Tensor]:
-    """Vectors in parts as complex ones of norm 1."""
+    """Complex vectors of norm 1, from vectors in parts."""
     from gtape.ops.elementwise.complex_parts import complex
     from gtape.ops.reduction.norms import reduce_euclidean_norm
 
@@ -286,7 +285,7 @@ def spread(z: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
-    """The complex matrix of which `x` is the spread one; of a `triangle` the diagonal is real up to rounding."""
+    """The inverse of `spread`; the diagonal of a `triangle` is made real, because only rounding makes it complex."""
     from gtape.ops.elementwise.complex_parts import complex
 
     *batch, m, n = x._layout.shape
@@ -296,7 +295,7 @@ def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
 
 
 def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
-    """The matrices with the real part of their diagonal, or of another one's: what is read of a Hermitian one."""
+    """Matrices with the real part of their own diagonal, or of that of `diagonal`."""
     from gtape.ops.elementwise.complex_parts import complex, real
     from gtape.ops.linalg.diagonal import diag_part, set_diag
 
@@ -305,7 +304,7 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
 
 
 def cholesky(z: Tensor) -> Tensor:
-    """Of Hermitian matrices, of which the lower triangle is read; the gradient is Hermitian, as TensorFlow has it."""
+    """Factors of Hermitian matrices; reads the lower triangle, the gradient is Hermitian (as in TensorFlow)."""
     mean = (z + adjoint_of(z)) / 2
     value = np.asarray(z._value)
     lower = np.tril(value, -1)
@@ -316,7 +315,7 @@ def cholesky(z: Tensor) -> Tensor:
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Of Hermitian matrices, of which the lower triangle is read; eigenvalues as complex numbers."""
+    """Eigenvalues, as complex numbers, and vectors of Hermitian matrices; reads the lower triangle."""
     from gtape.ops.elementwise.complex_parts import complex
     from gtape.ops.linalg.diagonal import band_part, set_diag
 
@@ -327,14 +326,13 @@ def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def svd(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Singular values and vectors."""
     s, u, v = _singular(_parts(z))
     v, u = _unit_columns(v, u)
     return s, u, v
 
 
 def qr(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Of matrices with at least as many rows as columns, with the signs that LAPACK gives."""
+    """Factors of matrices with at least as many rows as columns, with LAPACK's signs."""
     q, r = REGISTRY["qr"](spread(z))
     own = np.diagonal(np.asarray(r._value), axis1=-2, axis2=-1)
     value = np.asarray(z._value)
@@ -352,7 +350,7 @@ def slogdet(z: Tensor) -> tuple[Tensor, Tensor]:
 
     log = REGISTRY["log_abs_det"](spread(z)) / 2
     value = np.asarray(log._value)
-    # A positive factor does not turn the determinant: this one makes its modulus about 1.
+    # This positive factor makes the modulus of the determinant about 1 and keeps its direction.
     factor = np.where(np.isfinite(value), np.exp(-value / max(z._layout.shape[-1], 1)), 1)
     direction = unit(REGISTRY["det"](z * constant(factor[..., None, None].astype(z._layout.dtype))))
     return direction, complex(log, constant(np.zeros(log._layout.shape, log._layout.dtype)))

@@ -46,7 +46,7 @@ def _mirrored(xp: Any, x: Any) -> Any:
     return half + xp.swap_last(half)
 
 
-# What belongs to q is divided by the size of r at the very end: it may overflow where what belongs to r does not.
+# The part of q is divided by the size of r last, because the quotient may overflow where the part of r does not.
 
 
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -92,7 +92,7 @@ def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
 
 
 def _in_units(xp: Any, y: Any, a: Any) -> tuple[Any, Any, Any]:
-    """A power of two, the pseudo-inverse times it, and the matrix divided by it."""
+    """A power of two, the pseudo-inverse times that power, and the matrix divided by it."""
     unit = xp.magnitude(a, axis=(-2, -1))
     return unit, y * unit, a / unit
 
@@ -101,7 +101,7 @@ def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
     unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
-    # The last two terms are zero where the rank is that of the columns, or that of the rows.
+    # At full rank of columns `left - left y a` is 0, at full rank of rows `right` is 0.
     left = xp.matmul(xp.matmul(turned, y), back)
     right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
     made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
@@ -138,11 +138,8 @@ _pinv = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 class Qr(NamedTuple):
-    """What `qr` returns."""
+    """The result of `qr`."""
 
     q: Tensor
     r: Tensor
@@ -155,21 +152,21 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., m, n]
-        Its first min(m, n) columns must be linearly independent where it is differentiated.
+        For derivatives its first min(m, n) columns must be linearly independent.
     full_matrices : bool
-        Complete `q` to a square matrix, and `r` by zeros. More columns than one (of complex matrices, any) are
-        determined up to their basis: a gradient goes through what is the same in each, such as their projector.
+        Complete `q` to a square matrix, and `r` by zeros. Two or more new columns (one for complex matrices) may be any
+        basis of their span: only functions that are the same in every basis (the projector) have a gradient.
 
     Returns
     -------
     q : Tensor, shape [..., m, min(m, n)]
-        With LAPACK's signs; `q` and `r` are a named tuple.
+        With LAPACK's signs; the result is a named tuple.
     r : Tensor, shape [..., min(m, n), n]
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `input` is no matrix.
+        When `input` has fewer than two axes.
 
     Examples
     --------
@@ -186,7 +183,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     m, n = x._layout.shape[-2:]
     if m >= n:
         q, r = _orthogonal(x)
-    else:  # the first columns make q, the others are seen from it
+    else:  # the first columns determine q
         q, r = _orthogonal(x[..., :m])
         r = concat([r, matmul_op(adjoint_of(q), x[..., m:])], axis=-1)
     if full_matrices and m > n:
@@ -211,11 +208,11 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
-        The derivative is that at constant rank (Golub and Pereyra, 1973).
+        Derivatives hold at constant rank (Golub and Pereyra, 1973).
     rcond : float, optional
         Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
     validate_args : bool
-        Accepted as TensorFlow does; shapes are always checked.
+        Ignored, because shapes are always checked.
 
     Returns
     -------
@@ -224,7 +221,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `a` is no matrix.
+        When `a` has fewer than two axes.
     ValueError
         When `rcond` is not one number.
 
@@ -250,7 +247,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
 @diagnosed
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
-    """Least squares: the x of least ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm where many are.
+    """Least squares: the x that minimises ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm.
 
     Parameters
     ----------
@@ -259,9 +256,9 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     rhs : tensor, shape [..., m, k]
         Of the dtype of `matrix`.
     l2_regularizer : float
-        Not negative; ignored where `fast` is False.
+        At least 0; ignored if `fast` is False.
     fast : bool
-        True: by an orthogonal factor. False: by the pseudo-inverse, for any rank.
+        True: use an orthogonal factor. False: use the pseudo-inverse, for any rank.
 
     Returns
     -------
@@ -270,7 +267,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrix has not full rank and `fast` is True, or shapes do not fit.
+        When `fast` is True and the rank is not full, or shapes do not fit.
 
     Examples
     --------
@@ -293,7 +290,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
         return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._layout.dtype)), b)
-    if weight > 0:  # the same without, for a matrix with as many rows more
+    if weight > 0:  # more rows of the matrix have the same effect
         dtype = a._layout.dtype
         root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._layout.shape[:-2], n, n)).astype(dtype)
         a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
@@ -319,10 +316,8 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     Parameters
     ----------
     tensor : floating-point tensor, any shape
-    ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
+    ord, axis, name
         As for `norm`.
-    axis : int or pair of int, optional
-        As for `norm`: by default all elements are one vector.
 
     Returns
     -------
@@ -350,14 +345,14 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     if x._layout.complex:  # TensorFlow's norm of complex numbers is complex, too
         size = cast(size, x.dtype)
     elif (ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axis, (list, tuple)))) and np.all(size._value):
-        # A primitive of its own, whose slopes keep their digits along an element that is nearly all of the vector
+        # This primitive keeps the digits of slopes along an element that is nearly the whole vector.
         return REGISTRY["unit_vector"](x, axis=axes_of(axis, x.ndim)), size
     return x / size, size
 
 
 @diagnosed
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor with given elements where its first and its second half of indices agree, else 0.
+    """A tensor with given elements where the first half of the indices equals the second half, else 0.
 
     Parameters
     ----------
@@ -389,7 +384,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The elements for which the first half of the indices is the second half.
+    """The elements for which the first half of the indices equals the second half.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """The determinant and the family of its derivatives, exact at singular matrices too.
 
-The gradient of det is the cofactor matrix, which exists whether or not the inverse does. Its derivatives of every
-order are members of one family, symmetric and linear in the directions::
+The gradient of det is the cofactor matrix, which exists for singular matrices, too. Its derivatives of every order are
+members of one family, symmetric and linear in the directions::
 
     det_form(A, [G_1, ..., G_k]) = gradient with respect to A of D^k det(A)[G_1, ..., G_k]
 
-with no direction: the cofactors. The family is closed: its derivative in A has one direction more, its derivative in a
-direction has that direction replaced. Matrices up to 3x3 are computed by minors; larger ones by way of their singular
-values s, because for a diagonal matrix everything is a sum of products of the other s, in which nothing is divided::
+Without directions it is the matrix of cofactors. The family is closed: its derivative in A has one direction more,
+its derivative in a direction has that direction replaced. Matrices up to 3x3 are computed by minors; larger ones by
+their singular values s, because the form of a diagonal matrix is a sum of products of s, free of divisions::
 
     D^k det(diag s)[G_1, ..., G_k] = sum over distinct i_1, ..., i_k and their permutations p of
         sign(p) G_1[i_1, p(i_1)] ... G_k[i_k, p(i_k)] times the product of the other s
@@ -52,7 +52,7 @@ def _det(a: Array) -> Array:
     else:
         value = np.linalg.det(w)
     if n in (2, 3) and not np.isfinite(value).all():
-        # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
+        # Two overflowing products give inf - inf; elimination adds logarithms instead.
         value = np.where(np.isfinite(value), value, np.linalg.det(w))
     if not np.isfinite(value).all():
         value = with_infinities(w, value, lambda d: d)
@@ -86,15 +86,15 @@ def _mixed_minors(a: Array, b: Array) -> Array:
     )
 
 
-# How often `_balance` averages: enough for exponents to be known to 1 where the rows share some columns.
+# Rounds of averages in `_balance`: enough for exponents to be right to 1 where rows share columns.
 _SWEEPS = 12
 
 
 def _balance(a: Array) -> tuple[Array, Array]:
     """Exponents of two, for rows and for columns, that bring the entries of matrices close to 1.
 
-    They are the least squares fit r[i] + c[j] to the exponents of the entries that are not 0, found by averaging rows
-    and columns in turn. The largest entry of a row would mislead where rows have zeros in different columns.
+    Rows and columns are averaged in turn, which gives the least squares fit r[i] + c[j] to the exponents of non-zero
+    entries. The largest entry of each row does not do, because rows may have zeros in different columns.
     """
     there = a != 0
     exponents = np.where(there, np.frexp(a)[1], 0).astype(float)
@@ -247,7 +247,7 @@ def pulled_directions(xp: Any, form: Any, g: Any, gs: Any) -> Any:
 
 
 def pushed_directions(xp: Any, form: Any, t: Any, gs: Any) -> Any:
-    """What a tangent `t` of the directions `gs` adds to such a form: one direction after the other is replaced."""
+    """The tangent of such a form for a tangent `t` of `gs`: replace one direction after the other."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
     total = None

@@ -22,9 +22,6 @@ __all__ = ["band_part", "diag", "diag_part", "set_diag", "trace"]
 Array = Any
 
 
-# ---------------------------------------------------------------------------------------------- primitives
-
-
 def _diag_part_kernel(x: Array, *, k: int) -> Array:
     return np.diagonal(x, k, -2, -1)
 
@@ -38,7 +35,7 @@ def _diag_embed_kernel(d: Array, *, k: int, shape: tuple[int, int]) -> Array:
 
 
 def _band(rows: int, columns: int, lower: int, upper: int) -> Array:
-    """Where an element is kept: not more than `lower` below and `upper` above the diagonal; -1 for no limit."""
+    """A mask of at most `lower` diagonals below and `upper` above the main one; -1 for no limit."""
     d = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     return ((lower < 0) | (d >= -lower)) & ((upper < 0) | (d <= upper))
 
@@ -100,11 +97,8 @@ _band_part = linear(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 def _offsets(k: Any, op: str) -> tuple[int, int]:
-    """The lowest and the highest diagonal that are meant."""
+    """The lowest and the highest diagonal."""
     found = static_ints(k)
     if len(found) not in (1, 2) or found[0] > found[-1]:
         raise errors.InvalidArgumentError(
@@ -114,7 +108,7 @@ def _offsets(k: Any, op: str) -> tuple[int, int]:
 
 
 def _packed(k: Any) -> bool:
-    """Whether diagonals are packed in a table: a pair was given that names more than one."""
+    """True if `k` is a pair that names several diagonals, which are packed in a table."""
     found = static_ints(k)
     return len(found) == 2 and found[0] != found[1]
 
@@ -143,21 +137,21 @@ def diag_part(
     ----------
     input : tensor, shape [..., m, n]
     k : int or pair of int
-        Which diagonal: 0 the main one, positive above, negative below it; or the lowest and the highest of several.
+        0 is the main diagonal, 1 the next above, -1 the next below; a pair is the lowest and the highest of several.
     padding_value : number
-        What fills the rows of shorter diagonals.
+        Fills the rows of shorter diagonals.
     align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
-        To which side shorter diagonals above and below the main one are pushed.
+        The sides to which shorter diagonals above and below the main one are pushed.
 
     Returns
     -------
     Tensor, shape [..., length of the diagonal]
-        For several diagonals [..., how many, length of the longest], the highest first.
+        For several diagonals [..., number, length of the longest], the highest first.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When there is no such diagonal.
+        When the matrices have no such diagonal.
 
     Examples
     --------
@@ -188,15 +182,13 @@ def diag(
 
     Parameters
     ----------
-    diagonal : tensor, shape [..., n], or [..., how many, n] for several diagonals, the highest first
-    k : int or pair of int
-        Which diagonal it is to be; or the lowest and the highest of several.
+    diagonal : tensor, shape [..., n], or [..., number, n] for several diagonals, the highest first
+    k, align, name
+        As for `diag_part`.
     num_rows, num_cols : int
-        Size of the matrices: the smallest that fits where one is -1, square where both are.
+        Size of the matrices: the smallest that fits if one is -1, square if both are.
     padding_value : number
-        What is put elsewhere.
-    align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
-        To which side shorter diagonals above and below the main one are pushed.
+        The other elements.
 
     Returns
     -------
@@ -248,12 +240,10 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     Parameters
     ----------
     input : tensor, shape [..., m, n]
-    diagonal : tensor, shape [..., length of the diagonal], or [..., how many, length of the longest] for several
+    diagonal : tensor, shape [..., length of the diagonal], or [..., number, length of the longest] for several
         Of the dtype of `input`.
-    k : int or pair of int
-        Which diagonal; or the lowest and the highest of several.
-    align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
-        To which side shorter diagonals above and below the main one are pushed.
+    k, align, name
+        As for `diag_part`.
 
     Returns
     -------
@@ -299,7 +289,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     ----------
     input : tensor, shape [..., m, n]
     num_lower, num_upper : int
-        How many diagonals to keep below and above the main one; -1 for all.
+        The number of diagonals to keep below and above the main one; -1 for all.
 
     Returns
     -------

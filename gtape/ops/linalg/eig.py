@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of any square matrix, real or complex.
 
-The op behind them works on real and imaginary parts, stacked along an axis before the last two. Its vectors have an
-element that is 1, the first that is at least half as large as the largest; the public function makes their norm 1.
+The primitive works on real and imaginary parts, stacked along an axis before the last two. The first element of each
+vector with at least half the size of the largest is 1; the public function makes the norms 1.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _pivot_kernel(v: Array) -> Array:
 
 
 def _apart(a: Array) -> bool:
-    """Whether all eigenvalues are different, so that they have derivatives."""
+    """True if all eigenvalues differ, so that they have derivatives."""
     w, _ = eig_kernel(a.astype(np.float64))
     w = w[..., 0, :] + 1j * w[..., 1, :]
     gaps = np.where(np.eye(w.shape[-1], dtype=bool), np.inf, np.abs(w[..., :, None] - w[..., None, :]))
@@ -91,7 +91,7 @@ def _value_parts(xp: Any, w: Any) -> tuple[Any, Any]:
 
 
 def _sized(xp: Any, w: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-    """Both parts of the eigenvalues in units of a power of two, and that unit, as `sized` has it."""
+    """`sized` for both parts of the eigenvalues."""
     shape = shape_of(w[0])
     both, unit = sized(xp, xp.concat(*w, axis=len(shape) - 1))
     n, before = shape[-1], ((None, None, 1),) * (len(shape) - 1)
@@ -164,9 +164,6 @@ _eig = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices.
@@ -174,15 +171,14 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
-        With different eigenvalues where it is differentiated.
+        For derivatives its eigenvalues must differ.
 
     Returns
     -------
     e : complex Tensor, shape [..., n]
         Eigenvalues, in LAPACK's order.
     v : complex Tensor, shape [..., n, n]
-        Eigenvectors as columns, of norm 1; the first element that is at least half as large as the largest is
-        positive.
+        Eigenvectors as columns, of norm 1; the first element of at least half the size of the largest is positive.
 
     Raises
     ------
@@ -216,8 +212,8 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    tensor : tensor of real or complex numbers, shape [..., n, n]
-        With different eigenvalues where it is differentiated.
+    tensor, name
+        As for `eig`.
 
     Returns
     -------

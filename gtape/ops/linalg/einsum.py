@@ -1,11 +1,11 @@
-"""Einstein sums and tensordot, taken apart into diagonals, sums, transposes and one matrix product for each pair.
+"""Einstein sums and tensordot, by recorded diagonals, sums, transposes and one matrix product for each pair.
 
-Nothing here has rules of its own: what is recorded are the parts. A contraction runs through BLAS, and so
-does its gradient.
+BLAS computes contractions and their gradients.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,13 +30,6 @@ Label = Any
 Labelled = tuple[tuple[Label, ...], Tensor]
 
 
-def _product(sizes: Sequence[int]) -> int:
-    n = 1
-    for d in sizes:
-        n *= d
-    return n
-
-
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x._layout.shape == shape else reshape_op(x, shape=shape)
 
@@ -50,7 +43,7 @@ def _ordered(labels: tuple[Label, ...], x: Tensor, wanted: Sequence[Label]) -> T
 
 
 def _labels(text: str, ndim: int, equation: str) -> tuple[Label, ...]:
-    """Labels of one operand: letters, and integers for the axes that an ellipsis stands for."""
+    """Labels of one operand: letters, and integers for the axes of an ellipsis."""
     head, dots, tail = text.partition("...")
     if (not (head + tail).isalpha() and head + tail) or "..." in tail:
         raise ValueError(
@@ -109,7 +102,7 @@ def _sizes(inputs: list[tuple[Label, ...]], tensors: list[Tensor], equation: str
 
 
 def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[Label, int]) -> Labelled:
-    """Take diagonals of repeated labels, drop axes that only broadcast, sum over labels that nobody else needs."""
+    """Take diagonals of repeated labels, drop axes that only broadcast, sum over labels outside `keep`."""
     flat = tuple([i for i, a in enumerate(labels) if x._layout.shape[i] == 1 != sizes[a]])
     if flat:
         x = reshape_op(x, shape=tuple([d for i, d in enumerate(x._layout.shape) if i not in flat]))
@@ -129,7 +122,7 @@ def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[La
 
 
 def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int]) -> Labelled:
-    """Contract two operands: axes that both have and nobody else needs are summed, by a matrix product."""
+    """Contract two operands: a matrix product sums over their common axes outside `keep`."""
     la, a = _lone(*one, keep | set(two[0]), sizes)
     lb, b = _lone(*two, keep | set(one[0]), sizes)
     both = [x for x in la if x in lb]
@@ -146,9 +139,9 @@ def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int
         a = _shaped(_ordered(la, a, [*batch, *left]), shape["batch"] + shape["left"] + (1,) * len(right))
         b = _shaped(_ordered(lb, b, [*batch, *right]), shape["batch"] + (1,) * len(left) + shape["right"])
         return labels, multiply(a, b)
-    n = _product(shape["sum"])
-    a = _shaped(_ordered(la, a, [*batch, *left, *summed]), (*shape["batch"], _product(shape["left"]), n))
-    b = _shaped(_ordered(lb, b, [*batch, *summed, *right]), (*shape["batch"], n, _product(shape["right"])))
+    n = math.prod(shape["sum"])
+    a = _shaped(_ordered(la, a, [*batch, *left, *summed]), (*shape["batch"], math.prod(shape["left"]), n))
+    b = _shaped(_ordered(lb, b, [*batch, *summed, *right]), (*shape["batch"], n, math.prod(shape["right"])))
     return labels, _shaped(matmul_op(a, b), shape["batch"] + shape["left"] + shape["right"])
 
 
@@ -164,7 +157,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
     *inputs : tensors of one dtype
         One for each operand of the equation.
     optimize : object, optional
-        Accepted as TensorFlow does; more than two operands are always contracted in a good order.
+        Ignored, because three or more operands are always contracted in a good order.
 
     Returns
     -------
@@ -198,7 +191,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
 
 
 def _order(todo: list[Labelled], out: tuple[Label, ...], sizes: dict[Label, int]) -> list[tuple[int, int]]:
-    """Which pairs to contract, greedily the smallest result first; the result of a step goes to the end of the list."""
+    """Pairs to contract, greedily the smallest result first; the result of a step goes to the end of the list."""
     if len(todo) == 2:
         return [(0, 1)]
     terms = [set(labels) for labels, _ in todo]
@@ -209,7 +202,9 @@ def _order(todo: list[Labelled], out: tuple[Label, ...], sizes: dict[Label, int]
             for j in range(i + 1, len(terms)):
                 others = set(out).union(*[t for k, t in enumerate(terms) if k not in (i, j)])
                 made = (terms[i] | terms[j]) & others
-                cost = _product([sizes[a] for a in made]) - sum(_product([sizes[a] for a in terms[k]]) for k in (i, j))
+                cost = math.prod([sizes[a] for a in made]) - sum(
+                    math.prod([sizes[a] for a in terms[k]]) for k in (i, j)
+                )
                 if best is None or cost < best[0]:
                     best = (cost, i, j, made)
         assert best is not None
@@ -255,12 +250,11 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     ----------
     a, b : tensors of one dtype
     axes : int or pair of int or pair of sequences of int
-        How many of the last axes of `a` meet the first axes of `b`, or which axes of each.
+        The number of last axes of `a` that meet the first axes of `b`, or the axes of each.
 
     Returns
     -------
-    Tensor
-        Its shape: the remaining axes of `a`, then those of `b`.
+    Tensor, shape [remaining axes of `a`, remaining axes of `b`]
 
     Raises
     ------
@@ -282,9 +276,9 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         )
     left = [i for i in range(len(sa)) if i not in first]
     right = [i for i in range(len(sb)) if i not in second]
-    n = _product([sa[i] for i in first])
+    n = math.prod([sa[i] for i in first])
     pa, pb = (*left, *first), (*second, *right)
     a = a if pa == tuple(range(len(pa))) else transpose_op(a, perm=pa)
     b = b if pb == tuple(range(len(pb))) else transpose_op(b, perm=pb)
     la, rb = tuple([sa[i] for i in left]), tuple([sb[i] for i in right])
-    return _shaped(matmul_op(_shaped(a, (_product(la), n)), _shaped(b, (n, _product(rb)))), la + rb)
+    return _shaped(matmul_op(_shaped(a, (math.prod(la), n)), _shaped(b, (n, math.prod(rb)))), la + rb)

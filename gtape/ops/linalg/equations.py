@@ -1,7 +1,6 @@
 """Inverses and solutions of systems of equations, general and triangular.
 
-Rules are the textbook's. They use kernels that give NaN where a matrix is singular; that the user hears of a singular
-matrix when the op is called is the business of the public functions.
+Kernels give NaN for a singular matrix; the public functions raise an error for it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["inv", "solve", "triangular_solve"]
 
-# Rules divide by it what may lie at the edge of the dtype's range. They are the same whatever it is, so it is a
-# constant for derivatives.
+# Rules divide numbers near the edge of the dtype's range by a magnitude, and multiply by it again: the result does not
+# depend on the magnitude, which is therefore a constant for derivatives.
 _magnitude = primitive(
     "magnitude",
     lapack.scale_of,
@@ -39,9 +38,9 @@ _magnitude = primitive(
 
 
 def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
-    """-(a'^-1 g) y' by way of `f`, which solves with a transposed matrix, for rows of `a` of any size.
+    """-(a'^-1 g) y', with `f` to solve, for rows of `a` of any size.
 
-    What a tiny row makes overflow may meet a zero of y, or a y as tiny: it is divided at the end.
+    Each row's unit divides last, because the quotient of a tiny row may overflow before it meets a zero or tiny y.
     """
     units = xp.magnitude(a, axis=(-1,))
     return -xp.matmul(f(xp.swap_last(a / units), g), xp.swap_last(y)) / units
@@ -113,7 +112,7 @@ _triangular_solve = implicit(
 
 
 def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
-    """Raise if a result is NaN though the inputs are finite: what the kernels give for a singular matrix."""
+    """Raise if a result is NaN for finite inputs, because kernels give NaN for a singular matrix."""
     if np.isnan(result._value).any() and all(np.isfinite(x._value).all() for x in inputs):
         raise errors.InvalidArgumentError(
             f"{op}: Input is not invertible; for a determinant and its derivatives use gtape.linalg.det, which needs "
@@ -209,15 +208,14 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """Solution x of ``matrix @ x = rhs`` for a triangular matrix; the other triangle is not read.
+    """Solution x of ``matrix @ x = rhs``; reads one triangle of the matrix.
 
     Parameters
     ----------
-    matrix : tensor of floats or complex numbers, shape [..., n, n]
-    rhs : tensor, shape [..., n, k]
-        Of the dtype of `matrix`.
+    matrix, rhs, name
+        As for `solve`.
     lower : bool
-        Which triangle of `matrix` is meant.
+        Whether to read the lower triangle, instead of the upper one.
     adjoint : bool
         Solve with the adjoint of that triangle instead.
 

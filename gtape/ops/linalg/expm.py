@@ -37,20 +37,20 @@ _PADE = (
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
 )  # fmt: skip
 _REACH = 5.37
-_MOST = 1100  # halvings: a matrix of the largest numbers needs no more
+_MOST = 1100  # halvings, enough for a matrix of the largest numbers
 
 
 def _exponential(a: Array) -> Array:
     """Scaling and squaring (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005).
 
-    SciPy has a formula for 2x2 matrices that cancels.
+    SciPy is not used, because its formula for 2x2 matrices cancels.
     """
     good = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     with np.errstate(all="ignore"):
         if a.shape[-1] == 1:
             return np.where(good, np.exp(a), np.nan)
         a = np.where(good, a, 0.0)
-        # Multiples of the unit matrix commute with all: what is left is smaller. In eighths, so that it is exact.
+        # Taking out a multiple of the unit matrix makes the rest smaller; eighths keep the difference exact.
         middle = np.rint(8 * np.trace(a, axis1=-2, axis2=-1)[..., None, None] / a.shape[-1]) / 8
         middle = np.clip(middle, -500.0, 500.0)
         a = a - middle * np.eye(a.shape[-1])
@@ -86,7 +86,7 @@ def _form_kernel(x: Array, gs: Array) -> Array:
     n, k = x.shape[-1], gs.shape[-3]
     a = x.astype(np.float64)
     parts = [gs[..., i, :, :].astype(np.float64) for i in range(k)]
-    # Linear in each direction: of the size of A, none makes the whole more difficult than A is.
+    # The form is linear in each direction; directions of the size of A keep the larger matrix as easy as A.
     norm = np.abs(a).sum(axis=-1).max(axis=-1)[..., None, None]
     powers = []
     for i, g in enumerate(parts):
@@ -142,9 +142,6 @@ _expm_form = primitive(
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )
-
-
-# ---------------------------------------------------------------------------------------------- public functions
 
 
 @diagnosed

@@ -67,7 +67,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
 
 
 class LogDet(NamedTuple):
-    """What `slogdet` returns."""
+    """The result of `slogdet`."""
 
     sign: Tensor
     log_abs_determinant: Tensor
@@ -84,9 +84,9 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     Returns
     -------
     sign : Tensor, shape [...]
-        For real numbers its gradient is zero. For complex ones a number of modulus 1, which does have a derivative.
+        The gradient is zero for real numbers; the complex sign, of modulus 1, has a derivative.
     log_abs_determinant : Tensor, shape [...]
-        -inf for a singular matrix; of complex matrices as a complex number, as TensorFlow has it.
+        -inf for a singular matrix; a complex number for complex matrices, as in TensorFlow.
 
     Raises
     ------
@@ -110,12 +110,12 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 
 @diagnosed
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """Logarithm of the determinant of symmetric positive definite matrices, by way of the Cholesky factor.
+    """Logarithm of the determinant of symmetric positive definite matrices, by the Cholesky factor.
 
     Parameters
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
-        NaN for one that is not positive definite; `slogdet` takes any matrix.
+        The result is NaN unless the matrix is positive definite; `slogdet` takes any matrix.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Triangular factors of a matrix whose rows are exchanged, and what they are good for.
+"""Triangular factors of matrices by elimination with exchanged rows, and their uses.
 
-Which rows are exchanged is a choice, a constant for derivatives; on the chosen rows the factors are rational functions
-of the entries, and the primitive is elimination without any choice.
+The order of rows is a constant for derivatives; in that order the factors are rational functions of the entries, and
+the primitive is elimination without a choice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = Any
 
 
 def _eliminate(a: Array, k: int) -> None:
-    """Clear column `k` below the diagonal, in place; the factors used stay where the zeros were."""
+    """Clear column `k` below the diagonal, in place; the factors replace the zeros."""
     a[..., k + 1 :, k] /= a[..., k, k, None]
     a[..., k + 1 :, k + 1 :] -= a[..., k + 1 :, k, None] * a[..., k, None, k + 1 :]
 
@@ -50,7 +50,7 @@ def _factors_kernel(a: Array) -> Array:
 
 
 def _has_pivots(a: Array) -> bool:
-    """Whether elimination finds no pivot that is 0, or a rounding from it, or whose reciprocal squared overflows."""
+    """True if every pivot is more than a rounding away from 0 and its reciprocal squared is finite."""
     with np.errstate(all="ignore"):
         pivots = np.abs(np.diagonal(_factors_kernel(a), axis1=-2, axis2=-1))
         least = 1e-12 * np.abs(a).max(axis=(-2, -1), initial=0.0)[..., None]
@@ -62,7 +62,6 @@ def _upper(xp: Any, x: Any) -> Any:
 
 
 def _below(xp: Any, x: Any) -> Any:
-    """What is below the diagonal."""
     return x - _upper(xp, x)
 
 
@@ -106,11 +105,8 @@ _factors = primitive(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 class Lu(NamedTuple):
-    """The factors of a matrix in one, and the order of its rows."""
+    """Both factors in one matrix, and the order of rows."""
 
     lu: Tensor
     p: Tensor
@@ -139,19 +135,19 @@ def _rows(x: Tensor, order: Any) -> Tensor:
 
 @diagnosed
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Lu:
-    """Triangular factors of square matrices, by elimination with exchange of rows.
+    """Triangular factors of square matrices, by elimination with exchanged rows.
 
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
     output_idx_type : dtype
-        int32 or int64, of the order of rows.
+        Of `p`: int32 or int64.
 
     Returns
     -------
     lu : Tensor, shape [..., n, n]
-        The upper factor, and below its diagonal the lower one, which has ones on the diagonal. Differentiable at the
-        order of rows that was chosen.
+        The upper factor, and below its diagonal the lower factor, whose diagonal of ones is not stored. Differentiable
+        for the chosen order of rows.
     p : Tensor, shape [..., n]
         ``gather(input, p)`` is the product of the factors.
 
@@ -190,14 +186,16 @@ def _checked(lower_upper: Any, perm: Any, op: str) -> tuple[Tensor, Tensor]:
 
 @diagnosed
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The matrices that `lu` gave these factors of.
+    """The matrices of which `lu` computed the factors.
 
     Parameters
     ----------
     lower_upper : tensor, shape [..., n, n]
+        The result `lu` of `lu`.
     perm : integer tensor, shape [..., n]
+        The result `p` of `lu`.
     validate_args : bool
-        Ignored: shapes are always looked at.
+        Ignored, because shapes are always checked.
 
     Returns
     -------
@@ -222,15 +220,13 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 @diagnosed
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Solution x of ``a @ x = rhs``, from the factors that `lu` gave of a.
+    """Solution x of ``a @ x = rhs``, from the factors of a.
 
     Parameters
     ----------
-    lower_upper : tensor, shape [..., n, n]
-    perm : integer tensor, shape [..., n]
+    lower_upper, perm, validate_args, name
+        As for `lu_reconstruct`.
     rhs : tensor, shape [..., n, k]
-    validate_args : bool
-        Ignored: shapes are always looked at.
 
     Returns
     -------
@@ -262,14 +258,12 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
 @diagnosed
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The inverses of the matrices that `lu` gave these factors of.
+    """Inverses of matrices, from their factors.
 
     Parameters
     ----------
-    lower_upper : tensor, shape [..., n, n]
-    perm : integer tensor, shape [..., n]
-    validate_args : bool
-        Ignored: shapes are always looked at.
+    lower_upper, perm, validate_args, name
+        As for `lu_reconstruct`.
 
     Returns
     -------
@@ -294,15 +288,15 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
 
 @diagnosed
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """How many singular values of each matrix are above a bound.
+    """The number of singular values above a bound, for each matrix.
 
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
     tol : float or tensor, optional
-        The bound; by default the size of the matrix times the spacing of its dtype times the largest singular value.
+        The bound; by default max(m, n) times the spacing of the dtype at 1 times the largest singular value.
     validate_args : bool
-        Ignored: shapes are always looked at.
+        Ignored, because shapes are always checked.
 
     Returns
     -------
@@ -311,7 +305,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `a` holds no matrices.
+        When `a` has fewer than two axes.
 
     Examples
     --------

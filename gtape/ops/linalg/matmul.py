@@ -6,6 +6,7 @@ rules work on cotangents with an extra leading axis too, and only ever transpose
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -19,9 +20,6 @@ from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = ["matmul", "matrix_transpose", "matvec"]
-
-
-# ---------------------------------------------------------------------------------------------- primitives
 
 
 @planned
@@ -45,9 +43,9 @@ _float16 = np.dtype(np.float16)
 def _matmul(a: Any, b: Any) -> Any:
     n, m = len(a.shape), len(b.shape)
     if n == 2 and m == 2 and a.dtype.char in "fdFD":
-        return np.dot  # the product that np.matmul gives, with less ado
+        return np.dot  # the product of np.matmul, with less overhead
     if a.dtype == _float16:
-        # Half precision is summed in float32, as every library does; NumPy would round each partial sum.
+        # Half precision is summed in float32, because NumPy would round each partial sum.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
     if m == 2 and n > 2:
         return _many_rows
@@ -57,14 +55,11 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 def _many_rows(a: Any, b: Any) -> Any:
-    """One product instead of one a batch element, where that needs no copy."""
+    """One product instead of one for each batch element, if `a` need not be copied."""
     if not a.flags.c_contiguous:
         return np.matmul(a, b)
     *batch, k = a.shape
-    rows = 1
-    for d in batch:
-        rows *= d
-    return np.matmul(a.reshape(rows, k), b).reshape(*batch, b.shape[1])
+    return np.matmul(a.reshape(math.prod(batch), k), b).reshape(*batch, b.shape[1])
 
 
 def _many_columns(a: Any, b: Any) -> Any:
@@ -74,7 +69,7 @@ def _many_columns(a: Any, b: Any) -> Any:
 
 
 def _fit(xp: Any, c: Any, x: Any, batch: int) -> Any:
-    """Sum over the batch axes that broadcasting gave to `x`."""
+    """Sum over the batch axes that broadcasting added to `x`."""
     shape = tuple(x.shape)
     return c if tuple(c.shape)[batch:] == shape else xp.sum_to(c, shape=shape, batch=batch)
 
@@ -90,11 +85,9 @@ def _pull_left(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     n, m = len(a.shape), len(b.shape)
     if m == 2 and n > 2:
-        # The batch axes of `a` are rows like any other: one product instead of a sum of many.
+        # One product, with the batch axes of `a` as rows, replaces a sum of products.
         sa, sg = tuple(a.shape), tuple(g.shape)
-        rows = 1
-        for d in sa[:-1]:
-            rows *= d
+        rows = math.prod(sa[:-1])
         flat = xp.reshape(a, shape=(rows, sa[-1]))
         return xp.matmul(xp.swap_last(flat), xp.reshape(g, shape=(*sg[: len(sg) - n], rows, sg[-1])))
     c = xp.matmul(xp.swap_last(a), g)
@@ -138,9 +131,6 @@ def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
 matmul_op.diagonal = _diagonal
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 def adjoint_of(x: Tensor) -> Tensor:
     """The conjugate transpose of the last two axes; for real numbers the transpose."""
     swapped: Tensor = swap_last(x)
@@ -181,9 +171,9 @@ def matmul(
     transpose_a, transpose_b : bool
         Swap the last two axes of that argument first.
     adjoint_a, adjoint_b : bool
-        Swap them and conjugate; the same as transposing for real numbers.
+        Swap the last two axes and conjugate.
     a_is_sparse, b_is_sparse, grad_a, grad_b : bool
-        TensorFlow's hints; ignored.
+        Ignored hints.
     output_type : dtype, optional
         Of the product, for small integers: both arguments are cast to it first.
 
@@ -196,7 +186,7 @@ def matmul(
     gtape.errors.InvalidArgumentError
         When an argument has fewer than two axes, or shapes or dtypes do not fit.
     ValueError
-        When both ways of transposing the same argument are asked for.
+        When an argument is both transposed and adjoint.
 
     Examples
     --------
@@ -222,7 +212,7 @@ def matmul(
 
 
 def _turned(x: Tensor, transpose: Any, adjoint: Any, which: str) -> Tensor:
-    """An argument of matmul as its two options say."""
+    """An argument of matmul after its two options."""
     transpose = truth_of(transpose, "matmul", f"transpose_{which}")
     adjoint = truth_of(adjoint, "matmul", f"adjoint_{which}")
     if transpose and adjoint:
@@ -238,7 +228,7 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
     ----------
     a : tensor, shape [..., m, n]
     conjugate : bool
-        Conjugate as well; makes no difference to real numbers.
+        Conjugate complex numbers as well.
 
     Returns
     -------
@@ -283,7 +273,7 @@ def matvec(
     transpose_a, adjoint_a : bool
         Transpose the matrix first.
     a_is_sparse, b_is_sparse : bool
-        TensorFlow's hints; ignored.
+        Ignored hints.
 
     Returns
     -------

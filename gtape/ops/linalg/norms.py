@@ -36,7 +36,7 @@ def norm(
     axis : int or pair of int, optional
         One axis for vectors, two for matrices; by default all elements are one vector.
     keepdims : bool, optional
-        Whether the axes stay, with size 1.
+        Keep the axes, with size 1.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def norm(
     Raises
     ------
     ValueError
-        For an order that does not exist, or axes that are no vector or matrix.
+        For an unknown order, or more than two axes.
 
     Examples
     --------
@@ -107,9 +107,9 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
 
 
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
-    # Scaling by any constant leaves the formula true: by a power of two near the maximum, nothing overflows.
+    # Elements are divided by a power of two near their maximum, because powers of them may overflow. The power is a
+    # normal number, because a subnormal scale would lose all digits.
     value = np.asarray(t._value)
-    # Not below the normal numbers: there the way back, times the scale and divided by it, would lose all digits.
     least = np.finfo(value.dtype).minexp + 2
     exponent = np.maximum(scale_of(value, axes), least) if axes else np.zeros_like(value, np.int32)
     scale = np.ldexp(np.ones((), value.dtype), exponent).astype(value.dtype)

@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values as the rules of decompositions need them: rows, columns, diagonals and gaps."""
+"""Rows, columns, diagonals and gaps of eigenvalues and singular values, for the rules of decompositions."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ NAMESPACES = None
 
 
 def as_row(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a row, which meets columns."""
+    """A vector for each matrix, as a row."""
     shape = shape_of(w)
     return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
 
 
 def as_column(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a column, which meets rows."""
+    """A vector for each matrix, as a column."""
     return xp.reshape(w, shape=(*shape_of(w), 1))
 
 
 def diagonal_matrix(xp: Any, w: Any) -> Any:
-    """A vector for each matrix as a diagonal one."""
+    """A diagonal matrix of each vector."""
     n = shape_of(w)[-1]
     return xp.diag_embed(w, k=0, shape=(n, n))
 
 
 def gaps(xp: Any, w: Any) -> Any:
-    """w_j - w_i, and 1 on the diagonal, where nothing is divided."""
+    """w_j - w_i, and 1 on the diagonal, where the numerators are 0."""
     return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
 
 def sums(xp: Any, w: Any) -> Any:
-    """w_i + w_j, and one more on the diagonal, where nothing is divided."""
+    """w_i + w_j, plus 1 on the diagonal, where the numerators are 0."""
     return as_row(xp, w) + as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
 
 def sized(xp: Any, w: Any) -> tuple[Any, Any]:
-    """Values in units of a power of two of about the largest, and that unit, for matrices: [..., 1, 1].
+    """Values divided by a power of two near the largest, and that unit, of shape [..., 1, 1].
 
-    Differences of tiny values are tiny, and what they divide may overflow. It is divided by the unit at the very end,
-    apart from what belongs to the values themselves.
+    Rules divide the parts of vectors by the unit last, because quotients by differences of tiny values may overflow.
     """
     row = as_row(xp, w)
     unit = xp.magnitude(row, axis=(-2, -1))

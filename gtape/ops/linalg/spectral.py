@@ -1,7 +1,7 @@
 """Eigenvalues and singular values of symmetric and of general matrices, with their vectors.
 
-The rules divide by differences of eigenvalues. Where two are equal, vectors have no derivative, but values have one as
-long as they are used alike: what is zero is then divided by nothing (`safe_quotient`).
+The rules divide by differences of eigenvalues. At equal eigenvalues vectors have no derivative, but symmetric functions
+of the values do: `safe_quotient` gives 0 for a numerator of 0.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _safe_quotient = primitive(
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
-    """How a function changes when the columns of `v` turn into each other: exactly 0 where it is the same in any basis
-    of what they span, so that it may be divided by no difference at all."""
+    """The derivative of a function when the columns of `v` turn into each other: exactly 0 for a function that is the
+    same in every basis of their span, so that a difference of 0 may divide the swirl."""
     turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
     return turned - xp.swap_last(turned)
 
@@ -170,7 +170,7 @@ _svd = implicit(
 
 
 def _dual(xp: Any, u: Any) -> tuple[Any, Any]:
-    """u (u' u)^-1, which is u where its columns are orthonormal, in units of one over a power of two, and that."""
+    """u (u' u)^-1 (u itself for orthonormal columns) times a power of two, and that power."""
     unit = xp.magnitude(u, axis=(-2, -1))
     u = u / unit
     back = xp.swap_last(u)
@@ -201,12 +201,9 @@ _complement = implicit(
 )
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 @diagnosed
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+    """Eigenvalues and eigenvectors of symmetric matrices; reads their lower triangle.
 
     Parameters
     ----------
@@ -216,12 +213,12 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     Returns
     -------
     e : Tensor, shape [..., n]
-        Eigenvalues in ascending order; of complex matrices as complex numbers, as TensorFlow has them.
+        Eigenvalues in ascending order; complex numbers for complex matrices, as in TensorFlow.
     v : Tensor, shape [..., n, n]
-        Eigenvectors as columns, with LAPACK's signs; of complex matrices with the phase that makes their first
-        element of at least half the size of the largest positive. They have no derivative where eigenvalues are
-        equal, nor has what is made of them and of functions of the eigenvalues, such as a root of the matrix: only
-        what is the same in every basis of such a space (a sum over it, its projector).
+        Eigenvectors as columns, with LAPACK's signs; the phase of a complex vector makes its first element of at least
+        half the size of the largest positive. At equal eigenvalues the vectors have no derivative, nor do mixtures of
+        vectors and functions of eigenvalues (a root of the matrix); functions that are the same in every basis of the
+        eigenspace (its projector) do.
 
     Raises
     ------
@@ -240,17 +237,17 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @diagnosed
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """Eigenvalues of symmetric matrices, of which the lower triangle is read.
+    """Eigenvalues of symmetric matrices; reads their lower triangle.
 
     Parameters
     ----------
-    tensor : tensor of floats or complex numbers, shape [..., n, n]
-        Its gradient is a lower triangle, too.
+    tensor, name
+        As for `eigh`.
 
     Returns
     -------
     Tensor, shape [..., n]
-        In ascending order. Where some are equal, what is symmetric in them (their sum, say) is differentiable.
+        In ascending order. Symmetric functions of equal eigenvalues (their sum) are differentiable.
 
     Raises
     ------
@@ -283,21 +280,21 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     full_matrices : bool
         Complete `u` and `v` to square matrices.
     compute_uv : bool
-        Whether the vectors are wanted.
+        Whether to return the vectors.
 
     Returns
     -------
     s : Tensor, shape [..., min(m, n)]
-        Singular values in descending order; the only result when not `compute_uv`.
+        Singular values in descending order; the only result if `compute_uv` is False.
     u : Tensor, shape [..., m, min(m, n)]
-        Left singular vectors as columns, with LAPACK's signs; of complex matrices with phases as for `eigh`, by `v`.
+        Left singular vectors as columns, with LAPACK's signs; for complex matrices, `v` has the phases of `eigh`.
     v : Tensor, shape [..., n, min(m, n)]
         Right singular vectors as columns, not transposed.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `tensor` is no matrix.
+        When `tensor` has fewer than two axes.
 
     Examples
     --------
@@ -320,7 +317,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def completed(u: Tensor) -> Tensor:
-    """Orthonormal columns, and those of the complement beside them."""
+    """Orthonormal columns, followed by those of their complement."""
     m, n = u._layout.shape[-2:]
     if m == n:
         return u
@@ -331,7 +328,7 @@ def completed(u: Tensor) -> Tensor:
 
 
 def _any_basis_of_complement(u: Tensor) -> tuple[Tensor, Any]:
-    """Columns that complete `u`; a gradient goes through them where it is the same for every choice of them."""
+    """Columns that complete `u`; they pass on a gradient that is the same for every choice of columns."""
     value = np.asarray(u._value)
     columns = k.complement(value)
 

@@ -1,4 +1,4 @@
-"""Activations that take more than a tensor: crelu, gelu, leaky_relu, and silu with its factor."""
+"""Activations with arguments besides the tensor: crelu, gelu, leaky_relu and silu."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     ----------
     features : tensor of floats
     axis : int
-        Where the result has twice as many elements.
+        The axis that becomes twice as long.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     ----------
     features : tensor of floats or complex numbers
     beta : float or tensor
-        Differentiable, too, if it is a tensor.
+        A tensor has a gradient, too.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Clipping by value, and by norm, of one tensor and of many together."""
+"""Clipping by value, by norm and by the common norm of many tensors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     Returns
     -------
     Tensor or IndexedSlices
-        At a bound the gradient goes to `t`, outside to the bound. Of IndexedSlices the rows are clipped one by one.
+        At a bound the gradient goes to `t`, outside to the bound. Each row of IndexedSlices is clipped.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     Returns
     -------
     Tensor or IndexedSlices
-        ``t * (clip_norm / max(norm, clip_norm))``: at the limit exactly the derivative is that of the clipped formula.
+        ``t * (clip_norm / max(norm, clip_norm))``; exactly at the limit it has the derivative of the clipped formula.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 
 def _values(t_list: Any, op: str) -> list[Any]:
-    """The values of each tensor, None where there is none."""
+    """The values of each tensor, or None."""
     if is_tensor(t_list) or isinstance(t_list, (str, np.ndarray)) or not isinstance(t_list, Sequence):
         raise TypeError(f"{op}: `t_list` should be a sequence of tensors, not {type(t_list).__name__}: write [t]")
     found = []
@@ -158,7 +158,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     clip_norm : positive scalar
         The limit.
     use_norm : scalar tensor, optional
-        The norm, if it is known already.
+        The norm, if known.
 
     Returns
     -------

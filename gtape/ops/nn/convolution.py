@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gtape import errors
@@ -18,13 +19,7 @@ Sizes = tuple[int, ...]
 
 
 def places_of(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> Sizes:
-    """The spatial axes of the output.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the filter is longer than the padded input.
-    """
+    """The spatial axes of the output; an InvalidArgumentError if the filter is longer than the padded input."""
     places = output_sizes(size, taps, geometry)
     if any(o < 0 for o in places):
         raise errors.InvalidArgumentError(
@@ -35,7 +30,7 @@ def places_of(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> Sizes:
 
 
 def images_and_filters(input: Any, filters: Any, n: int, data_format: Any, op: str) -> tuple[Tensor, Tensor, bool]:
-    """Images with the channels behind, filters, and whether the channels stood in front."""
+    """Images with the channels last, filters, and whether the channels came second."""
     x, w = operands(input, filters)
     first = channels_first(data_format, n, op)
     rank(w, n + 2, "filter", op)
@@ -67,10 +62,7 @@ def _convolve(
     around = paddings(padding, size, taps, every, apart, first, op)
     geometry = Geometry(every, apart, around, max(channels // seen, 1))
     places = places_of(size, taps, geometry, op)
-    count = 1
-    for d in batch:
-        count *= d
-    y: Tensor = correlate(reshaped(x, (count, *size, channels)), w, **geometry._asdict())
+    y: Tensor = correlate(reshaped(x, (math.prod(batch), *size, channels)), w, **geometry._asdict())
     y = reshaped(y, (*batch, *places, made))
     return move_channels(y, n, back=False) if first else y
 
@@ -85,21 +77,19 @@ def convolution(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Convolution over as many spatial axes as the filters have.
-
-    As everywhere in machine learning it is the correlation: the filter is not turned round.
+    """Convolution over the spatial axes of the filters: in machine learning the correlation, without a reversed filter.
 
     Parameters
     ----------
     input : tensor, shape [batch, *space, channels]
         More batch axes may lead.
     filters : tensor, shape [*window, channels / groups, output channels]
-        Of the dtype of `input`. With fewer channels than `input` it is a grouped convolution.
+        Of the dtype of `input`. Filters with fewer channels than `input` make a grouped convolution.
     strides, dilations : int or sequence of int, optional
         Step from one output place, and from one tap of the filter, to the next; one for each spatial axis.
     padding : {"VALID", "SAME"} or list of pairs
-        No zeros around the input; so many that the output has ceil(size / stride) places; or, for each axis in the
-        order of `data_format`, how many stand before and behind.
+        Zeros around the input: none; enough for ceil(size / stride) output places; or, for each axis in the order of
+        `data_format`, the numbers of zeros before and behind.
     data_format : str, optional
         Whether the channels come last ("NWC", "NHWC", "NDHWC"; the default) or second ("NCW", "NCHW", "NCDHW").
 
@@ -110,7 +100,7 @@ def convolution(
     Raises
     ------
     ValueError
-        For lists of a wrong length, or a filter without spatial axes.
+        For lists of a wrong length, a filter without spatial axes, or an unknown `data_format` of one axis.
     gtape.errors.InvalidArgumentError
         For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
 
@@ -145,12 +135,9 @@ def conv1d(
     input : tensor, shape [batch, width, channels]
         More batch axes may lead.
     filters : tensor, shape [window, channels, output channels]
-        Of the dtype of `input`.
-    stride : int or sequence of int
-    padding : {"VALID", "SAME"} or list of pairs
-        See `convolution`.
     data_format : {"NWC", "NCW"}
-    dilations : int or sequence of int, optional
+    stride, padding, dilations, name
+        As for `convolution`.
 
     Returns
     -------
@@ -158,10 +145,8 @@ def conv1d(
 
     Raises
     ------
-    ValueError
-        For an unknown `data_format`, or lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------
@@ -190,13 +175,14 @@ def conv2d(
     input : tensor, shape [batch, height, width, channels]
         More batch axes may lead.
     filters : tensor, shape [height, width, channels / groups, output channels]
-        Of the dtype of `input`. With fewer channels than `input` it is a grouped convolution.
+        Fewer channels than those of `input` make a grouped convolution, as for `convolution`.
     strides : int or sequence of int
         One, two, or four with 1 for the batch and the channels.
     padding : {"VALID", "SAME"} or list of pairs
         Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
     data_format : {"NHWC", "NCHW"}
-    dilations : int or sequence of int, optional
+    dilations, name
+        As for `convolution`.
 
     Returns
     -------
@@ -204,10 +190,8 @@ def conv2d(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------
@@ -237,13 +221,11 @@ def conv3d(
     input : tensor, shape [batch, depth, height, width, channels]
         More batch axes may lead.
     filters : tensor, shape [depth, height, width, channels, output channels]
-        Of the dtype of `input`.
     strides : int or sequence of int
         One, three, or five with 1 for the batch and the channels.
-    padding : {"VALID", "SAME"} or list of pairs
-        See `convolution`.
     data_format : {"NDHWC", "NCDHW"}
-    dilations : int or sequence of int, optional
+    padding, dilations, name
+        As for `convolution`.
 
     Returns
     -------
@@ -251,10 +233,8 @@ def conv3d(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------
@@ -275,7 +255,8 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     filters : tensor, shape [height, width, channels, output channels]
     rate : int
         The dilation.
-    padding : {"VALID", "SAME"} or list of pairs
+    padding, name
+        As for `conv2d`.
 
     Returns
     -------
@@ -283,10 +264,8 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
 
     Raises
     ------
-    ValueError
-        For a list of pairs of another form.
-    gtape.errors.InvalidArgumentError
-        For an unknown `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------
@@ -314,25 +293,18 @@ def depthwise_conv2d(
     ----------
     input : tensor, shape [batch, height, width, channels]
     filter : tensor, shape [height, width, channels, multiplier]
-        Of the dtype of `input`.
-    strides : int or sequence of int
-        One, two, or four with 1 for the batch and the channels.
-    padding : {"VALID", "SAME"} or list of pairs
-        See `conv2d`.
-    data_format : {"NHWC", "NCHW"}, optional
-    dilations : int or sequence of int, optional
+    strides, padding, data_format, dilations, name
+        As for `conv2d`.
 
     Returns
     -------
     Tensor, shape [batch, height, width, channels * multiplier]
-        The outputs of one channel lie side by side.
+        The outputs of one channel are neighbours.
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------
@@ -355,20 +327,15 @@ def separable_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d`, and a mixture of its channels at each place.
+    """`depthwise_conv2d`, then a linear mixture of the channels at each place.
 
     Parameters
     ----------
     input : tensor, shape [batch, height, width, channels]
     depthwise_filter : tensor, shape [height, width, channels, multiplier]
     pointwise_filter : tensor, shape [1, 1, channels * multiplier, output channels]
-    strides : int or sequence of int
-        Of the first convolution.
-    padding : {"VALID", "SAME"} or list of pairs
-        Of the first convolution.
-    data_format : {"NHWC", "NCHW"}, optional
-    dilations : int or sequence of int, optional
-        Of the first convolution.
+    strides, padding, data_format, dilations, name
+        Of the first convolution: as for `conv2d`.
 
     Returns
     -------
@@ -376,10 +343,8 @@ def separable_conv2d(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `convolution`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Transposed convolutions under TensorFlow's names: what a convolution's gradient by its input is."""
+"""Transposed convolutions under TensorFlow's names: gradients of convolutions with respect to their input."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
@@ -58,7 +58,7 @@ def conv_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transpose of `convolution`: the gradient of one whose input has the shape `output_shape`.
+    """The transpose of `convolution`: the gradient of a convolution whose input has the shape `output_shape`.
 
     Parameters
     ----------
@@ -67,12 +67,8 @@ def conv_transpose(
         Of the dtype of `input`.
     output_shape : sequence of int
         All axes, in the order of `data_format`.
-    strides : int or sequence of int
-    padding : {"VALID", "SAME"} or list of pairs
-        Of that convolution.
-    data_format : str, optional
-        See `convolution`.
-    dilations : int or sequence of int, optional
+    strides, padding, data_format, dilations, name
+        Of that convolution: as for `convolution`.
 
     Returns
     -------
@@ -100,29 +96,35 @@ def conv_transpose(
     return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, "conv_transpose")
 
 
-@diagnosed
-def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """The transpose of `conv1d`.
+class _Transposed(Protocol):
+    def __call__(
+        self, input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = ...,
+        data_format: str | None = ..., dilations: Any = ..., name: str | None = ...,
+    ) -> Tensor: ...  # fmt: skip
+
+
+def _over(n: int, summary: str, example: str) -> _Transposed:
+    """The transposed convolution over `n` spatial axes."""
+    op, axes = f"conv{n}d_transpose", "DHW"[3 - n :]
+    last, second = f"N{axes}C", f"NC{axes}"
+
+    def function(
+        input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = "SAME",
+        data_format: str | None = last, dilations: Any = None, name: str | None = None,
+    ) -> Tensor:  # fmt: skip
+        return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, n, op)
+
+    function.__name__ = function.__qualname__ = op
+    space = ", ".join(("depth", "height", "width")[3 - n :])
+    function.__doc__ = f"""{summary}
 
     Parameters
     ----------
-    input : tensor, shape [batch, places, channels]
-    filters : tensor, shape [window, output channels, channels]
-    output_shape : sequence of three int
-        All axes, in the order of `data_format`.
-    strides : int or sequence of int
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NWC", "NCW"}
-    dilations : int or sequence of int, optional
+    input : tensor, shape [batch, {space}, channels]
+    filters : tensor, shape [{space}, output channels, channels]
+    data_format : {{"{last}", "{second}"}}
+    output_shape, strides, padding, dilations, name
+        As for `conv_transpose`.
 
     Returns
     -------
@@ -130,110 +132,39 @@ def conv1d_transpose(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `conv_transpose`.
 
     Examples
     --------
     >>> import gtape as tf
-    >>> x = tf.reshape([1.0, 10.0], [1, 2, 1])
-    >>> tf.nn.conv1d_transpose(x, tf.ones([3, 1, 1]), [1, 4, 1], strides=1, padding="VALID").numpy().ravel()
-    array([ 1., 11., 11., 10.], dtype=float32)
+    {example}
     """
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1, "conv1d_transpose")
+    return diagnosed(function)
 
 
-@diagnosed
-def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NHWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """The transpose of `conv2d`, often called a deconvolution.
-
-    Parameters
-    ----------
-    input : tensor, shape [batch, height, width, channels]
-    filters : tensor, shape [height, width, output channels, channels]
-    output_shape : sequence of four int
-        All axes, in the order of `data_format`.
-    strides : int or sequence of int
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NHWC", "NCHW"}
-    dilations : int or sequence of int, optional
-
-    Returns
-    -------
-    Tensor, shape `output_shape`
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape([1.0, 2.0], [1, 1, 2, 1])
+conv1d_transpose = _over(
+    1,
+    "The transpose of `conv1d`.",
+    """>>> x = tf.reshape([1.0, 10.0], [1, 2, 1])
+    >>> tf.nn.conv1d_transpose(x, tf.ones([3, 1, 1]), [1, 4, 1], strides=1, padding="VALID").numpy().ravel()
+    array([ 1., 11., 11., 10.], dtype=float32)""",
+)
+conv2d_transpose = _over(
+    2,
+    "The transpose of `conv2d`, often called a deconvolution.",
+    """>>> x = tf.reshape([1.0, 2.0], [1, 1, 2, 1])
     >>> tf.nn.conv2d_transpose(x, tf.ones([2, 2, 1, 1]), [1, 2, 4, 1], strides=2)[0, :, :, 0].numpy()
     array([[1., 1., 2., 2.],
-           [1., 1., 2., 2.]], dtype=float32)
-    """
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2, "conv2d_transpose")
-
-
-@diagnosed
-def conv3d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NDHWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """The transpose of `conv3d`.
-
-    Parameters
-    ----------
-    input : tensor, shape [batch, depth, height, width, channels]
-    filters : tensor, shape [depth, height, width, output channels, channels]
-    output_shape : sequence of five int
-        All axes, in the order of `data_format`.
-    strides : int or sequence of int
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NDHWC", "NCDHW"}
-    dilations : int or sequence of int, optional
-
-    Returns
-    -------
-    Tensor, shape `output_shape`
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.ones([1, 1, 1, 1, 1])
+           [1., 1., 2., 2.]], dtype=float32)""",
+)
+conv3d_transpose = _over(
+    3,
+    "The transpose of `conv3d`.",
+    """>>> x = tf.ones([1, 1, 1, 1, 1])
     >>> tf.nn.conv3d_transpose(x, tf.ones([2, 2, 2, 1, 1]), [1, 2, 2, 2, 1], strides=2).shape
-    TensorShape([1, 2, 2, 2, 1])
-    """
-    return _transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3, "conv3d_transpose")
+    TensorShape([1, 2, 2, 2, 1])""",
+)
 
 
 @diagnosed
@@ -247,9 +178,8 @@ def atrous_conv2d_transpose(
     value : tensor, shape [batch, height, width, channels]
     filters : tensor, shape [height, width, output channels, channels]
     output_shape : sequence of four int
-    rate : int
-        The dilation.
-    padding : {"VALID", "SAME"} or list of pairs
+    rate, padding, name
+        As for `atrous_conv2d`.
 
     Returns
     -------
@@ -257,10 +187,8 @@ def atrous_conv2d_transpose(
 
     Raises
     ------
-    ValueError
-        For a list of pairs of another form.
-    gtape.errors.InvalidArgumentError
-        For an unknown `padding`, or when shapes or dtypes do not fit.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `conv_transpose`.
 
     Examples
     --------

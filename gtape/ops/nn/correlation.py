@@ -5,8 +5,8 @@ With a place o of the output, a tap k of the filter and channels c, f, all three
     sum x[n, stride * o + dilation * k - before, c] * w[k, c, f] * g[n, o, f]
 
 `correlate` is its derivative by g, `correlate_input` by x, `correlate_filter` by w; so the derivative of each by either
-argument is another of the three, at every order. What learning calls a convolution is `correlate`, a transposed one
-`correlate_input`.
+argument is another of the three, at every order. `correlate` is the convolution of machine learning, `correlate_input`
+the transposed one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PARAMS = ("strides", "dilations", "padding", "groups")
 
 # ---------------------------------------------------------------------------------------------- leading axes
 #
-# A batched cotangent has leading axes. In an argument with images they join the images; in one that the images must
-# be matched with (a filter, or the other images of a product) they join the channels of each group.
+# A batched cotangent has leading axes. In images they join the axis of images; in a filter, or in the second images of
+# a product, they join the channels of each group.
 
 
 def _with_images(xp: Any, f: Any, x: Any, ndim: int) -> Any:
@@ -62,7 +62,7 @@ def _inwards(xp: Any, x: Any, k: int, groups: int, rows: bool) -> Any:
 
 
 def _outwards(xp: Any, y: Any, lead: tuple[int, ...], each: int, groups: int, rows: bool) -> Any:
-    """What `_inwards` put into an axis, out of it again: there are `each` channels a group."""
+    """The inverse of `_inwards`, for `each` channels in a group."""
     shape = shape_of(y)
     n, k = len(shape), len(lead)
     if rows:
@@ -102,9 +102,6 @@ def _space(v: Any) -> tuple[int, ...]:
 
 def _taps(w: Any) -> tuple[int, ...]:
     return tuple(w.shape)[:-2]
-
-
-# ---------------------------------------------------------------------------------------------- primitives
 
 
 def _geometry(

@@ -36,8 +36,8 @@ def _sigmoid_error(z: Any, x: Any) -> Any:
     out = (1 - z) * up - z * down
     inside = (z > 0) & (z < 1) & np.isfinite(x)
     if np.any(inside):
-        # The two terms cancel beside the root x = log(z / (1 - z)). With d = x - root the difference is
-        # z (1 - z) expm1(d) / (1 + z expm1(d)), which keeps its digits if d does: logarithms as pairs.
+        # The terms cancel near the root x = log(z / (1 - z)). With d = x - root, from logarithms as pairs, the
+        # difference is z (1 - z) expm1(d) / (1 + z expm1(d)), which keeps its digits.
         z, x = np.where(inside, z, 0.5), np.where(inside, x, 0.0)
         rest, low = two_sum(1.0, -z)
         a, b = log_pair(z), log_pair(rest)
@@ -47,18 +47,18 @@ def _sigmoid_error(z: Any, x: Any) -> Any:
         m, e = np.expm1(-np.abs(d)), np.exp(-np.abs(d))
         below = z * rest * m / (rest + z * e)
         above = -z * rest * m / (e - z * m)
-        # further from the root nothing cancels, and the exponential would lose what d lost
+        # Far from the root nothing cancels, and the exponential would magnify the rounding of d.
         out = np.where(inside & (np.abs(d) < 1), np.where(d < 0, below, above), out)
     return out
 
 
 def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
     dtype = x.dtype
-    if dtype == np.float32:  # for labels outside [0, 1] the terms cancel, where float32 has nothing to spare
+    if dtype == np.float32:  # because terms cancel for labels outside [0, 1]
         z, x = z.astype(np.float64), x.astype(np.float64)
     log = np.log1p(np.exp(-np.abs(x)))
     up, down = np.maximum(x, 0) + log, np.maximum(-x, 0) + log  # softplus(x), softplus(-x)
-    # The same number three ways: softplus(x) - x z, each without cancellation where it is used.
+    # Three forms of softplus(x) - x z, each without cancellation where it is used.
     inside = (1 - z) * np.where(z == 1, 0, up) + z * np.where(z == 0, 0, down)
     return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(dtype)
 
@@ -91,11 +91,11 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     Parameters
     ----------
     labels : tensor
-        A weight for each class; for a distribution they add up to 1, which is not checked.
+        A weight for each class; sums of 1 are not checked.
     logits : tensor of floats
         Of the shape of `labels`, or one that broadcasts with it.
     axis : int
-        Where the classes are.
+        The axis of the classes.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 
 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Both as tensors; labels of another dtype (integers, mostly) are cast to that of the logits."""
+    """Both as tensors, with the labels cast to the dtype of the logits."""
     logits, labels = operands(logits, labels)
     if labels._layout.dtype != logits._layout.dtype and logits._layout.inexact:
         labels = REGISTRY["cast"](labels, dtype=logits._layout.dtype)
@@ -203,7 +203,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     Parameters
     ----------
     labels : tensor
-        From 0 to 1, which is not checked.
+        From 0 to 1 (not checked).
     logits : tensor of floats
         Of the same shape and dtype.
 
@@ -235,11 +235,10 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
     Parameters
     ----------
-    labels : tensor
-    logits : tensor of floats
-        Of the same shape and dtype.
+    labels, logits, name
+        As for `sigmoid_cross_entropy_with_logits`.
     pos_weight : tensor or number
-        Factor of the term that belongs to the labels.
+        Factor of the term of the positive class.
 
     Returns
     -------

@@ -18,13 +18,7 @@ __all__ = ["dropout"]
 
 
 def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Generator) -> Tensor:
-    """`dropout` with a mask from a generator.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When `noise_shape` does not broadcast to the shape of `x`.
-    """
+    """`dropout` with a mask from a generator."""
     shape = x._layout.shape
     noise: tuple[int, ...] = shape
     if noise_shape is not None:
@@ -52,7 +46,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
     rate : float or scalar tensor
         Probability that an element is dropped, from 0 up to but not including 1.
     noise_shape : sequence of int, optional
-        Shape of the mask, broadcast to `x`: where it is 1, elements share their fate. None stands for the size of `x`.
+        Shape of the mask, broadcast to `x`: elements along an axis of 1 share their fate; None is the size of `x`.
     seed : int, optional
         Of this op's own sequence of draws; see `gtape.random.set_seed`.
 

@@ -1,4 +1,4 @@
-"""Small parts of neural networks: norms, moments, biases and embeddings, under TensorFlow's names."""
+"""Norms, moments, biases and embeddings, under TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def moments(
 
 
 def _rows_of_tables(params: Any, ids: Any) -> Tensor:
-    """Rows of one table, or of several that are one behind the other; each table has a sparse gradient of its own."""
+    """Rows of one table, or of several in a row; each table has its own sparse gradient."""
     from gtape.ops.picking.gather import gather
 
     if not isinstance(params, (list, tuple)):
@@ -214,7 +214,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     Parameters
     ----------
     params : tensor or variable, shape [rows, ...], or list of these
-        Several tables are one, split along its rows.
+        Several tables are the parts of one table, split along its rows.
     ids : integer tensor
     max_norm : float, optional
         Rows longer than this are scaled down to it.

@@ -1,4 +1,4 @@
-"""Losses beside the cross-entropies: the Poisson loss, and the mean over a batch that is spread out."""
+"""The Poisson loss, and the mean over a distributed batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["compute_average_loss", "log_poisson_loss"]
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under a Poisson distribution, given the logarithm of its mean.
 
-    It is ``exp(log_input) - log_input * targets``, without the logarithm of the factorial.
+    The loss is ``exp(log_input) - log_input * targets``; the logarithm of the factorial is left out.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     log_input : tensor of floats
         Of the same shape and dtype.
     compute_full_loss : bool
-        Add Stirling's approximation of that logarithm where a count is above 1.
+        Add Stirling's approximation of that logarithm for counts above 1.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def compute_average_loss(
     global_batch_size : int or integer scalar, optional
         The first axis of `per_example_loss` by default.
     max_seq_length : int, optional
-        Length of padded sequences; divided by, too.
+        Length of padded sequences, a further divisor.
 
     Returns
     -------

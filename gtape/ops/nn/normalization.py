@@ -1,4 +1,4 @@
-"""Normalisation by means and variances, whole or of neighbouring channels."""
+"""Normalization by moments, and by the squares of neighbouring channels; moments with weights."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def batch_normalization(
     ----------
     x : tensor of floats
     mean, variance : tensor
-        Of the dtype of `x`, broadcast with it; what `moments` gives.
+        Of the dtype of `x`, broadcast with `x`; `moments` computes both.
     offset, scale : tensor or None
-        None leaves the step out.
+        None leaves out the step.
     variance_epsilon : float
         Keeps the root from 0.
 
@@ -64,12 +64,7 @@ def batch_normalization(
 
 @diagnosed
 def local_response_normalization(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1,
-    alpha: float = 1,
-    beta: float = 0.5,
-    name: str | None = None,
+    input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
     """Divide each pixel by ``(bias + alpha * s) ** beta``, s the sum of squares of the neighbouring channels.
 
@@ -87,7 +82,7 @@ def local_response_normalization(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `input` has not four axes, or `depth_radius` is negative.
+        Unless `input` has four axes, or when `depth_radius` is negative.
 
     Examples
     --------
@@ -113,19 +108,14 @@ def local_response_normalization(
 
 @diagnosed
 def lrn(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1,
-    alpha: float = 1,
-    beta: float = 0.5,
-    name: str | None = None,
+    input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
-    """The same as `local_response_normalization`.
+    """`local_response_normalization` under its short name.
 
     Parameters
     ----------
     input, depth_radius, bias, alpha, beta, name
-        See `local_response_normalization`.
+        As for `local_response_normalization`.
 
     Returns
     -------
@@ -134,7 +124,7 @@ def lrn(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `input` has not four axes, or `depth_radius` is negative.
+        As from `local_response_normalization`.
 
     Examples
     --------
@@ -149,14 +139,14 @@ def lrn(
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over some axes, each element counted as often as its weight says.
+    """Weighted mean and variance over some axes.
 
     Parameters
     ----------
     x : tensor of floats
     axes : int or sequence of int
     frequency_weights : tensor
-        Broadcast with `x`; need not be integers.
+        Any positive numbers, broadcast with `x`.
     keepdims : bool
         Keep the axes, with size 1.
 
@@ -196,14 +186,14 @@ def weighted_moments(
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Count, sum and sum of squares over some axes: what `normalize_moments` makes moments of.
+    """Count, sum and sum of squares over some axes, for `normalize_moments`.
 
     Parameters
     ----------
     x : tensor of floats
     axes : int or sequence of int
     shift : tensor, optional
-        Subtracted first: near the mean, it keeps the digits of the variance.
+        Subtracted first: a shift near the mean keeps the digits of the variance.
     keepdims : bool
         Keep the axes, with size 1.
 
@@ -240,16 +230,16 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance from what `sufficient_statistics` gives.
+    """Mean and variance from the results of `sufficient_statistics`.
 
     Parameters
     ----------
     counts : tensor
-        How many elements were summed.
+        Number of summed elements.
     mean_ss, variance_ss : tensor of floats
         Sums of the (shifted) elements and of their squares.
     shift : tensor or None
-        What was subtracted from the elements.
+        Subtracted from the elements before.
 
     Returns
     -------

@@ -39,7 +39,7 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     sizes, strides, rates : sequence of four int, ``[1, rows, columns, 1]``
         Size of a patch, the step from one to the next, and the step from one pixel in a patch to the next.
     padding : {"VALID", "SAME"}
-        Whether patches lie inside, or there is one for each step, filled up with zeros.
+        Only patches inside the image, or one for each step, filled up with zeros.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     Raises
     ------
     ValueError
-        When `padding` is no word.
+        When `padding` is not a string.
     gtape.errors.InvalidArgumentError
         For another `padding`, a list of another length, or when a patch does not fit.
 

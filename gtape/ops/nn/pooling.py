@@ -1,13 +1,14 @@
 """Pooling: greatest elements and means of windows.
 
-A greatest element is picked: its place is found by a primitive that is not differentiable, and gathered. A mean is a
-correlation with ones, divided by how many elements of the window lie inside.
+A primitive without derivatives finds the place of a greatest element, which is then gathered. A mean is a correlation
+with ones, divided by the number of elements of the window inside the input.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,7 +32,7 @@ __all__ = [
 
 
 def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
-    """Where in the flat input the greatest element of each window is."""
+    """The place in the flat input of the greatest element of each window."""
 
     def all_axes(space: Sizes, depth: int) -> Sizes:
         return (1, depth, *space) if first else (1, *space, depth)
@@ -91,14 +92,11 @@ def _mean(
 
 
 def _axes(input: Any, op: str) -> int:
-    """How many spatial axes the input has."""
+    """The number of spatial axes of the input."""
     n = len(as_operand(input)._layout.shape) - 2
     if not 1 <= n <= 3:
         raise ValueError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
     return n
-
-
-# ---------------------------------------------------------------------------------------------- public functions
 
 
 @diagnosed
@@ -113,10 +111,10 @@ def max_pool(
     ----------
     input : tensor, shape [batch, *space, channels]
     ksize, strides : int or sequence of int
-        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
-        the order of `data_format` (the channels may have a window, too).
+        Size of the window, and step from one window to the next: one number for all spatial axes or for each, or for
+        all axes in the order of `data_format` (the channels may have a window, too).
     padding : {"VALID", "SAME"} or list of pairs
-        Which windows there are; what lies outside is never the greatest.
+        Which windows there are; elements outside the input are never the greatest.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
 
@@ -141,114 +139,82 @@ def max_pool(
     return _max(input, ksize, strides, padding, data_format, 1, _axes(input, "max_pool"), "max_pool")
 
 
-@diagnosed
-def max_pool1d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
-) -> Tensor:
-    """The greatest element of each window along one axis.
+class _Pool(Protocol):
+    def __call__(
+        self, input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = ..., name: str | None = ...
+    ) -> Tensor: ...
+
+
+def _over(n: int, pooled: Callable[..., Tensor], whole: str, summary: str, example: str) -> _Pool:
+    """The pool over `n` spatial axes; `whole` names the function for any number of axes."""
+    op, axes = f"{whole}{n}d", "DHW"[3 - n :]
+    last, second = f"N{axes}C", f"NC{axes}"
+
+    def function(
+        input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = last, name: str | None = None
+    ) -> Tensor:
+        return pooled(input, ksize, strides, padding, data_format, 1, n, op)
+
+    function.__name__ = function.__qualname__ = op
+    shape = f"[batch, {', '.join(('depth', 'height', 'width')[3 - n :])}, channels]"
+    function.__doc__ = f"""{summary}
 
     Parameters
     ----------
-    input : tensor, shape [batch, width, channels]
-    ksize, strides : int or sequence of int
-        See `max_pool`.
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NWC", "NCW"}
+    input : tensor, shape {shape}
+    ksize, strides, padding, name
+        As for `{whole}`.
+    data_format : {{"{last}", "{second}"}}
 
     Returns
     -------
-    Tensor, shape [batch, places, channels]
+    Tensor, shape {shape}
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `{whole}`.
 
     Examples
     --------
     >>> import gtape as tf
-    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
-    >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
-    array([3., 3., 2.], dtype=float32)
+    {example}
     """
-    return _max(input, ksize, strides, padding, data_format, 1, 1, "max_pool1d")
+    return diagnosed(function)
 
 
-@diagnosed
-def max_pool2d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
-) -> Tensor:
-    """The greatest element of each window of an image.
-
-    Parameters
-    ----------
-    input : tensor, shape [batch, height, width, channels]
-    ksize, strides : int or sequence of int
-        See `max_pool`.
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NHWC", "NCHW"}
-
-    Returns
-    -------
-    Tensor, shape [batch, height, width, channels]
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+max_pool1d = _over(
+    1,
+    _max,
+    "max_pool",
+    "The greatest element of each window along one axis.",
+    """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+    >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
+    array([3., 3., 2.], dtype=float32)""",
+)
+max_pool2d = _over(
+    2,
+    _max,
+    "max_pool",
+    "The greatest element of each window of an image.",
+    """>>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     >>> tf.nn.max_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
     array([[ 5.,  7.],
-           [13., 15.]], dtype=float32)
-    """
-    return _max(input, ksize, strides, padding, data_format, 1, 2, "max_pool2d")
-
-
-@diagnosed
-def max_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
-) -> Tensor:
-    """The greatest element of each window of a volume.
-
-    Parameters
-    ----------
-    input : tensor, shape [batch, depth, height, width, channels]
-    ksize, strides : int or sequence of int
-        See `max_pool`.
-    padding : {"VALID", "SAME"} or list of pairs
-    data_format : {"NDHWC", "NCDHW"}
-
-    Returns
-    -------
-    Tensor, shape [batch, depth, height, width, channels]
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+           [13., 15.]], dtype=float32)""",
+)
+max_pool3d = _over(
+    3,
+    _max,
+    "max_pool",
+    "The greatest element of each window of a volume.",
+    """>>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
     >>> tf.nn.max_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
-    array([7.], dtype=float32)
-    """
-    return _max(input, ksize, strides, padding, data_format, 1, 3, "max_pool3d")
+    array([7.], dtype=float32)""",
+)
 
 
 class MaxPoolWithArgmax(NamedTuple):
-    """What `max_pool_with_argmax` returns."""
+    """The result of `max_pool_with_argmax`."""
 
     output: Tensor
     argmax: Tensor
@@ -265,19 +231,18 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> MaxPoolWithArgmax:
-    """The greatest element of each window of an image, and where it is.
+    """The greatest element of each window of an image, and its place.
 
     Parameters
     ----------
     input : tensor, shape [batch, height, width, channels]
-    ksize, strides : int or sequence of int
-        See `max_pool`.
-    padding : {"VALID", "SAME"}
+    ksize, strides, padding, name
+        As for `max_pool`.
     data_format : {"NHWC"}
     output_dtype : dtype
         Of `argmax`: int32 or int64.
     include_batch_in_index : bool
-        Count `argmax` in the whole flat input instead of in each image.
+        Whether `argmax` counts in the whole flat input instead of in each image.
 
     Returns
     -------
@@ -287,10 +252,8 @@ def max_pool_with_argmax(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `max_pool`; ValueError for another `data_format`, too.
 
     Examples
     --------
@@ -320,12 +283,11 @@ def avg_pool(
     ----------
     input : tensor of floats, shape [batch, *space, channels]
     ksize, strides : int or sequence of int
-        Size of the window, and the step from one to the next; one for all spatial axes or for each, or for all axes in
-        the order of `data_format`.
+        As for `max_pool`, but the channels have no window.
     padding : {"VALID", "SAME"}
-        Which windows there are; elements that lie outside do not count.
+        Which windows there are; elements outside the input do not count.
     data_format : str, optional
-        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+        As for `max_pool`.
 
     Returns
     -------
@@ -333,10 +295,8 @@ def avg_pool(
 
     Raises
     ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `max_pool`; for a list as `padding`, too.
 
     Examples
     --------
@@ -348,110 +308,34 @@ def avg_pool(
     return _mean(input, ksize, strides, padding, data_format, 1, _axes(input, "avg_pool"), "avg_pool")
 
 
-@diagnosed
-def avg_pool1d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC", name: str | None = None
-) -> Tensor:
-    """The mean of each window along one axis.
-
-    Parameters
-    ----------
-    input : tensor of floats, shape [batch, width, channels]
-    ksize, strides : int or sequence of int
-        See `avg_pool`.
-    padding : {"VALID", "SAME"}
-    data_format : {"NWC", "NCW"}
-
-    Returns
-    -------
-    Tensor, shape [batch, places, channels]
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+avg_pool1d = _over(
+    1,
+    _mean,
+    "avg_pool",
+    "The mean of each window along one axis.",
+    """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.avg_pool1d(x, ksize=2, strides=1, padding="VALID").numpy().ravel()
-    array([2. , 2.5], dtype=float32)
-    """
-    return _mean(input, ksize, strides, padding, data_format, 1, 1, "avg_pool1d")
-
-
-@diagnosed
-def avg_pool2d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC", name: str | None = None
-) -> Tensor:
-    """The mean of each window of an image.
-
-    Parameters
-    ----------
-    input : tensor of floats, shape [batch, height, width, channels]
-    ksize, strides : int or sequence of int
-        See `avg_pool`.
-    padding : {"VALID", "SAME"}
-    data_format : {"NHWC", "NCHW"}
-
-    Returns
-    -------
-    Tensor, shape [batch, height, width, channels]
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    array([2. , 2.5], dtype=float32)""",
+)
+avg_pool2d = _over(
+    2,
+    _mean,
+    "avg_pool",
+    "The mean of each window of an image.",
+    """>>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     >>> tf.nn.avg_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
     array([[ 2.5,  4.5],
-           [10.5, 12.5]], dtype=float32)
-    """
-    return _mean(input, ksize, strides, padding, data_format, 1, 2, "avg_pool2d")
-
-
-@diagnosed
-def avg_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC", name: str | None = None
-) -> Tensor:
-    """The mean of each window of a volume.
-
-    Parameters
-    ----------
-    input : tensor of floats, shape [batch, depth, height, width, channels]
-    ksize, strides : int or sequence of int
-        See `avg_pool`.
-    padding : {"VALID", "SAME"}
-    data_format : {"NDHWC", "NCDHW"}
-
-    Returns
-    -------
-    Tensor, shape [batch, depth, height, width, channels]
-
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+           [10.5, 12.5]], dtype=float32)""",
+)
+avg_pool3d = _over(
+    3,
+    _mean,
+    "avg_pool",
+    "The mean of each window of a volume.",
+    """>>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
     >>> tf.nn.avg_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
-    array([3.5], dtype=float32)
-    """
-    return _mean(input, ksize, strides, padding, data_format, 1, 3, "avg_pool3d")
+    array([3.5], dtype=float32)""",
+)
 
 
 @diagnosed
@@ -475,9 +359,8 @@ def pool(
     pooling_type : {"MAX", "AVG"}
     strides, dilations : int or sequence of int, optional
         Step from one window, and from one element in a window, to the next; 1 by default.
-    padding : {"VALID", "SAME"} or, for "MAX", a list of pairs
-    data_format : str, optional
-        Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
+    padding, data_format, name
+        As for `max_pool` or `avg_pool`.
 
     Returns
     -------
@@ -485,10 +368,8 @@ def pool(
 
     Raises
     ------
-    ValueError
-        For an unknown `pooling_type`, or lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+    ValueError, gtape.errors.InvalidArgumentError
+        As from `max_pool`; ValueError for an unknown `pooling_type`, too.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Windows of pools: their arguments, what of them lies inside, and where the greatest element of each is."""
+"""Windows of pools: their arguments, their elements inside the input, and the place of the greatest element."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
                 ]
             )
         ]
-        greater = ~(here <= best) & (best == best) if nan else here > best  # a NaN counts as greater, once
+        greater = ~(here <= best) & (best == best) if nan else here > best  # only the first NaN counts as greater
         np.maximum(best, here, out=best)
-        # A sum with a mask: a choice element by element costs several times as much.
+        # A sum with a mask, because np.where costs several times as much.
         first += (sum(d * k * n for d, k, n in zip(dilations, tap, step, strict=True)) - first) * greater
     return start + first
 
@@ -147,7 +147,7 @@ def read_windows(
 
 
 def _inside(n: int, k: int, places: int, s: int, d: int, before: int) -> Any:
-    """For each place along an axis, how many taps of its window lie inside."""
+    """For each place along an axis, the number of taps inside the input."""
     at = s * np.arange(places)[:, None] + d * np.arange(k) - before
     return np.add.reduce((at >= 0) & (at < n), axis=1)
 

@@ -4,9 +4,8 @@ With p = softmax(x), the derivatives of all orders are made of two linear maps o
 
     softmax_center(x, g) = g - sum(p g)     softmax_spread(x, h) = h - p sum(h)
 
-the transposes of each other. Both cancel in textbook form when one p is nearly 1, which is how a trained classifier
-looks: there the greatest element is taken out of the sums, using that the p add up to 1. So the gradient 1 - p keeps
-its digits.
+the transposes of each other. Where one p is nearly 1, as in a trained classifier, both formulas cancel. The kernels
+then take the greatest element out of the sums, because all p add up to 1; so the gradient 1 - p keeps its digits.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _SHORT = 64  # classes: a shorter last axis is reduced several times faster with
 
 
 def _work(x: Any, axis: int) -> Any:
-    """`x` in float64 (a float32 difference and its exponential are then as good as exact), laid out for reductions."""
+    """`x` in float64, where a float32 difference and its exponential are nearly exact, laid out for reductions."""
     if axis == -1 and x.ndim == 2 and x.shape[1] <= _SHORT:
         return x.astype(np.float64, order="F")
     return x.astype(np.float64, copy=False)
 
 
 class _Parts:
-    """What all kernels start from: exp(x - max), and which care its sums need.
+    """The common start of all kernels: exp(x - max), and the care that its sums need.
 
     Attributes
     ----------
@@ -47,8 +46,8 @@ class _Parts:
     e : exp(d)
     total : sum of `e`
     plain : bool
-        Whether float64 has digits enough for the sums as they stand: the input is float32 and no p is near 1. Otherwise
-        the greatest elements must be left out of them: see `_Careful`.
+        True if the input is float32 and no p is near 1: float64 then has enough digits for plain sums. Otherwise the
+        sums leave out the greatest elements, see `_Careful`.
     """
 
     __slots__ = ("d", "e", "plain", "total")
@@ -60,7 +59,7 @@ class _Parts:
         self.e = e = np.exp(d)
         double = x.dtype == np.float64
         if double:
-            # exp magnifies the rounding of x - max by |x - max|: that rounding error is found exactly and put back.
+            # The exact rounding error of x - max is put back, because exp magnifies it by |x - max|.
             b = d - w
             lost = (w - (d - b)) - (m + b)
             e *= 1 + (lost if np.isfinite(np.add.reduce(lost, axis=None)) else np.where(np.isfinite(lost), lost, 0))
@@ -69,12 +68,12 @@ class _Parts:
 
 
 class _Careful:
-    """Sums from which the greatest elements (each has e = 1) are left out.
+    """Sums without the greatest elements (each has e = 1).
 
     Attributes
     ----------
     top : where x is the maximum
-    ties : how many such elements there are
+    ties : the number of these elements
     rest : `e` with 0 in place of the ones
     others : sum of `rest`
     total : sum of `e`
@@ -108,7 +107,7 @@ def _logs(x: Any, axis: int) -> Any:
     if parts.plain:
         return parts.d - np.log(parts.total)
     care = _Careful(parts, axis)
-    # One greatest element is left out, so that log1p keeps what the others add, however small.
+    # One greatest element is left out, because log1p keeps the digits of a small sum of the others.
     return parts.d - np.log1p(care.others + (care.ties - 1))
 
 
@@ -139,7 +138,7 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         out = w - np.add.reduce(parts.e * w, axis=axis, keepdims=True) / parts.total
     else:
         care = _Careful(parts, axis)
-        # p adds up to 1, so a constant may be taken from g: the value at the greatest p, whose share would cancel.
+        # The value of g at the greatest p, whose share would cancel, is subtracted: a constant changes nothing.
         out = w - care.split(w, axis)[1] / care.ties
         out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
     return out.astype(g.dtype, order="C", copy=False)
@@ -156,9 +155,8 @@ def _spread(x: Any, h: Any, *, axis: int) -> Any:
         care = _Careful(parts, axis)
         others, at_top = care.split(w, axis)
         rest = np.add.reduce(others, axis=axis, keepdims=True)
-        # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) /
-        # total: with
-        # one such element 1 - p and sum(h) - h are sums over the others, and nothing cancels.
+        # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) / total.
+        # Nothing cancels: for one such element 1 - p and sum(h) - h are sums over the others.
         value = (w * care.others + (care.ties * w - at_top) - rest) / care.total
         out = np.where(care.top, value, others - (care.rest / care.total) * (rest + at_top))
     return out.astype(h.dtype, order="C", copy=False)
@@ -330,13 +328,12 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 @diagnosed
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Logarithm of `softmax`, accurate where that is nearly 0 or nearly 1.
+    """Logarithm of `softmax`, accurate where `softmax` is nearly 0 or nearly 1.
 
     Parameters
     ----------
-    logits : tensor of floats, one axis at least
-    axis : int, optional
-        The last one by default.
+    logits, axis, name
+        As for `softmax`.
 
     Returns
     -------
