@@ -168,3 +168,15 @@ def test_what_cannot_be_gone_through_is_no_axis_and_no_dtype() -> None:
     assert tf.math.reduce_euclidean_norm([-(2**63)]).dtype == tf.int64
     with pytest.raises(tf.errors.ResourceExhaustedError):
         tf.keras.utils.to_categorical(np.broadcast_to(np.float32(1), (2, 2**40)))
+
+
+def test_a_generator_skips_whole_numbers_of_draws() -> None:
+    generator = tf.random.Generator.from_seed(1)
+    with pytest.raises(tf.errors.OperandTypeError, match="must be whole numbers, not complex64"):
+        generator.skip(np.complex64(1j))
+    assert generator.skip(np.int8(3)).numpy()[0] == 3
+
+
+def test_infinite_weights_of_counts_give_no_warning() -> None:
+    metric = tf.keras.metrics.TrueNegatives()
+    assert np.isnan(float(metric(tf.constant([0, 1]), np.ones(2), np.inf)))

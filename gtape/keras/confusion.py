@@ -71,7 +71,8 @@ class _Counts(Metric):
             said = np.isfinite(scores)[None] & (said if self._several else True)
         for count, (label, answer) in zip(self._counts, self.kinds, strict=True):
             here = ((labels > 0) == label)[None] & (said == answer)
-            added = (here * weights[None]).sum(axis=tuple(range(1, here.ndim)))
+            with np.errstate(invalid="ignore"):  # infinite weights
+                added = (here * weights[None]).sum(axis=tuple(range(1, here.ndim)))
             count.assign_add(wrap(added))
 
     def _shown(self, figures: Any) -> Tensor:

@@ -123,7 +123,7 @@ class Generator:
         """Advance the counter by `delta`, as that many draws would."""
         with of_variable(self._state._uid):
             words = self._state.numpy()
-            _advance(words, int(delta))
+            _advance(words, whole_numbers(delta, "Generator.skip", "delta").item())
             self._state.assign(words)
         return wrap(words)
 
