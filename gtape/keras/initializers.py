@@ -309,11 +309,7 @@ class VarianceScaling(_Random):
     options: tuple[str, ...] = ("scale", "mode", "distribution", "seed")
 
     def __init__(
-        self,
-        scale: float = 1.0,
-        mode: str = "fan_in",
-        distribution: str = "truncated_normal",
-        seed: int | None = None,
+        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: int | None = None
     ) -> None:
         super().__init__(seed)
         self.scale = checks.number(self, "scale", scale, lambda v: 0 < v < math.inf, "must be a positive float")

@@ -126,11 +126,7 @@ class Adagrad(_Accumulating):
     default_name = "adagrad"
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        initial_accumulator_value: float = 0.1,
-        epsilon: float = 1e-7,
-        **common: Any,
+        self, learning_rate: Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7, **common: Any
     ) -> None:
         super().__init__(learning_rate, **common)
         self.initial_accumulator_value = self._number("initial_accumulator_value", initial_accumulator_value)

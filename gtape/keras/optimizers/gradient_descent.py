@@ -50,13 +50,7 @@ class SGD(Optimizer):
     options = ("momentum", "nesterov")
     default_name = "sgd"
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.01,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        **common: Any,
-    ) -> None:
+    def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, **common: Any) -> None:
         super().__init__(learning_rate, **common)
         wanted = "must be a float between [0, 1]"
         self.momentum = float(number(self, "momentum", momentum, lambda v: 0 <= v <= 1, wanted))
