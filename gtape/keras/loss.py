@@ -110,7 +110,7 @@ class Loss(Configured):
                 f"reduction={shown(reduction)}"
             )
         self.name = checks.name_of(self, name, type(self).__name__)
-        self.reduction = reduction
+        self.reduction: Any = reduction
         self.dtype = None if dtype is None else checks.dtype(self, dtype)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Running figures over batches, for logs: nothing here is differentiated."""
+"""Metrics: running results over batches, for logs. They are not differentiated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gtape.keras.loss_functions import (
 from gtape.keras.loss_metrics import *  # noqa: F403
 from gtape.keras.metric import Mean, MeanMetricWrapper, Metric, Sum
 
-# Keras's second names of the losses, which it has here too.
+# Keras's second names of the losses.
 MAE = mae = mean_absolute_error
 MAPE = mape = mean_absolute_percentage_error
 MSE = mse = mean_squared_error
@@ -57,15 +57,16 @@ _KNOWN: dict[str, Any] = {
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """A metric by its name; a metric, which is returned; or None.
+    """A metric by its name.
 
     Parameters
     ----------
-    identifier : str, dict or callable
+    identifier : str, dict, callable or None
+        Callables and None are returned as they are.
 
     Returns
     -------
-    callable
+    callable or None
 
     Raises
     ------

@@ -109,9 +109,9 @@ class _Decay(LearningRateSchedule):
     name: str = ""
     options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase", "name")
 
-    def _part(self, step: float) -> float:
+    def _part(self, step: float) -> Any:
         p = step / self.decay_steps
-        return float(np.floor(p)) if self.staircase else p
+        return np.floor(p) if self.staircase else p
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +144,7 @@ class ExponentialDecay(_Decay):
     name: str = "ExponentialDecay"
 
     def _formula(self, step: float) -> float:
-        return self.initial_learning_rate * np.float64(self.decay_rate) ** self._part(step)
+        return float(self.initial_learning_rate * np.float64(self.decay_rate) ** self._part(step))
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +171,7 @@ class InverseTimeDecay(_Decay):
     name: str = "InverseTimeDecay"
 
     def _formula(self, step: float) -> float:
-        return self.initial_learning_rate / np.float64(1.0 + self.decay_rate * self._part(step))
+        return float(self.initial_learning_rate / (1.0 + self.decay_rate * self._part(step)))
 
 
 @dataclass(eq=False, repr=False)
