@@ -31,10 +31,10 @@ class _Merge(Layer):
             )
         return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 
-    op: Callable[[Any, Any], Any]
+    _op: Callable[[Any, Any], Any]
 
     def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(type(self).op, inputs)
+        return reduce(type(self)._op, inputs)
 
 
 class Add(_Merge):
@@ -47,7 +47,7 @@ class Add(_Merge):
     array([3.], dtype=float32)
     """
 
-    op = operator.add
+    _op = operator.add
 
 
 class Subtract(_Merge):
@@ -76,7 +76,7 @@ class Multiply(_Merge):
     array([6.], dtype=float32)
     """
 
-    op = operator.mul
+    _op = operator.mul
 
 
 class Average(Add):
@@ -103,7 +103,7 @@ class Maximum(_Merge):
     array([3., 4.], dtype=float32)
     """
 
-    op = staticmethod(gtape.maximum)
+    _op = staticmethod(gtape.maximum)
 
 
 class Minimum(_Merge):
@@ -116,7 +116,7 @@ class Minimum(_Merge):
     array([1., 2.], dtype=float32)
     """
 
-    op = staticmethod(gtape.minimum)
+    _op = staticmethod(gtape.minimum)
 
 
 class Concatenate(_Merge):

@@ -37,9 +37,9 @@ def _numbers(owner: Any, name: str, value: Any) -> list[float]:
 
 # The checks of settings; the others are numbers.
 _READERS: dict[str, Callable[..., Any]] = {
-    "name": lambda owner, name, value: name_of(owner, value, type(owner).__name__), "staircase": flag, "cycle": flag,
-    "decay_steps": _positive, "first_decay_steps": _positive, "t_mul": _positive, "boundaries": _numbers,
-    "values": _numbers, "warmup_target": lambda *given: None if given[2] is None else number(*given),
+    "staircase": flag, "cycle": flag, "decay_steps": _positive, "first_decay_steps": _positive, "t_mul": _positive,
+    "boundaries": _numbers, "values": _numbers,
+    "warmup_target": lambda *given: None if given[2] is None else number(*given),
 }  # fmt: skip
 
 
@@ -64,13 +64,11 @@ class LearningRateSchedule(Configured):
     1.0
     """
 
-    options = ("name",)
-
     def __init__(self, name: str | None = None) -> None:
-        self.name: Any = name
-        self.__post_init__()
+        self.name = name_of(self, name, type(self).__name__)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # of gtape's schedules, which are dataclasses
+        LearningRateSchedule.__init__(self, self.name)
         for name in self.options:
             setattr(self, name, _READERS.get(name, number)(self, name, getattr(self, name)))
 
@@ -90,6 +88,10 @@ class LearningRateSchedule(Configured):
             f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
         )
 
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {**super().get_config(), "name": self.name}
+
     def exact(self, step: int) -> float:
         """The learning rate with all digits; a subclass with its own `__call__` may have float32 only."""
         if type(self).__call__ is LearningRateSchedule.__call__:
@@ -107,7 +109,7 @@ class _Decay(LearningRateSchedule):
     decay_rate: float
     staircase: bool = False
     name: str = ""
-    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase", "name")
+    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
 
     def _part(self, step: float) -> Any:
         p = step / self.decay_steps
@@ -208,7 +210,7 @@ class PolynomialDecay(LearningRateSchedule):
     power: float = 1.0
     cycle: bool = False
     name: str = "PolynomialDecay"
-    options = ("initial_learning_rate", "decay_steps", "end_learning_rate", "power", "cycle", "name")
+    options = ("initial_learning_rate", "decay_steps", "end_learning_rate", "power", "cycle")
 
     def _formula(self, step: float) -> float:
         steps = float(self.decay_steps)
@@ -246,7 +248,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     boundaries: Sequence[Any]
     values: Sequence[float]
     name: str = "PiecewiseConstant"
-    options = ("boundaries", "values", "name")
+    options = ("boundaries", "values")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -297,7 +299,7 @@ class CosineDecay(LearningRateSchedule):
     name: str = "CosineDecay"
     warmup_target: float | None = None
     warmup_steps: int = 0
-    options = ("initial_learning_rate", "decay_steps", "alpha", "name", "warmup_target", "warmup_steps")
+    options = ("initial_learning_rate", "decay_steps", "alpha", "warmup_target", "warmup_steps")
 
     def _formula(self, step: float) -> float:
         start = self.initial_learning_rate
@@ -342,7 +344,7 @@ class CosineDecayRestarts(LearningRateSchedule):
     m_mul: float = 1.0
     alpha: float = 0.0
     name: str = "SGDRDecay"
-    options = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha", "name")
+    options = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha")
 
     def _formula(self, step: float) -> float:
         done, length, growth = step / self.first_decay_steps, np.float64(1.0), np.float64(self.t_mul)
