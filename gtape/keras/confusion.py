@@ -25,7 +25,8 @@ class _Counts(Metric):
         self, thresholds: Any = None, top_k: int | None = None, class_id: int | None = None, name: str | None = None,
         dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(dtype, name)
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        super().__init__(dtype, words if name is None else name)
         found = np.asarray(0.5) if thresholds is None else checks.numeric(self, "thresholds", thresholds)
         inside = found.dtype.kind in "biuf" and found.ndim <= 1 and bool(((found >= 0) & (found <= 1)).all())
         if not inside or not found.size:
@@ -83,11 +84,8 @@ class _Counts(Metric):
 
 
 class _Count(_Counts):
-    """One count, named after its class."""
-
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
-        super().__init__(thresholds, name=words if name is None else name, dtype=dtype)
+        super().__init__(thresholds, name=name, dtype=dtype)
 
 
 class TruePositives(_Count):
@@ -168,12 +166,6 @@ class Precision(_Counts):
     """
 
     kinds = ((True, True), (False, True))
-
-    def __init__(
-        self, thresholds: Any = None, top_k: int | None = None, class_id: int | None = None, name: str | None = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(thresholds, top_k, class_id, type(self).__name__.lower() if name is None else name, dtype)
 
     def result(self) -> Tensor:
         """The fraction so far; 0 where there are no samples."""

@@ -490,15 +490,7 @@ def get(identifier: Any) -> Callable[..., Any]:
 
 
 def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
-    """The first value of a weight of `owner`.
-
-    Raises
-    ------
-    ValueError
-        For a shape with open sizes, or an initializer whose values have another shape.
-    gtape.errors.ResourceExhaustedError
-        For a shape that does not fit in memory.
-    """
+    """The first value of a weight of `owner`; ValueError for a shape with open sizes, or values of another shape."""
     sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
     kind = float_dtype(dtype)
     if math.prod(sizes) >= _MOST:

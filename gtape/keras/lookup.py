@@ -28,23 +28,10 @@ class Configured:
 
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:
-    """The function or object of an identifier.
+    """The function or object of an identifier: a name, ``{"class_name": name, "config": settings}``, or a callable.
 
-    Parameters
-    ----------
-    identifier : str, dict or callable
-        A name, ``{"class_name": name, "config": settings}``, or a callable, which is returned.
-    known : dict
-        Functions or classes by name.
-    what : str
-        The kind of object for error messages: "activation function", "initializer".
-    make : bool
-        Whether a class becomes an object.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, settings that the class does not take, or another type.
+    `known` has functions and classes by name; `make` turns classes into objects; `what` is the kind, for errors.
+    ValueError for an unknown name, settings that the class does not take, or another type.
     """
     config: dict[str, Any] = {}
     found = identifier
@@ -70,26 +57,10 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
 
 
 def restored(config: Any, known: dict[str, Any], what: str, owner: str, custom_objects: Any, key: Any = str) -> Any:
-    """The object that `described` describes.
+    """The object that `described` describes, of a class in `known` or `custom_objects`, whose keys are ``key(name)``.
 
-    Parameters
-    ----------
-    config : dict
-    known : dict
-        gtape's classes by name.
-    what, owner : str
-        The kind of object, with its article, and the calling function, for error messages.
-    custom_objects : dict or None
-        More classes by name.
-    key : callable
-        Maps a class's name to its key in `known`.
-
-    Raises
-    ------
-    TypeError
-        For a `config` that `described` never returns, or `custom_objects` other than a dict of classes.
-    ValueError
-        For an unknown class.
+    TypeError for a `config` that `described` never returns, or `custom_objects` other than a dict of classes;
+    ValueError for an unknown class. The strings `what`, with an article, and `owner` are for these errors.
     """
     if not isinstance(config, Mapping) or not isinstance(config.get("class_name"), str):
         raise TypeError(
@@ -113,13 +84,7 @@ def restored(config: Any, known: dict[str, Any], what: str, owner: str, custom_o
 
 
 def made_from(cls: Any, config: Any) -> Any:
-    """An object of a class with the settings of its `get_config`.
-
-    Raises
-    ------
-    TypeError
-        For settings that the class does not take.
-    """
+    """An object of a class with the settings of its `get_config`; TypeError if the class does not take them."""
     given = settings(cls, config)
     if given and cls.__init__ is object.__init__:
         raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(given)}")
@@ -127,18 +92,8 @@ def made_from(cls: Any, config: Any) -> Any:
 
 
 def described(thing: Any, module: str, kind: Any) -> dict[str, Any]:
-    """An object's class and settings as plain data, in Keras's format.
-
-    Raises
-    ------
-    TypeError
-        For an object of another kind.
-    """
+    """An object's class and settings as plain data, in Keras's format; TypeError for an object of another kind."""
     if not isinstance(thing, kind):
         raise TypeError(f"gtape.keras.{module}.serialize takes a {kind.__name__}, not {shown(thing)}")
-    return {
-        "module": f"keras.{module}",
-        "class_name": type(thing).__name__,
-        "config": thing.get_config(),
-        "registered_name": None,
-    }
+    named = {"module": f"keras.{module}", "class_name": type(thing).__name__, "registered_name": None}
+    return {**named, "config": thing.get_config()}

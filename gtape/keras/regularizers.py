@@ -63,9 +63,10 @@ class L1L2(Regularizer):
 
     def __call__(self, x: Any) -> Tensor:
         x = checks.tensor(self, "x", x)
-        parts = [self.l1 * gtape.reduce_sum(gtape.abs(x))] if self.l1 else []
+        parts: list[Any] = [self.l1 * gtape.reduce_sum(gtape.abs(x))] if self.l1 else []
         parts += [self.l2 * gtape.reduce_sum(gtape.square(x))] if self.l2 else []
-        return sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)
+        total: Tensor = sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)
+        return total
 
 
 class L1(L1L2):

@@ -259,10 +259,6 @@ class Trainer:
             The numbers of batches of an epoch and of an evaluation.
         validation_batch_size, validation_freq : int
 
-        Returns
-        -------
-        History
-
         Raises
         ------
         ValueError
@@ -375,10 +371,6 @@ class Trainer:
         x, batch_size, steps : as for `evaluate`
         verbose, callbacks
             Ignored; Keras has them.
-
-        Returns
-        -------
-        ndarray or structure of ndarrays
         """
         batch_size, steps = _count("batch_size", batch_size), _count("steps", steps)
         x = x if is_dataset(x) else arrays(x)

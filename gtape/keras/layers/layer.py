@@ -250,13 +250,7 @@ class Layer(Module):
         return [v.numpy() for v in self.variables]
 
     def set_weights(self, weights: Any) -> None:
-        """Set the values of all variables, in the order of `get_weights`.
-
-        Raises
-        ------
-        ValueError
-            If their number or a shape differs.
-        """
+        """Set the values of all variables, in the order of `get_weights`; ValueError if the shapes differ."""
         given = checks.each(self, "weights", weights, "a list of arrays")
         variables, values = self.variables, [checks.numeric(self, "weights", w) for w in given]
         if len(variables) != len(values):
@@ -308,10 +302,6 @@ class Layer(Module):
         name : str, optional
         autocast, aggregation, **ignored
             Ignored; Keras has them.
-
-        Returns
-        -------
-        Variable
 
         Examples
         --------
@@ -498,7 +488,7 @@ class TensorLayer(Layer):
 
     def _weight(self, name: str, shape: Any, like: str | None = None, **more: Any) -> Variable:
         """A variable with the initializer, regularizer and constraint that the layer has for `like` or `name`."""
-        options = {what: getattr(self, f"{like or name}_{what}", None) for what in _FINDERS}
+        options: Any = {what: getattr(self, f"{like or name}_{what}", None) for what in _FINDERS}
         return self.add_weight(shape=shape, name=name, **options, **more)
 
     def _fits(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -519,13 +509,7 @@ class TensorLayer(Layer):
         return shape
 
     def _to_build_for(self, input_shape: Any, *axes: int) -> tuple[Any, ...]:
-        """The shape given to `build`, whose sizes along `axes` must be known; later inputs must have the same sizes.
-
-        Raises
-        ------
-        ValueError
-            For any other shape, and if the layer is built already.
-        """
+        """The shape given to `build`, whose sizes along `axes` must be known; later inputs must have the same sizes."""
         shape = self._fits(checks.shape(self, "input_shape", input_shape))
         if self.built:
             raise ValueError(

@@ -47,7 +47,7 @@ class Add(_Merge):
     array([3.], dtype=float32)
     """
 
-    _op = operator.add
+    _op = staticmethod(operator.add)
 
 
 class Subtract(_Merge):
@@ -76,7 +76,7 @@ class Multiply(_Merge):
     array([6.], dtype=float32)
     """
 
-    _op = operator.mul
+    _op = staticmethod(operator.mul)
 
 
 class Average(Add):

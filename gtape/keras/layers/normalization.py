@@ -25,7 +25,7 @@ def _asked(owner: Layer, axis: Any) -> list[int]:
     return [checks.whole(owner, "axis", a) for a in (axis if several else [axis])]
 
 
-def _normalized(x: Any, mean: Any, variance: Any, beta: Any, gamma: Any, epsilon: float) -> Any:
+def _normalized(x: Any, epsilon: float, mean: Any, variance: Any, beta: Any, gamma: Any) -> Any:
     y = (x - mean) * gtape.math.rsqrt(variance + epsilon)
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
@@ -123,8 +123,8 @@ class BatchNormalization(_Normalization):
             self._follow(self.moving_variance, variance)
         shape = [-1 if i == channels else 1 for i in range(x.ndim)]
         plain = channels == x.ndim - 1
-        parts = [v if v is None or plain else gtape.reshape(v, shape) for v in (mean, variance, self.beta, self.gamma)]
-        return _normalized(x, *parts, self.epsilon)
+        parts = (v if v is None or plain else gtape.reshape(v, shape) for v in (mean, variance, self.beta, self.gamma))
+        return _normalized(x, self.epsilon, *parts)
 
     def _follow(self, moving: Any, new: Any) -> None:
         # In NumPy, because no gradient flows into a variable's state.
@@ -187,4 +187,4 @@ class LayerNormalization(_Normalization):
         shape = [x.shape[i] if i in axes else 1 for i in range(x.ndim)]
         last = axes == [x.ndim - 1]
         beta, gamma = (v if v is None or last else gtape.reshape(v, shape) for v in (self.beta, self.gamma))
-        return _normalized(x, mean, variance, beta, gamma, self.epsilon)
+        return _normalized(x, self.epsilon, mean, variance, beta, gamma)

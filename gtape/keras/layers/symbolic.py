@@ -193,17 +193,7 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 class Graph:
-    """The layers between inputs and outputs, in the order of a run.
-
-    Parameters
-    ----------
-    inputs, outputs : structure of KerasTensor
-
-    Raises
-    ------
-    ValueError
-        If an output depends on an input that is not listed.
-    """
+    """The layers between inputs and outputs, in the order of a run; an output may depend on listed inputs only."""
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs

@@ -218,14 +218,6 @@ class Optimizer(Settings):
 
         `minimize` calls this; call it yourself before `apply_gradients`.
 
-        Parameters
-        ----------
-        loss : tensor or number
-
-        Returns
-        -------
-        tensor or number
-
         Examples
         --------
         >>> import gtape as tf
@@ -322,12 +314,7 @@ class Optimizer(Settings):
             self.finalize_variable_values(variables)
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Assign the running averages, if any, to the variables that were updated before.
-
-        Parameters
-        ----------
-        var_list : structure of Variable
-        """
+        """Assign the running averages, if any, to the variables of a structure that were updated before."""
         if not self.use_ema:
             return
         for v in nest.flatten(var_list):

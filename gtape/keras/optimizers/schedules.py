@@ -35,11 +35,14 @@ def _numbers(owner: Any, name: str, value: Any) -> list[float]:
     return [number(owner, name, v) for v in each(owner, name, value, "a list of numbers")]
 
 
+def _optional_number(owner: Any, name: str, value: Any) -> float | None:
+    return None if value is None else number(owner, name, value)
+
+
 # The checks of settings; the others are numbers.
 _READERS: dict[str, Callable[..., Any]] = {
     "staircase": flag, "cycle": flag, "decay_steps": _positive, "first_decay_steps": _positive, "t_mul": _positive,
-    "boundaries": _numbers, "values": _numbers,
-    "warmup_target": lambda *given: None if given[2] is None else number(*given),
+    "boundaries": _numbers, "values": _numbers, "warmup_target": _optional_number,
 }  # fmt: skip
 
 
@@ -70,7 +73,8 @@ class LearningRateSchedule(Configured):
     def __post_init__(self) -> None:  # of gtape's schedules, which are dataclasses
         LearningRateSchedule.__init__(self, self.name)
         for name in self.options:
-            setattr(self, name, _READERS.get(name, number)(self, name, getattr(self, name)))
+            read: Any = _READERS.get(name, number)
+            setattr(self, name, read(self, name, getattr(self, name)))
 
     def __call__(self, step: Any) -> Any:
         """The learning rate after `step` steps, a float32 scalar."""
@@ -156,11 +160,6 @@ class InverseTimeDecay(_Decay):
     Parameters
     ----------
     initial_learning_rate, decay_steps, decay_rate, staircase, name : as for `ExponentialDecay`
-
-    Raises
-    ------
-    ValueError
-        If `decay_steps` is not positive.
 
     Examples
     --------

@@ -89,10 +89,6 @@ class State:
 
         A subclass may make its own variables here, with `add_variable_from_reference`, after
         ``super().build(var_list)``.
-
-        Parameters
-        ----------
-        var_list : structure of Variable
         """
         variables = nest.flatten(var_list)
         for v in variables:
@@ -177,10 +173,6 @@ class State:
         aggregation, layout
             Ignored, as in Keras without a distribution strategy.
         name : str, optional
-
-        Returns
-        -------
-        Variable
         """
         from gtape.keras import initializers
 
@@ -192,18 +184,7 @@ class State:
     def add_variable_from_reference(
         self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
     ) -> Variable:
-        """Make a variable with the shape and dtype of a model's variable.
-
-        Parameters
-        ----------
-        reference_variable : Variable
-        name : str, optional
-        initializer : str or callable
-
-        Returns
-        -------
-        Variable
-        """
+        """Make a variable with the shape and dtype of a model's variable."""
         v = reference_variable
         check_variable(v)
         made_name = f"{_plain(v)}_{checks.name_of(self, name, 'slot')}"
@@ -212,7 +193,7 @@ class State:
     def add_optimizer_variables(
         self, trainable_variables: Iterable[Any], name: Any, initializer: Any = "zeros"
     ) -> list[Any]:
-        """Make variables for each of several model's variables.
+        """Make variables for each of several variables of a model.
 
         Parameters
         ----------
@@ -250,17 +231,7 @@ class State:
         variable.assign_sub(value)
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the values of all `variables`, in order.
-
-        Parameters
-        ----------
-        weights : iterable of array
-
-        Raises
-        ------
-        ValueError
-            If their number or a shape differs.
-        """
+        """Set the values of all `variables`, in order; ValueError if their number or a shape differs."""
         variables, values = self.variables, checks.each(self, "weights", weights, "a list of arrays")
         if len(variables) != len(values):
             raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
@@ -276,13 +247,7 @@ class State:
             store[str(i)] = v.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Set the values that `save_own_variables` stored; the optimizer must have been built.
-
-        Raises
-        ------
-        ValueError
-            If the numbers of values and variables differ.
-        """
+        """Set the values that `save_own_variables` stored; ValueError unless there is a value for each variable."""
         places = [str(i) for i in range(len(self.variables))]
         if not isinstance(store, Mapping) or sorted(map(str, store)) != sorted(places):
             raise ValueError(
