@@ -53,7 +53,7 @@ def _agree(owner: str, a: Any, b: Any) -> Tensor:
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """Whether labels 0 and 1 agree with probabilities above or below a threshold, element by element.
+    """1 where labels 0 and 1 agree with probabilities above or below a threshold, else 0.
 
     Parameters
     ----------
@@ -64,7 +64,6 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     Returns
     -------
     Tensor of float32
-        1 where they agree.
 
     Raises
     ------
@@ -86,7 +85,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Whether the greatest score is that of the true class, for one-hot labels.
+    """1 where the greatest score belongs to the true class, else 0, for one-hot labels.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Whether the greatest score is that of the true class, for class numbers.
+    """1 where the greatest score belongs to the true class, else 0, for class numbers.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for one-hot labels.
+    """1 where the true class is among the k greatest scores, else 0, for one-hot labels.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for class numbers.
+    """1 where the true class is among the k greatest scores, else 0, for class numbers.
 
     Parameters
     ----------
@@ -220,7 +219,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples for which the greatest score is that of the true class, for one-hot labels.
+    """The fraction of samples whose greatest score belongs to the true class, for one-hot labels.
 
     Parameters
     ----------
@@ -238,7 +237,7 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples for which the greatest score is that of the true class, for class numbers.
+    """The fraction of samples whose greatest score belongs to the true class, for class numbers.
 
     Parameters
     ----------
@@ -256,7 +255,7 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples for which the true class is among the k greatest scores, for one-hot labels.
+    """The fraction of samples whose true class is among the k greatest scores, for one-hot labels.
 
     Parameters
     ----------
@@ -275,7 +274,7 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples for which the true class is among the k greatest scores, for class numbers.
+    """The fraction of samples whose true class is among the k greatest scores, for class numbers.
 
     Parameters
     ----------

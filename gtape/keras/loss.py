@@ -45,7 +45,7 @@ _REDUCTIONS = ("auto", "mean", "mean_with_sample_weight", "none", "sum", "sum_ov
 def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -> Tensor:
     """The weighted losses of samples, reduced.
 
-    Axes of size 1 at the end of `weights` may be missing or one too many. The bool array `counted` marks the samples
+    `weights` may have one last axis of size 1 more or less than `losses`. The bool array `counted` marks the samples
     that take part; None marks all.
     """
     samples = losses._aval.size

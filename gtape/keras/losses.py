@@ -302,8 +302,7 @@ class SparseCategoricalCrossentropy(_Function):
 
     Parameters
     ----------
-    from_logits, ignore_class, axis
-        As for `sparse_categorical_crossentropy`; the mean leaves out ignored samples.
+    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`; the mean leaves out ignored samples
     reduction, name, dtype : as for `Loss`
 
     Examples

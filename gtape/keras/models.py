@@ -144,8 +144,7 @@ class Model(Trainer, Layer):
             80 by default.
         print_fn : callable, optional
             Called with each line instead of `print`.
-        positions, **more
-            Ignored; Keras has them.
+        positions, **more : ignored; Keras has them
 
         Raises
         ------
@@ -190,8 +189,7 @@ class Model(Trainer, Layer):
             The file is a NumPy archive, whatever its suffix.
         overwrite : bool
             Whether to replace an existing file.
-        **more
-            Ignored; Keras has them.
+        **more : ignored; Keras has them
 
         Raises
         ------
@@ -211,8 +209,7 @@ class Model(Trainer, Layer):
         filepath : str or path
         skip_mismatch : bool
             Whether to ignore variables without a value, and values without a variable.
-        **more
-            Ignored; Keras has them.
+        **more : ignored; Keras has them
 
         Raises
         ------

@@ -66,8 +66,7 @@ class Trainer:
             For several outputs a list or dict of these.
         weighted_metrics : list, optional
             Metrics that take the weights of samples.
-        run_eagerly, steps_per_execution, jit_compile, auto_scale_loss
-            Ignored; Keras has them.
+        run_eagerly, steps_per_execution, jit_compile, auto_scale_loss : ignored; Keras has them
 
         Raises
         ------
@@ -369,8 +368,7 @@ class Trainer:
         Parameters
         ----------
         x, batch_size, steps : as for `evaluate`
-        verbose, callbacks
-            Ignored; Keras has them.
+        verbose, callbacks : ignored; Keras has them
         """
         batch_size, steps = _count("batch_size", batch_size), _count("steps", steps)
         x = x if is_dataset(x) else arrays(x)

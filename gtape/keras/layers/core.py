@@ -352,8 +352,7 @@ class Lambda(Layer):
     Parameters
     ----------
     function : callable
-    output_shape, mask
-        Ignored; Keras has them.
+    output_shape, mask : ignored; Keras has them
     arguments : dict, optional
         Keyword arguments for the function.
     **common : as for `Layer`

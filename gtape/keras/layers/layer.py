@@ -300,8 +300,7 @@ class Layer(Module):
         constraint : str or callable, optional
             Applied after each step of an optimizer.
         name : str, optional
-        autocast, aggregation, **ignored
-            Ignored; Keras has them.
+        autocast, aggregation, **ignored : ignored; Keras has them
 
         Examples
         --------

@@ -119,8 +119,7 @@ def Input(
     batch_shape : tuple, optional
         `shape` with the batch.
     name : str, optional
-    sparse, tensor
-        Ignored; Keras has them.
+    sparse, tensor : ignored; Keras has them
 
     Returns
     -------
@@ -153,7 +152,7 @@ def _name_of(dtype: Any) -> str:
 
 
 def is_symbolic(arguments: Any) -> bool:
-    """Whether any of the arguments is a KerasTensor."""
+    """Whether any argument is a KerasTensor."""
     return any(
         isinstance(x, KerasTensor)
         or (isinstance(x, (list, tuple, dict)) and any(isinstance(y, KerasTensor) for y in nest.flatten(x)))

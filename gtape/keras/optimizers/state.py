@@ -170,8 +170,7 @@ class State:
         initializer : str or callable
         dtype : dtype, optional
             float32 by default.
-        aggregation, layout
-            Ignored, as in Keras without a distribution strategy.
+        aggregation, layout : ignored, as in Keras without a distribution strategy
         name : str, optional
         """
         from gtape.keras import initializers
