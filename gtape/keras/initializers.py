@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -441,8 +442,6 @@ class Orthogonal(_Random):
 
 
 def _names() -> dict[str, Any]:
-    import re
-
     known: dict[str, Any] = {}
     for name in __all__:
         c = globals().get(name)

@@ -166,17 +166,15 @@ class Model(Trainer, Layer):
             shapes |= {id(x): x.batch_shape for x in self.layers if isinstance(x, InputLayer)}
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
-            count = f"{layer.count_params():,}"
             title = f"{plain(layer.name)} ({plain(type(layer).__name__)})"
-            rows.append((title, str(shapes.get(id(layer), "?")), count))
+            rows.append((title, str(shapes.get(id(layer), "?")), f"{layer.count_params():,}"))
         first, second = int(width * 0.45), int(width * 0.75)
         say(f'Model: "{plain(self.name)}"')
         for i, (name, shape, count) in enumerate(rows):
             say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
             if i == 0:
                 say("=" * width)
-        own = sum(v._aval.size for v in self.trainable_variables)
-        total = self.count_params()
+        own, total = sum(v._aval.size for v in self.trainable_variables), self.count_params()
         for what, n in (("Total", total), ("Trainable", own), ("Non-trainable", total - own)):
             say(f" {what} params: {n:,}")
 

@@ -79,7 +79,7 @@ class Multiply(_Merge):
     _op = staticmethod(operator.mul)
 
 
-class Average(Add):
+class Average(_Merge):
     """The mean of the inputs.
 
     Examples
@@ -88,6 +88,8 @@ class Average(Add):
     >>> tf.keras.layers.Average()([tf.constant([1.0]), tf.constant([3.0])]).numpy()
     array([2.], dtype=float32)
     """
+
+    _op = staticmethod(operator.add)
 
     def _merge(self, inputs: list[Any]) -> Any:
         return super()._merge(inputs) / len(inputs)

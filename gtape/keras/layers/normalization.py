@@ -19,12 +19,6 @@ def _axes(axis: list[int], rank: int) -> list[int]:
     return found
 
 
-def _asked(owner: Layer, axis: Any) -> list[int]:
-    """The given axis or axes, as a list."""
-    several = isinstance(axis, (list, tuple))
-    return [checks.whole(owner, "axis", a) for a in (axis if several else [axis])]
-
-
 def _normalized(x: Any, epsilon: float, mean: Any, variance: Any, beta: Any, gamma: Any) -> Any:
     y = (x - mean) * gtape.math.rsqrt(variance + epsilon)
     y = y if gamma is None else y * gamma
@@ -167,7 +161,8 @@ class LayerNormalization(_Normalization):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.axis, self._asked = axis, _asked(self, axis)
+        asked = axis if isinstance(axis, (list, tuple)) else [axis]
+        self.axis, self._asked = axis, [checks.whole(self, "axis", a) for a in asked]
         self.beta_initializer, self.gamma_initializer = beta_initializer, gamma_initializer
         self.beta_regularizer, self.gamma_regularizer = beta_regularizer, gamma_regularizer
         self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
