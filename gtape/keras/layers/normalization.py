@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
-from gtape.keras.layers.layer import Layer, TensorLayer
+from gtape.keras.layers.layer import TensorLayer
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
