@@ -189,13 +189,9 @@ def _top() -> Space:
     space.imported.update({n: ("gtape.dtypes", n) for n in _literal(dtypes["__all__"])})
     space.imported["Tensor"] = ("gtape.tensors.tensor", "Tensor")
     space.imported["print"] = ("gtape.base.printing", "print_v2")
-    space.declared.update(
-        {
-            "__version__": "__version__: builtins.str\n",
-            "executing_eagerly": "def executing_eagerly() -> builtins.bool: ...\n",
-            "newaxis": "newaxis: None\n",
-        }
-    )
+    space.declared["__version__"] = "__version__: builtins.str\n"
+    space.declared["executing_eagerly"] = "def executing_eagerly() -> builtins.bool: ...\n"
+    space.declared["newaxis"] = "newaxis: None\n"
     return space
 
 

@@ -2,6 +2,8 @@
 
 ``import gtape as tf`` runs code that was written for TensorFlow's tape; every gradient can be checked against the exact
 derivative: ``tf.GradientTape(verify=True)``, or ``gtape.verify.check``.
+
+Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it out.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ import os
 import sys
 from typing import Any
 
-import numpy  # noqa: F401  everything needs it: the wait for it belongs here
+import numpy  # noqa: F401  loaded here, because every module needs it
 
 # Editors and type checkers read __init__.pyi, which the build writes (.ci/write_stubs.py).
 
 
 class _Checkout:
-    """Finds gtape.symbolic and gtape.verify where their folders lie beside this one, as they do in a checkout.
+    """Finds gtape.symbolic and gtape.verify in a checkout, where their folders are siblings of this one.
 
-    The folder above is no part of `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
+    The parent folder is not in `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
     """
 
     def __init__(self, above: str) -> None:
@@ -36,15 +38,15 @@ class _Checkout:
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
-if not os.path.isdir(os.path.join(_here, "symbolic")):  # installed, they lie inside
+if not os.path.isdir(os.path.join(_here, "symbolic")):  # an installed package contains them
     sys.meta_path.append(_Checkout(os.path.dirname(_here)))
 
 __version__ = "0.1.0"
 
 newaxis = None
 
-# Where the names that are no ops live. All are imported when first asked for (PEP 562), so that `import gtape` costs
-# little more than `import numpy`, also where Python can keep no bytecode.
+# The modules of names that are no ops, imported on first use (PEP 562) so that `import gtape` costs little more than
+# `import numpy`, even without cached bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
     "gtape.engine.requests": ("UnconnectedGradients",),
     "gtape.base.distribution": ("VariableAggregation", "VariableSynchronization"),
@@ -73,7 +75,7 @@ _NAMESPACES = frozenset({
     "random", "symbolic", "test", "train", "verify",
 })  # fmt: skip
 
-# Parts of Keras that TensorFlow has at its top level too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
+# Parts of Keras that TensorFlow has at its top level, too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
 _FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
 _INITIALIZERS = frozenset({
     "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
@@ -83,7 +85,7 @@ _PLAIN = frozenset({"Tensor", "__version__", "executing_eagerly", "newaxis", "pr
 
 
 def executing_eagerly() -> Any:
-    """Whether ops run as they are called: always True.
+    """True, because ops always run when they are called.
 
     Returns
     -------
@@ -109,11 +111,11 @@ def _find(name: str) -> Any:
         return importlib.import_module("gtape.tensors.tensor").PublicTensor
     if name == "print":
         return importlib.import_module("gtape.base.printing").print_v2
-    # Before any op is looked for: `from gtape import record` asks here first, and must not import half the library.
+    # Before the search for ops, because `from gtape import record` calls this first and must stay light.
     if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
         return importlib.import_module(f"gtape.{name}")
     dtypes = importlib.import_module("gtape.dtypes")
-    if name in dtypes.__all__ or name == "bfloat16":  # which is there if ml_dtypes is
+    if name in dtypes.__all__ or name == "bfloat16":  # bfloat16 exists if ml_dtypes is installed
         return getattr(dtypes, name)
     catalogue = importlib.import_module("gtape.namespaces.catalogue")
     if name in catalogue.places.ALIASES["math"]:
@@ -125,7 +127,7 @@ def _find(name: str) -> Any:
 
 
 def _star() -> list[str]:
-    """What `from gtape import *` brings: no name of Python's own builtins, and nothing that loads SymPy."""
+    """The names of `from gtape import *`: no builtins of Python, and nothing that loads SymPy."""
     import builtins
 
     return [n for n in __dir__() if not hasattr(builtins, n) and n not in ("symbolic", "verify", "__version__")]
@@ -134,7 +136,7 @@ def _star() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return _star()
-    if name.startswith("__"):  # what Python itself looks for on every module, such as __wrapped__
+    if name.startswith("__"):  # Python looks for such names on every module, for example __wrapped__
         raise AttributeError(f"module 'gtape' has no attribute {name!r}")
     value = globals()[name] = _find(name)
     return value

@@ -1,10 +1,11 @@
-"""``gtape.config``: what scripts ask TensorFlow about devices and settings; there is one device, the CPU."""
+"""``gtape.config``: devices and settings for scripts written for TensorFlow; the only device is the CPU."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 
 __all__ = [
     "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",
@@ -48,7 +49,7 @@ class LogicalDevice(NamedTuple):
 
 @diagnosed
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices of a kind: the CPU, and no others.
+    """The devices of a kind; the CPU is the only device.
 
     Parameters
     ----------
@@ -69,13 +70,9 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 @diagnosed
+@documented_like(list_physical_devices)
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The same as `list_physical_devices`, as programs name them.
-
-    Parameters
-    ----------
-    device_type : str, optional
-        "CPU" or "GPU"; all by default.
 
     Returns
     -------
@@ -91,17 +88,9 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 @diagnosed
+@documented_like(list_physical_devices)
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices that programs may use: all there are.
-
-    Parameters
-    ----------
-    device_type : str, optional
-        "CPU" or "GPU"; all by default.
-
-    Returns
-    -------
-    list of PhysicalDevice
+    """The devices that programs may use: all devices.
 
     Examples
     --------
@@ -114,7 +103,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
 @diagnosed
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Nothing: there is one device, which stays visible.
+    """Ignored, because the only device stays visible.
 
     Parameters
     ----------
@@ -134,7 +123,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 @diagnosed
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Nothing: functions always run eagerly.
+    """Ignored, because functions always run eagerly.
 
     Parameters
     ----------
@@ -174,7 +163,7 @@ experimental_run_functions_eagerly = run_functions_eagerly
 
 @diagnosed
 def set_soft_device_placement(enabled: bool) -> None:
-    """Nothing: there is one device.
+    """Ignored, because there is one device.
 
     Parameters
     ----------
@@ -193,7 +182,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 @diagnosed
 def get_soft_device_placement() -> bool:
-    """True: what has no other device runs on the CPU.
+    """True, because every op runs on the CPU.
 
     Returns
     -------
@@ -220,8 +209,8 @@ class experimental:
 
     @staticmethod
     def set_memory_growth(device: Any, enable: bool) -> None:
-        """Nothing: there is no graphics card."""
+        """Ignored, because there is no graphics card."""
 
     @staticmethod
     def enable_op_determinism() -> None:
-        """Nothing: every op is deterministic, given its seed."""
+        """Ignored, because every op is deterministic, given its seed."""

@@ -1,4 +1,4 @@
-"""``gtape.data``: the part of ``tf.data`` that training loops use; elements are made one by one, in this thread."""
+"""``gtape.data``: the part of ``tf.data`` for training loops; elements are made one by one, in the calling thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def __dir__() -> list[str]:
 
 
 def _element(x: Any) -> Any:
-    """Tuples and dicts are structures, everything else becomes a tensor: a list, too."""
+    """An element with tensors as leaves; only tuples and dicts are structures, lists become tensors."""
     try:
         return _tensors(x)
     except RecursionError:
@@ -54,7 +54,7 @@ def _called(f: Callable[..., Any], x: Any) -> Any:
 
 def _stacked(parts: list[Any]) -> Any:
     def one(*tensors: Tensor) -> Tensor:
-        shapes = {t._aval.shape for t in tensors}
+        shapes = {t._layout.shape for t in tensors}
         if len(shapes) > 1:
             raise ValueError(f"batch: elements of shapes {sorted(shapes)} cannot be stacked; use padded data")
         return wrap(np.stack([np.asarray(t._value) for t in tensors]))
@@ -63,15 +63,14 @@ def _stacked(parts: list[Any]) -> Any:
 
 
 class Dataset:
-    """A sequence of elements, each a tensor or a tuple or dict of tensors, that can be gone through again and again.
+    """A sequence of tensors, or tuples or dicts of tensors, which can be iterated repeatedly.
 
-    Made by `from_tensor_slices`, `from_tensors`, `from_generator`, `range` or `zip`; every other method gives another
-    dataset.
+    Made by `from_tensor_slices`, `from_tensors`, `from_generator`, `range` or `zip`.
 
     Attributes
     ----------
     element_spec : TensorSpec or structure of these
-        What the elements are, as the first one shows it.
+        Describes the first element.
 
     Examples
     --------
@@ -98,8 +97,6 @@ class Dataset:
         Parameters
         ----------
         tensors : tensor or structure of tensors with the same number of rows
-        name : str, optional
-            Ignored; TensorFlow has it.
 
         Raises
         ------
@@ -108,7 +105,7 @@ class Dataset:
         """
         whole = _element(tensors)
         flat = nest.flatten(whole) if isinstance(whole, (tuple, dict)) else [whole]
-        rows = {t._aval.shape[0] if t._aval.shape else -1 for t in flat}
+        rows = {t._layout.shape[0] if t._layout.shape else -1 for t in flat}
         if -1 in rows or len(rows) != 1:
             raise ValueError(
                 f"from_tensor_slices needs tensors with the same number of rows, got shapes {[t.shape for t in flat]}"
@@ -132,16 +129,14 @@ class Dataset:
         output_signature: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """What a generator function yields.
+        """The elements that a generator function yields.
 
         Parameters
         ----------
         generator : callable
-            Called with `args` each time the dataset is gone through.
+            Called with `args` for each iteration over the dataset.
         output_types, output_signature : dtype or TensorSpec, or structure of these, optional
-            What numbers and arrays are made of it.
-        output_shapes, name
-            TensorFlow has them; they change nothing.
+            The dtypes of the elements; `output_shapes` is ignored.
         args : tuple, optional
         """
         checks.function("from_generator", "generator", generator)
@@ -164,7 +159,7 @@ class Dataset:
 
     @staticmethod
     def range(*args: int, output_type: Any = "int64", name: str | None = None) -> Dataset:
-        """The numbers of Python's `range`, as tensors of int64 or another type."""
+        """The numbers of Python's `range`, as tensors."""
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`: Dataset.range takes one to three integers. Received: {len(args)}")
         bounds = [checks.whole("Dataset.range", name, v) for name, v in zip(_BOUNDS[len(args)], args, strict=True)]
@@ -193,7 +188,7 @@ class Dataset:
 
         return Dataset(make, size)
 
-    # -------------------------------------------------------------------------------------- what becomes of them
+    # -------------------------------------------------------------------------------------- transformations
 
     def _like(self, make: Callable[[], Iterator[Any]], size: int | None = None) -> Dataset:
         return Dataset(make, self._size if size is None else size, self._open_batch)
@@ -201,7 +196,7 @@ class Dataset:
     def map(
         self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None, **more: Any
     ) -> Dataset:
-        """A function of each element; a tuple is passed as several arguments."""
+        """The results of a function of each element; a tuple is passed as several arguments."""
         checks.function("map", "map_func", map_func)
         return self._like(lambda: (_element(_called(map_func, x)) for x in self))
 
@@ -217,13 +212,7 @@ class Dataset:
     def batch(
         self, batch_size: Any, drop_remainder: bool = False, num_parallel_calls: Any = None, **more: Any
     ) -> Dataset:
-        """Several elements stacked; the last batch may be shorter unless it is dropped.
-
-        Raises
-        ------
-        ValueError
-            For a size below 1, and later, for elements of different shapes.
-        """
+        """Several elements stacked; the last batch may be shorter unless it is dropped."""
         n = checks.whole("batch", "batch_size", batch_size, least=1)
         drop_remainder = checks.flag("batch", "drop_remainder", drop_remainder)
 
@@ -253,13 +242,11 @@ class Dataset:
         Parameters
         ----------
         buffer_size : int
-            As many as there are elements for a complete shuffle.
+            The number of elements for a complete shuffle.
         seed : int, optional
             As for `gtape.random`; `gtape.random.set_seed` makes orders repeat.
         reshuffle_each_iteration : bool
-            Whether the order differs each time.
-        name : str, optional
-            Ignored; TensorFlow has it.
+            Draw a new order for each iteration.
         """
         n = checks.whole("shuffle", "buffer_size", buffer_size, least=1)
         seed = None if seed is None else checks.whole("shuffle", "seed", seed)
@@ -279,7 +266,7 @@ class Dataset:
         return self._like(make)
 
     def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
-        """The elements several times over; without a number, without end."""
+        """The elements several times over; endlessly by default."""
         times = -1 if count is None else checks.whole("repeat", "count", count)
         n = None if times < 0 else times
 
@@ -304,7 +291,7 @@ class Dataset:
         return self._like(lambda: itertools.islice(iter(self), n), size)
 
     def skip(self, count: Any, name: str | None = None) -> Dataset:
-        """What comes after the first elements; nothing for -1."""
+        """The elements after the first `count`; none for -1."""
         n = checks.whole("skip", "count", count)
         if n < 0:
             return self.take(0)
@@ -341,14 +328,14 @@ class Dataset:
         return self._like(make)
 
     def prefetch(self, buffer_size: Any = AUTOTUNE, name: str | None = None) -> Dataset:
-        """The dataset itself: there is no other thread to prepare elements in."""
+        """The dataset itself, because elements are made in the calling thread."""
         return self
 
     def with_options(self, options: Any, name: str | None = None) -> Dataset:
-        """The dataset itself: there is nothing to tune."""
+        """The dataset itself, because no option exists."""
         return self
 
-    # -------------------------------------------------------------------------------------- going through
+    # -------------------------------------------------------------------------------------- iteration
 
     def __iter__(self) -> Iterator[Any]:
         return self._make()
@@ -385,7 +372,7 @@ class Dataset:
         return _mapped(spec, first)
 
     def cardinality(self) -> Tensor:
-        """The number of elements, an int64; -1 without end, -2 where it is not known."""
+        """The number of elements, an int64; -1 for endless, -2 for unknown."""
         return wrap(np.int64(self._size))
 
     def __len__(self) -> int:
@@ -400,7 +387,7 @@ class Dataset:
         return f"<gtape.data.Dataset of {self._size if self._size >= 0 else 'an unknown number of'} elements>"
 
 
-# The names of what `range` takes, by how many there are.
+# The names of the arguments of `range`, by their number.
 _BOUNDS = {1: ("stop",), 2: ("start", "stop"), 3: ("start", "stop", "step")}
 
 
@@ -410,17 +397,17 @@ def _check_dataset(owner: str, x: Any) -> None:
 
 
 def _type_of(spec: Any) -> np.dtype[Any]:
-    """The dtype that an element is to have, from a TensorSpec or a dtype."""
+    """The dtype of an element, from a TensorSpec or a dtype."""
     return checks.dtype("from_generator", spec.dtype if isinstance(spec, TensorSpec) else spec, "output_signature")
 
 
 def drawn(seed: Any) -> int:
-    """A seed for an order, from the program's seeds."""
+    """A seed for an order, drawn from the program's seeds."""
     from gtape.ops.random.draw_functions import uniform
 
     return int(uniform([], 0, 2**31 - 1, "int32", seed=seed))
 
 
 def is_dataset(x: Any) -> bool:
-    """Whether elements are to be taken from it one by one."""
+    """Whether `x` is iterated element by element."""
     return isinstance(x, Dataset) or (isinstance(x, Iterator) and not is_tensor(x))

@@ -1,7 +1,7 @@
 """``gtape.debugging``: assertions about tensors, under TensorFlow's names.
 
-A failed assertion about values raises `gtape.errors.InvalidArgumentError`; what is known without looking at values
-raises ValueError (ranks, shapes) or TypeError (dtypes), as in TensorFlow.
+A failed assertion about values raises `gtape.errors.InvalidArgumentError`; one about ranks or shapes raises ValueError,
+one about dtypes TypeError, as in TensorFlow.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class DType:
             )
         kind = dtype.kind
         self.name = name
-        # NumPy reads this attribute, which makes a DType good wherever NumPy wants a dtype.
+        # NumPy reads this attribute, so that a DType serves as a NumPy dtype.
         self.dtype = dtype
         self.as_numpy_dtype: Any = dtype.type
         self.is_floating = kind == "f" or name == "bfloat16"
@@ -95,29 +95,17 @@ class DType:
 
     @property
     def is_numeric(self) -> builtins.bool:
-        """Whether it is a type of numbers."""
+        """Whether the values are numbers."""
         return self.is_floating or self.is_integer or self.is_complex
 
     @property
     def min(self) -> Any:
-        """The least finite value.
-
-        Raises
-        ------
-        TypeError
-            For complex numbers and strings, which have no order.
-        """
+        """The least finite value; TypeError for complex numbers and strings, which have no order."""
         return self._limits()[0]
 
     @property
     def max(self) -> Any:
-        """The greatest finite value.
-
-        Raises
-        ------
-        TypeError
-            For complex numbers and strings, which have no order.
-        """
+        """The greatest finite value; TypeError as for `min`."""
         return self._limits()[1]
 
     @property
@@ -142,7 +130,7 @@ class DType:
         raise TypeError(f"{self!r} has no least and greatest value, because its values have no order")
 
     def is_compatible_with(self, other: Any) -> builtins.bool:
-        """Whether a value of type `other` may stand where this one is asked for: the types are equal."""
+        """Whether the types are equal."""
         return self is as_dtype(other)
 
     def __eq__(self, other: object) -> builtins.bool:
@@ -207,12 +195,12 @@ _FOUND: dict[Any, DType] = {
 
 
 def as_dtype(type_value: Any) -> DType:
-    """Find the element type that something names.
+    """Find the element type for a name or another library's type.
 
     Parameters
     ----------
     type_value : DType, numpy dtype or scalar type, Python type or str
-        What to look up. Python's ``float`` is float32, as in TensorFlow; ``int`` is int64, ``complex`` complex128.
+        Python's ``float`` is float32, as in TensorFlow; ``int`` is int64, ``complex`` complex128.
 
     Returns
     -------
@@ -221,7 +209,7 @@ def as_dtype(type_value: Any) -> DType:
     Raises
     ------
     TypeError
-        If it names no type that gtape has.
+        If gtape has no such type.
 
     Examples
     --------
@@ -234,20 +222,21 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     try:
         return _FOUND[type_value]
-    except (KeyError, TypeError, ValueError):  # unknown, or unhashable: NumPy's times say so by a ValueError
+    except (KeyError, TypeError, ValueError):  # unknown, or unhashable, for which NumPy's times raise ValueError
         pass
     if isinstance(type_value, np.ndarray):
         raise TypeError(
             f"Cannot convert an array of {type_value.dtype} to a gtape DType; its dtype is {type_value.dtype}"
         )
-    if getattr(type_value, "name", type_value) == "bfloat16" or getattr(type_value, "__name__", "") == "bfloat16":
+    names = (type_value, getattr(type_value, "name", ""), getattr(type_value, "__name__", ""))
+    if "bfloat16" in [n for n in names if isinstance(n, str)]:
         return _bfloat16()
     if type_value is not None:  # NumPy reads None as float64
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # of abbreviations that NumPy gives up: they name no type here
+                warnings.simplefilter("error")  # for abbreviations that NumPy deprecates
                 dtype = np.dtype(type_value)
-        except (TypeError, ValueError, Warning, RecursionError):  # as Python's errors of lists, dicts and strings are
+        except (TypeError, ValueError, Warning, RecursionError):  # for lists, dicts and strings
             dtype = None
         if dtype is not None:
             found = string if dtype.kind in "SUT" else _NAMES.get(dtype.name)
@@ -257,13 +246,7 @@ def as_dtype(type_value: Any) -> DType:
 
 
 def _bfloat16() -> DType:
-    """Made when first asked for: NumPy has no such type, and ml_dtypes need not be installed.
-
-    Raises
-    ------
-    TypeError
-        If ml_dtypes is not there.
-    """
+    """The bfloat16 of ml_dtypes, which is optional; TypeError if ml_dtypes is not installed."""
     found = _NAMES.get("bfloat16")
     if found is None:
         try:
@@ -291,21 +274,16 @@ def __getattr__(name: str) -> Any:
 
 
 def np_dtype(type_value: Any) -> np.dtype[Any]:
-    """Find the NumPy dtype of anything that `as_dtype` takes.
+    """Find the NumPy dtype for an argument of `as_dtype`.
 
     Parameters
     ----------
-    type_value : DType, numpy dtype or scalar type, Python type or str
-        What to look up.
+    type_value
+        As for `as_dtype`.
 
     Returns
     -------
     numpy.dtype
-
-    Raises
-    ------
-    TypeError
-        If it names no type that gtape has.
 
     Examples
     --------

@@ -20,7 +20,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# What `OpError.error_code` holds, one number for each class.
+# The values of `OpError.error_code`.
 OK = 0
 CANCELLED = 1
 UNKNOWN = 2
@@ -41,20 +41,19 @@ UNAUTHENTICATED = 16
 
 
 class OpError(Exception):
-    """An op could not be carried out.
+    """An op failed.
 
     Parameters
     ----------
     *args
-        Either the message alone, or TensorFlow's ``(node_def, op, message)`` with an optional error code, which is
-        accepted so that code which raises these errors itself runs unchanged.
+        Either the message alone, or TensorFlow's ``(node_def, op, message)`` with an optional error code, so that code
+        that raises these errors itself runs unchanged.
 
     Attributes
     ----------
     message : str
-        What was wrong.
     node_def, op : object
-        Whatever was passed under these names, otherwise None.
+        The arguments of these names, otherwise None.
     error_code : int
         TensorFlow's number for the class.
 
@@ -66,6 +65,20 @@ class OpError(Exception):
     """
 
     error_code: int = UNKNOWN
+
+    def __init_subclass__(cls, error_code: int | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if error_code is not None:
+            cls.error_code = error_code
+        if error_code is not None and cls.__doc__:  # `python -OO` drops docstrings
+            cls.__doc__ += f"""
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.errors.{cls.__name__}("why").error_code
+    {error_code}
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -81,56 +94,29 @@ class OpError(Exception):
 
     @property
     def experimental_payloads(self) -> dict[str, bytes]:
-        """Further information on the error: none, ever."""
+        """Further information on the error: always empty."""
         return {}
 
     def __str__(self) -> str:
         return self.message
 
 
-class CancelledError(OpError):
-    """The work was stopped before it was done.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.CancelledError("why").error_code == tf.errors.CANCELLED
-    True
-    """
-
-    error_code = CANCELLED
+class CancelledError(OpError, error_code=CANCELLED):
+    """The work was stopped before it was done."""
 
 
-class UnknownError(OpError):
-    """A failure that fits no other class.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.UnknownError("why").error_code == tf.errors.UNKNOWN
-    True
-    """
-
-    error_code = UNKNOWN
+class UnknownError(OpError, error_code=UNKNOWN):
+    """A failure that fits no other class."""
 
 
-class InvalidArgumentError(OpError):
-    """An argument has a value, shape or dtype that the op cannot take.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.InvalidArgumentError("why").error_code == tf.errors.INVALID_ARGUMENT
-    True
-    """
-
-    error_code = INVALID_ARGUMENT
+class InvalidArgumentError(OpError, error_code=INVALID_ARGUMENT):
+    """An argument has a value, shape or dtype that the op cannot take."""
 
 
 class OperandTypeError(InvalidArgumentError, TypeError):
-    """An argument is of a type that the op does not take, or that does not fit the tensor it is combined with.
+    """An argument has a type that the op does not take, or that does not fit another argument.
 
-    TensorFlow raises InvalidArgumentError in some ops and TypeError in others: code that expects either works.
+    Both InvalidArgumentError and TypeError, because TensorFlow raises either, depending on the op.
 
     Examples
     --------
@@ -141,9 +127,9 @@ class OperandTypeError(InvalidArgumentError, TypeError):
 
 
 class NotATensorError(TypeError, AttributeError):
-    """A number, an array or another object stands where a tensor or a variable is to be.
+    """An argument is a number, an array or another object instead of a tensor or a variable.
 
-    TensorFlow raises AttributeError for some of them and TypeError for others: code that expects either works.
+    Both AttributeError and TypeError, because TensorFlow raises either, depending on the object.
 
     Examples
     --------
@@ -153,179 +139,60 @@ class NotATensorError(TypeError, AttributeError):
     """
 
 
-class NotFoundError(OpError):
-    """Something that was asked for by name does not exist.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.NotFoundError("why").error_code == tf.errors.NOT_FOUND
-    True
-    """
-
-    error_code = NOT_FOUND
+class NotFoundError(OpError, error_code=NOT_FOUND):
+    """No file, variable or other object has the given name."""
 
 
-class AlreadyExistsError(OpError):
-    """Something that was to be made exists already.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.AlreadyExistsError("why").error_code == tf.errors.ALREADY_EXISTS
-    True
-    """
-
-    error_code = ALREADY_EXISTS
+class AlreadyExistsError(OpError, error_code=ALREADY_EXISTS):
+    """The object to create exists already."""
 
 
-class ResourceExhaustedError(OpError):
-    """A limit, such as that of the memory, was reached.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.ResourceExhaustedError("why").error_code == tf.errors.RESOURCE_EXHAUSTED
-    True
-    """
-
-    error_code = RESOURCE_EXHAUSTED
+class ResourceExhaustedError(OpError, error_code=RESOURCE_EXHAUSTED):
+    """A limit, such as that of memory, was reached."""
 
 
-class FailedPreconditionError(OpError):
-    """The op was run in a state that does not allow it.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.FailedPreconditionError("why").error_code == tf.errors.FAILED_PRECONDITION
-    True
-    """
-
-    error_code = FAILED_PRECONDITION
+class FailedPreconditionError(OpError, error_code=FAILED_PRECONDITION):
+    """The op was run in a state that does not allow it."""
 
 
-class AbortedError(OpError):
-    """The op was given up half-way.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.AbortedError("why").error_code == tf.errors.ABORTED
-    True
-    """
-
-    error_code = ABORTED
+class AbortedError(OpError, error_code=ABORTED):
+    """The op was given up half-way."""
 
 
-class OutOfRangeError(OpError):
-    """An iteration or an index ran past the end.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.OutOfRangeError("why").error_code == tf.errors.OUT_OF_RANGE
-    True
-    """
-
-    error_code = OUT_OF_RANGE
+class OutOfRangeError(OpError, error_code=OUT_OF_RANGE):
+    """An iteration or an index ran past the end."""
 
 
-class UnimplementedError(OpError):
-    """The op exists, but not for these arguments.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.UnimplementedError("why").error_code == tf.errors.UNIMPLEMENTED
-    True
-    """
-
-    error_code = UNIMPLEMENTED
+class UnimplementedError(OpError, error_code=UNIMPLEMENTED):
+    """The op exists, but not for these arguments."""
 
 
-class InternalError(OpError):
-    """Something that the library takes for granted does not hold: a fault in gtape itself.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.InternalError("why").error_code == tf.errors.INTERNAL
-    True
-    """
-
-    error_code = INTERNAL
+class InternalError(OpError, error_code=INTERNAL):
+    """An assumption of the library does not hold: a fault in gtape itself."""
 
 
-class DeadlineExceededError(OpError):
-    """The work took longer than it was allowed to.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.DeadlineExceededError("why").error_code == tf.errors.DEADLINE_EXCEEDED
-    True
-    """
-
-    error_code = DEADLINE_EXCEEDED
+class DeadlineExceededError(OpError, error_code=DEADLINE_EXCEEDED):
+    """The work took longer than it was allowed to."""
 
 
-class PermissionDeniedError(OpError):
-    """The caller may not do this.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.PermissionDeniedError("why").error_code == tf.errors.PERMISSION_DENIED
-    True
-    """
-
-    error_code = PERMISSION_DENIED
+class PermissionDeniedError(OpError, error_code=PERMISSION_DENIED):
+    """The caller may not do this."""
 
 
-class UnavailableError(OpError):
-    """What the op needs is not there at the moment.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.UnavailableError("why").error_code == tf.errors.UNAVAILABLE
-    True
-    """
-
-    error_code = UNAVAILABLE
+class UnavailableError(OpError, error_code=UNAVAILABLE):
+    """A resource of the op is unavailable at the moment."""
 
 
-class DataLossError(OpError):
-    """Data are lost or damaged.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.DataLossError("why").error_code == tf.errors.DATA_LOSS
-    True
-    """
-
-    error_code = DATA_LOSS
+class DataLossError(OpError, error_code=DATA_LOSS):
+    """Data are lost or damaged."""
 
 
-class UnauthenticatedError(OpError):
-    """It is not known who the caller is.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.UnauthenticatedError("why").error_code == tf.errors.UNAUTHENTICATED
-    True
-    """
-
-    error_code = UNAUTHENTICATED
+class UnauthenticatedError(OpError, error_code=UNAUTHENTICATED):
+    """The caller's identity is unknown."""
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """Python asked for the value of a tensor that has none yet; gtape's tensors have theirs at once.
-
-    It is here so that code which catches it runs.
+    """Python needs the value of a tensor that has none yet: never raised, because gtape's tensors always have values.
 
     Examples
     --------
@@ -336,19 +203,14 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class VerificationError(AssertionError):
-    """A checked gradient is wrong, or could not be shown to be right where that was asked for.
+    """A checked gradient is wrong, or, where `undecided` counts as a failure, could not be shown to be right.
 
     Parameters
     ----------
     message : str
         The report as text.
-    report : object, optional
-        The `gtape.verify.Report` behind it.
-
-    Attributes
-    ----------
-    report : object
-        The `gtape.verify.Report` behind it, or None.
+    report : gtape.verify.Report, optional
+        Kept as the attribute `report`.
 
     Examples
     --------

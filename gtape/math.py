@@ -1,7 +1,7 @@
 """``gtape.math``: the elementwise functions, reductions and scans, under TensorFlow's names.
 
-NumPy functions that TensorFlow lacks (exp2, log2, log10, cbrt, sinc, hypot, logaddexp ...) are here under NumPy's
-names. Functions are generated when first asked for.
+NumPy functions that TensorFlow lacks (exp2, log2, log10, cbrt, sinc, hypot, logaddexp ...) have NumPy's names.
+Functions are generated on first use.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ def __dir__() -> list[str]:
 
 
 _LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE, _RANGE = range(6)
-# A longer range is no structure that anybody meant.
+# A longer range is a mistake.
 _LONGEST_RANGE = 1 << 24
 
-# What a class is, found once for each. Bounded, because classes may come and go.
+# The kinds of classes; bounded, because programs may create classes without end.
 _kinds: dict[type, int] = {list: _SEQUENCE, tuple: _SEQUENCE, dict: _MAPPING, TensorShape: _LEAF, range: _RANGE}
 
 
@@ -50,7 +50,7 @@ def _find_kind(cls: type) -> int:
 
 
 def _flag(name: str, value: Any) -> bool:
-    """What is true or false; arrays of several are neither."""
+    """A flag as a bool; TypeError for arrays of several elements."""
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -99,7 +99,7 @@ def _collect(x: Any, composites: bool, into: list[Any]) -> None:
 
 
 def _too_deep(structure: Any) -> ValueError:
-    """The error for a structure that holds itself."""
+    """The error for a structure that contains itself."""
     return ValueError(
         f"a structure must not hold itself, nor be nested deeper than Python's recursion goes: {shown(structure)}"
     )
@@ -111,7 +111,6 @@ def is_nested(seq: Any) -> bool:
     Parameters
     ----------
     seq : object
-        Anything.
 
     Returns
     -------
@@ -155,7 +154,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """
     cls = structure.__class__
     if cls is list or cls is tuple:
-        # By far the most common structure is a flat one.
+        # Flat structures are by far the most common.
         get = _kinds.get
         for x in structure:
             if get(x.__class__) != _LEAF:
@@ -211,7 +210,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     structure : object
         The form: a structure or a leaf.
     flat_sequence : sequence
-        As many leaves as `structure` has.
+        The leaves, as many as `structure` has.
     expand_composites : bool, optional
         As for `flatten`.
 
@@ -286,10 +285,9 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     Parameters
     ----------
     nest1, nest2 : object
-        What to compare.
     check_types : bool, optional
-        Whether the classes and the keys of mappings must agree too. All mappings agree with each other, and so do
-        namedtuples of one name and the same fields.
+        Compare classes and the keys of mappings, too. All mappings agree with each other, and so do namedtuples of one
+        name and the same fields.
     expand_composites : bool, optional
         As for `flatten`.
 
@@ -302,7 +300,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     ValueError
         If the forms differ.
     TypeError
-        If only the classes do.
+        If only the classes differ.
 
     Examples
     --------
@@ -335,15 +333,13 @@ def map_structure(
         Takes as many leaves as there are structures.
     *structure : object
         At least one; all of the same form.
-    check_types : bool, optional
+    check_types, expand_composites : bool, optional
         As for `assert_same_structure`.
-    expand_composites : bool, optional
-        As for `flatten`.
 
     Returns
     -------
     object
-        What `func` returned, in the form of the first structure.
+        The results of `func`, in the form of the first structure.
 
     Raises
     ------

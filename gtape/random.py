@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 
 
 class experimental:
-    """Names that TensorFlow has in ``random.experimental`` too.
+    """The names of TensorFlow's ``random.experimental``.
 
     Examples
     --------

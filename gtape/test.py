@@ -1,6 +1,6 @@
-"""``gtape.test``: compute_gradient, derivatives beside their difference quotients; and what tests of tensors need.
+"""``gtape.test``: compute_gradient, which compares derivatives with difference quotients, and a TestCase for tensors.
 
-For more than a glance use `gtape.verify.check`, which compares with the exact derivative.
+For certainty use `gtape.verify.check`, which compares with the exact derivative.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
     step = 1.0 / 1024 if delta is None else number("compute_gradient", "delta", delta, bool, "must not be 0")
     inputs = [convert_to_tensor(v) for v in x]
     for i, t in enumerate(inputs):
-        if not t._aval.inexact:
+        if not t._layout.inexact:
             raise ValueError(f"Cannot compute gradient for unsupported type {t.dtype.name} of argument {i}: cast it")
     with GradientTape(persistent=True) as tape:
         tape.watch(inputs)
         y = convert_to_tensor(f(*inputs))
-    if any(t._aval.complex for t in (y, *inputs)):
+    if any(t._layout.complex for t in (y, *inputs)):
         exact = _complex_jacobians(tape, y, inputs)
     else:
         made = tape.jacobian(y, inputs, unconnected_gradients="zero")
-        exact = [j.numpy().reshape(y._aval.size, t._aval.size) for j, t in zip(made, inputs, strict=True)]
+        exact = [j.numpy().reshape(y._layout.size, t._layout.size) for j, t in zip(made, inputs, strict=True)]
     return exact, [_differences(f, inputs, i, step) for i in range(len(inputs))]
 
 
@@ -88,15 +88,15 @@ def _parts(array: Any) -> Any:
 
 
 def _complex_jacobians(tape: GradientTape, y: Tensor, inputs: list[Tensor]) -> list[Any]:
-    """By a gradient for each part of each element of the result."""
-    # By the conjugate convention the cotangent 1 gives the derivatives of the real part, and 1j of the imaginary one.
-    units = (1, 1j) if y._aval.complex else (1,)
+    """One gradient for each part of each element of the result."""
+    # By the conjugate convention, the cotangent 1 gives derivatives of the real part, 1j of the imaginary part.
+    units = (1, 1j) if y._layout.complex else (1,)
     rows: list[list[Any]] = [[] for _ in inputs]
-    for k in range(y._aval.size):
+    for k in range(y._layout.size):
         for unit in units:
-            seed = np.zeros(y._aval.size, y._aval.dtype)
+            seed = np.zeros(y._layout.size, y._layout.dtype)
             seed[k] = unit
-            found = tape.gradient(y, inputs, wrap(seed.reshape(y._aval.shape)), "zero")
+            found = tape.gradient(y, inputs, wrap(seed.reshape(y._layout.shape)), "zero")
             for row, g in zip(rows, found, strict=True):
                 row.append(_parts(convert_to_tensor(g).numpy()))
     return [np.stack(r) if r else np.zeros((0, _parts(t.numpy()).size)) for r, t in zip(rows, inputs, strict=True)]
@@ -228,12 +228,12 @@ def main(argv: Any = None) -> None:
 
 @diagnosed
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
-    """Whether there is a graphics card to compute on: never.
+    """False, because gtape runs on the CPU.
 
     Parameters
     ----------
     cuda_only, min_cuda_compute_capability
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 
 @diagnosed
 def gpu_device_name() -> str:
-    """The name of the graphics card: empty, since there is none.
+    """The name of the graphics card: empty, because gtape runs on the CPU.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def gpu_device_name() -> str:
 
 @diagnosed
 def is_built_with_cuda() -> bool:
-    """Whether graphics cards could be used: no.
+    """False, because gtape runs on the CPU.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""``gtape.train``: checkpoints. The values of all variables that objects hold, in one NumPy archive for each."""
+"""``gtape.train``: checkpoints, one NumPy archive each of the values of all variables that objects hold."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# ---------------------------------------------------------------------------------------------- what objects hold
+# ---------------------------------------------------------------------------------------------- variables of objects
 
 
-# What gtape's own classes keep for themselves in attributes; variables that `add_weight` made come last.
+# Private attributes of gtape's own classes; variables that `add_weight` made come last.
 _INTERNAL = frozenset({
     "_added", "_chosen", "_graph", "_graph_layers", "_losses", "_made", "_means", "_penalties", "_pending", "_sequence",
     "_settings", "_symbolic", "_tracker",
@@ -40,7 +40,7 @@ _INTERNAL = frozenset({
 
 
 def _children(x: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of an object, by the names under which their variables are kept."""
+    """The parts of an object, with the names for the paths of their variables."""
     if isinstance(x, (list, tuple)):
         yield from ((str(i), part) for i, part in enumerate(x))
     elif isinstance(x, dict):
@@ -51,9 +51,8 @@ def _children(x: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), v) for i, v in enumerate(x.variables))
     elif isinstance(x, Module):
         inside = vars(x)
-        listed: Any = (
-            getattr(x, "layers", ()) if "_sequence" in inside else inside.get("_graph_layers", ())
-        )  # of a Sequential, of a graph
+        # The layers of a Sequential, or of a graph.
+        listed: Any = getattr(x, "layers", ()) if "_sequence" in inside else inside.get("_graph_layers", ())
         yield from ((f"layer-{i}", part) for i, part in enumerate(listed))
         named = sorted(inside.keys() - _INTERNAL, key=lambda name: (name.startswith("_"), name))
         yield from ((name, inside[name]) for name in named)
@@ -68,7 +67,7 @@ def _escaped(key: str) -> str:
 
 
 def _held(x: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
-    """Every variable, and every part that has not made its variables yet, with its path; each once."""
+    """Every variable, and every unbuilt part, with its path; each once."""
     seen = set() if seen is None else seen
     if id(x) in seen:
         return
@@ -97,7 +96,7 @@ def values_of(x: Any) -> dict[str, Any]:
 
 
 class _Status:
-    """What became of the values that were restored."""
+    """The outcome of restoring values."""
 
     def __init__(self, unused: set[str], missing: set[str]) -> None:
         self._unused, self._missing = unused, missing
@@ -118,29 +117,20 @@ class _Status:
         return self
 
     def assert_nontrivial_match(self) -> _Status:
-        """The same, for a whole object."""
+        """As `assert_existing_objects_matched`."""
         return self.assert_existing_objects_matched()
 
     def expect_partial(self) -> _Status:
-        """Say that not every value is wanted; gtape gives no warning in any case."""
+        """Accept unused values; gtape never warns about them."""
         return self
 
     initialize_or_restore = run_restore_ops = expect_partial
 
 
 def restore_values(x: Any, path: str) -> _Status:
-    """Give the variables of an object the values of an archive, all of them or, after an exception, none.
+    """Assign the values of an archive to the variables of an object: all of them or, after an exception, none.
 
-    Parts that have no variables yet get theirs when they make them.
-
-    Raises
-    ------
-    ValueError
-        For a value of another shape.
-    gtape.errors.NotFoundError
-        If there is no such file.
-    gtape.errors.DataLossError
-        If it is damaged, or no archive of gtape's.
+    Unbuilt parts get their values when they make their variables. ValueError for a value of another shape.
     """
     with open_archive(path) as archive:
         unused, missing = set(archive.names), set()
@@ -155,7 +145,7 @@ def restore_values(x: Any, path: str) -> _Status:
                 unused.discard(where)
             else:
                 missing.add(where)
-        values = [v._incoming(archive.read(where, wanted=v._aval.shape)) for v, where in found]
+        values = [v._incoming(archive.read(where, wanted=v._layout.shape)) for v, where in found]
         later = {
             name: archive.read(name)
             for name in archive.names
@@ -169,7 +159,7 @@ def restore_values(x: Any, path: str) -> _Status:
 
 
 def _check_fit(v: Variable, name: str, archive: Archive) -> None:
-    """Compare what an archive declares with the variable that is to take it, before any data are read."""
+    """Compare the declaration of an archive with a variable, before any data are read."""
     declared = archive.member(name)
     if not v.shape.is_compatible_with(declared.shape):
         raise ValueError(
@@ -189,7 +179,7 @@ def _when_built(path: str, values: dict[str, Any], unused: set[str]) -> Callable
         for where, inner in list(_held(part, path)):
             if not isinstance(inner, Variable):
                 inner.__dict__["_pending"] = _when_built(where, values, unused)
-            elif where in values and where in unused:  # layers inside that found theirs may have been trained since
+            elif where in values and where in unused:  # inner layers with used values may have been trained since
                 inner.assign(values[where])
                 unused.discard(where)
 
@@ -205,14 +195,14 @@ class Checkpoint:
     Parameters
     ----------
     root : object, optional
-        Its parts are kept without a name in front.
+        Its parts are kept without a prefix.
     **kwargs : object
-        What to keep, by name.
+        Objects to keep, by name.
 
     Attributes
     ----------
     save_counter : Variable
-        How often `save` was called.
+        The number of calls of `save`.
 
     Examples
     --------
@@ -241,41 +231,25 @@ class Checkpoint:
         raise AttributeError(f"this checkpoint keeps {sorted(objects)}, and no {name!r}")
 
     def write(self, file_prefix: Any, options: Any = None) -> str:
-        """Write the values to a file of this name, without a number.
+        """Write the values to a file of this name, without a number; returns the path for `restore`.
 
         Parameters
         ----------
         file_prefix : str or path
         options : object, optional
             Ignored; TensorFlow has it.
-
-        Returns
-        -------
-        str
-            What `restore` takes.
         """
         return self._write(path_text(file_prefix))
 
     def _write(self, path: str, before: Callable[[], None] | None = None) -> str:
-        """The same; calls `before` when all is written, before the file takes its place."""
+        """As `write`; calls `before` when all is written, before the file replaces an old one."""
         values = values_of(self)
         os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
         write_archive(path + _ENDING, values, before)
         return path
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
-        """Write the values to a file of this name and the next number, and note it as the newest in its directory.
-
-        Parameters
-        ----------
-        file_prefix, options
-            As for `write`.
-
-        Returns
-        -------
-        str
-            What `restore` takes.
-        """
+        """As `write`, with the next number in the name, and note the file as the newest in its directory."""
         self.save_counter.assign_add(1)
         path = self._write(f"{path_text(file_prefix)}-{int(self.save_counter)}")
         folder, name = os.path.split(path)
@@ -288,7 +262,7 @@ class Checkpoint:
         return path
 
     def read(self, save_path: Any, options: Any = None) -> _Status:
-        """Take the values that `write` wrote.
+        """Restore the values that `write` wrote.
 
         Parameters
         ----------
@@ -299,7 +273,7 @@ class Checkpoint:
         Returns
         -------
         status
-            With `assert_consumed`, `assert_existing_objects_matched` and `expect_partial`. What has no variables yet,
+            With `assert_consumed`, `assert_existing_objects_matched` and `expect_partial`. An object without variables,
             such as a layer before its first call, gets its values when it makes them.
 
         Raises
@@ -314,18 +288,7 @@ class Checkpoint:
         return restore_values(self, path_text(save_path) + _ENDING)
 
     def restore(self, save_path: Any, options: Any = None) -> _Status:
-        """Take the values that `save` or `write` wrote; None, for no checkpoint, changes nothing.
-
-        Parameters
-        ----------
-        save_path, options
-            As for `read`.
-
-        Returns
-        -------
-        status
-            As for `read`.
-        """
+        """As `read`, for `save` and `write`; None, for no checkpoint, changes nothing."""
         return _Status(set(), set()) if save_path is None else self.read(save_path, options)
 
 
@@ -336,7 +299,7 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     ----------
     checkpoint_dir : str or path
     latest_filename : str, optional
-        The file that names it, "checkpoint" by default.
+        The file with its name, "checkpoint" by default.
 
     Returns
     -------
@@ -369,7 +332,7 @@ def _file_of(ckpt_dir_or_file: Any) -> str:
 
 
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
-    """The names and shapes of what a checkpoint holds.
+    """The names and shapes of the values in a checkpoint.
 
     Parameters
     ----------
@@ -398,7 +361,7 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
     ----------
     ckpt_dir_or_file : str or path
     name : str
-        As `list_variables` has it.
+        As in `list_variables`.
 
     Returns
     -------
@@ -407,7 +370,7 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
     Raises
     ------
     gtape.errors.NotFoundError
-        If there is none of this name.
+        If no value has this name.
 
     Examples
     --------
@@ -428,9 +391,8 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
 class CheckpointManager:
     """The last few checkpoints of a directory.
 
-    What `save` has returned is on the disk, and stays there until it is too old, whenever the process is killed.
-    Several processes may save in one directory. Only archives that gtape wrote there under `checkpoint_name` are
-    deleted.
+    A checkpoint is on the disk when `save` returns and stays until it is too old, even if the process is killed.
+    Several processes may save in one directory. Only gtape's archives named `checkpoint_name` are deleted.
 
     Parameters
     ----------
@@ -439,7 +401,7 @@ class CheckpointManager:
     max_to_keep : int or None
         None keeps all.
     keep_checkpoint_every_n_hours, step_counter, checkpoint_interval, init_fn
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     checkpoint_name : str
 
     Raises
@@ -501,10 +463,9 @@ class CheckpointManager:
         return name.startswith(self._begin) and re.fullmatch("-?[0-9]+", name[len(self._begin) :]) is not None
 
     def _there(self, known: list[str], note: Note, finished: str | None = None) -> list[str]:
-        """The checkpoints in the directory, the oldest first: those that are known, and those that others noted.
+        """The checkpoints in the directory, the oldest first: the known ones, and those that other processes noted.
 
-        What a killed process finished, without getting to note it, stands before the newest, so that it grows old with
-        the others.
+        A checkpoint that a killed process finished without a note stands before the newest, so that it ages, too.
         """
         names = [n for n in known if n not in note.kept] + note.kept
         lost = [n for n in note.unfinished if n not in names and self._is_own(n)]
@@ -513,7 +474,7 @@ class CheckpointManager:
         return [n for n in names if self._exists(n)]
 
     def _announce(self, name: str) -> None:
-        """Note that a checkpoint is about to be there: whoever finds it, and no more said of it, knows whose it is."""
+        """Note a checkpoint as unfinished, so that other processes know its owner if this one is killed."""
         with hold(self._folder):
             note = read_note(self._folder) or Note()
             if name not in note.unfinished:
@@ -521,7 +482,7 @@ class CheckpointManager:
             write_note(self._folder, note)
 
     def _settle(self, finished: str) -> None:
-        """Note a new checkpoint, and delete what is too old; the note names nothing that is being deleted."""
+        """Note a new checkpoint, and delete old ones, which the note drops first."""
         with hold(self._folder):
             note = read_note(self._folder) or Note()
             kept = self._there(self._kept, note, finished)
@@ -529,7 +490,7 @@ class CheckpointManager:
             old = [] if self._keep is None else own[: -self._keep]
             kept = [n for n in kept if n not in old]
             doomed = list(dict.fromkeys([*self._doomed(note, kept), *filter(self._is_archive, old)]))
-            # A file of a manager of another name is there before that manager has noted it.
+            # The file of another manager exists before that manager notes it.
             unfinished = [
                 n for n in note.unfinished
                 if self._is_coming(n) or (self._exists(n) and n not in kept and n not in doomed)
@@ -539,7 +500,7 @@ class CheckpointManager:
             self._delete(doomed)
 
     def _doomed(self, note: Note, kept: list[str]) -> list[str]:
-        """What a note says is to be removed, unless it was put there since: by hand, from a copy."""
+        """The names that a note dooms, without files that changed since, such as copies put back by hand."""
         found = []
         for name in note.doomed:
             with suppress(OSError):
@@ -552,7 +513,7 @@ class CheckpointManager:
         return is_archive(os.path.join(self._folder, name + _ENDING))
 
     def _is_coming(self, name: str) -> bool:
-        """Whether a file is being written: killed processes leave names of which nothing will come."""
+        """Whether a file is being written; killed processes leave names without files."""
         begin = part_stem(name + _ENDING) + "."
         return any(other.startswith(begin) and other.endswith(".part") for other in os.listdir(self._folder))
 
@@ -564,7 +525,7 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """Those that are kept, the oldest first."""
+        """The kept checkpoints, the oldest first."""
         return [self._head + name for name in self._kept]
 
     @property
@@ -573,19 +534,14 @@ class CheckpointManager:
         return None if self._newest is None else self._head + self._newest
 
     def save(self, checkpoint_number: int | None = None, check_interval: bool = True, options: Any = None) -> str:
-        """Save, and delete what is too old.
+        """Save, delete old checkpoints, and return the path for `restore`.
 
         Parameters
         ----------
         checkpoint_number : int, optional
-            Instead of the next one.
+            The next number by default.
         check_interval, options
-            TensorFlow has them; they change nothing.
-
-        Returns
-        -------
-        str
-            What `restore` takes.
+            Ignored; TensorFlow has them.
         """
         counter = self.checkpoint.save_counter
         if checkpoint_number is not None:

@@ -8,41 +8,25 @@ number, so that it equals itself, however wide.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from flint import acb, acb_mat, arb, arb_mat, ctx
+from flint import acb, arb, ctx
 
-from gtape.base.blocks import block
+from gtape.base.blocks import Block, block
 from gtape.base.diagnosis import diagnosed
 from gtape.base.locks import Lock
 from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
-    "Undecided",
-    "digits",
-    "equal",
-    "greater",
-    "greater_equal",
-    "has_complex",
-    "infinities_as_limits",
-    "less",
-    "less_equal",
-    "lift_balls",
-    "lift_complex",
-    "matmul_balls",
-    "matmul_components",
-    "not_equal",
-    "precision",
-    "radius",
-    "sided",
-    "sides_of_zeros",
-    "ties_assumed",
-    "to_double_double",
-    "to_float",
-]
+    "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater", "greater_equal",
+    "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
+    "mapped", "not_equal", "objects", "precision", "radius", "rowwise", "sided", "sides_of_zeros", "ties_assumed",
+    "to_double_double", "to_float", "whole_number",
+]  # fmt: skip
 
 
 class Undecided(ArithmeticError):
@@ -84,40 +68,45 @@ def _is_nan(x: Any) -> bool:
 
 
 def _anew() -> None:
-    """In a forked child: what the thread that computed in the parent has assumed does not hold here."""
-    global _ties, _limits, _sides
-    _ties, _limits, _sides = None, False, False
-    ctx.prec = _usual
+    """In a forked child: the assumptions of the parent's threads do not hold here."""
+    assumed.clear()
+    ctx.prec = _gradient_of_one_scalar
 
 
 # The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
 _one_thread = Lock(_anew)
-_usual = ctx.prec
-_ties: list[tuple[Any, Any]] | None = None
+_gradient_of_one_scalar = ctx.prec
+assumed: dict[str, Any] = {}
 
 
 @block
-def ties_assumed() -> Iterator[list[tuple[Any, Any]]]:
+def assume(name: str, value: Any) -> Iterator[Any]:
+    """Inside, `assumed` has the value under this name."""
+    with _one_thread:
+        before = assumed.get(name)
+        assumed[name] = value
+        try:
+            yield value
+        finally:
+            assumed[name] = before
+
+
+def ties_assumed() -> Block[Any]:
     """Inside, balls that agree to a third of the precision in force are taken for one number, and listed.
 
     Equal numbers that were computed in different ways overlap at every precision; no enclosure can prove them equal.
     """
-    global _ties
-    with _one_thread:
-        before, _ties = _ties, []
-        try:
-            yield _ties
-        finally:
-            _ties = before
+    return assume("ties", [])
 
 
 def _tie(a: Any, b: Any) -> bool:
-    if _ties is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
+    listed = assumed.get("ties")
+    if listed is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
         return False
     difference = arb(a) - b
     if not difference.is_finite() or not abs(difference) < arb(2) ** (-ctx.prec // 3) * (1 + abs(arb(b).mid())):
         return False
-    _ties.append((a, b))
+    listed.append((a, b))
     return True
 
 
@@ -128,44 +117,25 @@ def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
     raise Undecided(relation, a, b)
 
 
-def less(a: Any, b: Any) -> bool:
-    """Whether a < b for all numbers in the balls; `Undecided` where it holds for some only."""
-    if a < b:
-        return True
-    return not a >= b and _at_a_tie(False, "<", a, b)
+def _relation(symbol: str, holds: Callable[..., Any], fails: Callable[..., Any], tied: bool) -> Callable[..., bool]:
+    """A three-valued comparison, from flint's two that are True where certain; `tied` is the answer for one number."""
+
+    def decide(a: Any, b: Any) -> bool:
+        if holds(a, b):
+            return True
+        return not fails(a, b) and _at_a_tie(tied, symbol, a, b)
+
+    decide.__doc__ = f"Whether a {symbol} b for all numbers in the balls; `Undecided` where it holds for some only."
+    return decide
 
 
-def less_equal(a: Any, b: Any) -> bool:
-    """Whether a <= b, or `Undecided`."""
-    if a <= b:
-        return True
-    return not a > b and _at_a_tie(True, "<=", a, b)
-
-
-def greater(a: Any, b: Any) -> bool:
-    """Whether a > b, or `Undecided`."""
-    if a > b:
-        return True
-    return not a <= b and _at_a_tie(False, ">", a, b)
-
-
-def greater_equal(a: Any, b: Any) -> bool:
-    """Whether a >= b, or `Undecided`."""
-    if a >= b:
-        return True
-    return not a < b and _at_a_tie(True, ">=", a, b)
-
-
-def equal(a: Any, b: Any) -> bool:
-    """Whether a == b: True for equal exact numbers, False for disjoint balls, else `Undecided`."""
-    if a == b:
-        return True
-    return False if a != b else _at_a_tie(True, "==", a, b)
-
-
-def not_equal(a: Any, b: Any) -> bool:
-    """Whether a != b, or `Undecided`."""
-    return not equal(a, b)
+less = _relation("<", operator.lt, operator.ge, False)
+less_equal = _relation("<=", operator.le, operator.gt, True)
+greater = _relation(">", operator.gt, operator.le, False)
+greater_equal = _relation(">=", operator.ge, operator.lt, True)
+equal = _relation("==", operator.eq, operator.ne, True)
+not_equal = _relation("!=", operator.ne, operator.eq, False)
+RELATIONS = {"<": less, "<=": less_equal, ">": greater, ">=": greater_equal, "==": equal, "!=": not_equal}
 
 
 @block
@@ -211,24 +181,16 @@ MOST_DIGITS = 1_000_000
 _MOST_BITS = 4 * MOST_DIGITS
 
 
-_to_arb = np.frompyfunc(arb, 1, 1)
-
-
 def lift_balls(x: np.ndarray) -> np.ndarray:
     """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
     x = x if x.dtype == np.float64 else x.astype(np.float64)
-    out = _to_arb(x) if not _limits or np.isfinite(x).all() else np.frompyfunc(_limit, 1, 1)(x)
-    out = out if isinstance(out, np.ndarray) else box(out)
-    if _sides and (below := (x == 0) & np.signbit(x)).any():
+    out = mapped(_limit if assumed.get("limits") and not np.isfinite(x).all() else arb, x)
+    if assumed.get("sides") and (below := (x == 0) & np.signbit(x)).any():
         out[below] = sided(-1.0)
     return out
 
 
-_limits = False
-
-
-@block
-def infinities_as_limits() -> Iterator[None]:
+def infinities_as_limits() -> Block[Any]:
     """Inside, an infinity is lifted as a number beyond all floats: what a function tends to, where it does.
 
     An infinite ball makes NaN of most that it meets; a mask of -inf in a softmax tends to something all the same.
@@ -240,42 +202,25 @@ def infinities_as_limits() -> Iterator[None]:
     >>> to_float(np.frompyfunc(arb.exp, 1, 1)(x)).tolist()
     [0.0]
     """
-    global _limits
-    with _one_thread:
-        before, _limits = _limits, True
-        try:
-            yield
-        finally:
-            _limits = before
+    return assume("limits", True)
 
 
 def _limit(x: float) -> arb:
     return arb(x) if np.isfinite(x) or x != x else arb(2) ** 1100 * (1 if x > 0 else -1)
 
 
-_sides = False
-
-
-@block
-def sides_of_zeros() -> Iterator[None]:
+def sides_of_zeros() -> Block[Any]:
     """Inside, a zero part of a complex number, and a negative zero, is lifted as a number far below all others.
 
-    It has the sign of the zero.
-
-    Balls have no signed zero, by which floats say on which side of a branch cut they lie.
+    It has the sign of the zero, because balls have no signed zero, by which floats say on which side of a branch cut
+    they lie.
     """
-    global _sides
-    with _one_thread:
-        before, _sides = _sides, True
-        try:
-            yield
-        finally:
-            _sides = before
+    return assume("sides", True)
 
 
 def sided(sign: float) -> arb:
     """Zero; inside `sides_of_zeros` a number next to it with that sign."""
-    return arb(sign) * arb(2) ** -20_000 if _sides else arb(0)
+    return arb(sign) * arb(2) ** -20_000 if assumed.get("sides") else arb(0)
 
 
 def lift_complex(x: np.ndarray) -> np.ndarray:
@@ -284,13 +229,35 @@ def lift_complex(x: np.ndarray) -> np.ndarray:
     def part(v: float) -> arb:
         return arb(v) if v else sided(float(np.copysign(1.0, v)))
 
-    out = np.frompyfunc(lambda z: acb(part(z.real), part(z.imag)), 1, 1)(x.astype(np.complex128))
-    return out if isinstance(out, np.ndarray) else box(out)
+    return mapped(lambda z: acb(part(z.real), part(z.imag)), x.astype(np.complex128))
 
 
 def has_complex(x: Any) -> bool:
     """Whether an object array holds complex balls, or jets of them."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
+
+
+def integer_power(x: Any, n: int) -> Any:
+    """x**n for n > 0 by squaring, because ``arb ** n`` gives NaN for a ball around 0."""
+    out = None
+    while n:
+        if n & 1:
+            out = x if out is None else out * x
+        n >>= 1
+        if n:
+            x = x * x
+    return out
+
+
+def whole_number(x: Any, most: int) -> int | None:
+    """The whole number that an int or an exact ball is; None for other numbers, and for those beyond `most`."""
+    if isinstance(x, acb):
+        return whole_number(x.real, most) if x.imag == 0 else None
+    if isinstance(x, arb):
+        if not (x.is_exact() and x.is_integer() and abs(x) <= most):
+            return None
+        x = int(x.unique_fmpz())
+    return x if isinstance(x, int) and abs(x) <= most else None
 
 
 def box(x: Any) -> np.ndarray:
@@ -305,6 +272,27 @@ def objects(x: Any) -> np.ndarray:
     if isinstance(x, np.ndarray):
         return x if x.dtype == object else x.astype(object)
     return box(x)
+
+
+def mapped(f: Callable[..., Any], *xs: Any) -> np.ndarray:
+    """A function of scalars on every element of arrays, as an object ndarray."""
+    return objects(np.frompyfunc(f, len(xs), 1)(*xs))
+
+
+def filled(entries: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Scalars in row-major order as an object ndarray."""
+    out = np.empty(len(entries), dtype=object)
+    out[:] = entries
+    return out.reshape(shape)
+
+
+def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
+    """A function of lists on every row of arrays along an axis; it returns lists of the same length."""
+    moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
+    out = np.empty(moved[0].shape, dtype=object)
+    for at in np.ndindex(*out.shape[:-1]):
+        out[at] = filled(f(*[m[at].tolist() for m in moved]), out.shape[-1:])
+    return np.moveaxis(out, -1, axis)
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:
@@ -450,101 +438,3 @@ def digits(x: Any, n: int = 40) -> str:
         f = float(mid)
         return repr(f)
     return str(mid.str(n, radius=False))
-
-
-# Below this many scalar multiplications, converting to and from arb_mat costs more than it saves.
-_SMALL = 64
-
-
-def matmul_balls(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``np.matmul`` of object arrays of balls; large products go through ``arb_mat``.
-
-    Parameters
-    ----------
-    a, b : object ndarrays of arb or int, at least 1-d
-
-    Returns
-    -------
-    object ndarray
-    """
-    (out,) = matmul_components([a], [b])
-    return objects(out)
-
-
-def matmul_components(left: list[Any], right: list[Any]) -> list[Any]:
-    """Products of matrices of truncated numbers: component s is the sum of left[t] @ right[s without t] over t in s.
-
-    Parameters
-    ----------
-    left, right : lists of object ndarrays
-        2**k components by bitmask, the first always given; None stands for one that is 0.
-
-    Returns
-    -------
-    list
-        The components of the product; None where no term contributes.
-    """
-    a, b = left[0], right[0]
-    if a.ndim == 0 or b.ndim == 0:
-        raise ValueError("matmul takes arrays with at least one dimension; use multiply for scalars")
-    rows, inner = (1 if a.ndim == 1 else a.shape[-2]), a.shape[-1]
-    columns = 1 if b.ndim == 1 else b.shape[-1]
-    if rows * inner * columns < _SMALL or (b.shape[0] if b.ndim == 1 else b.shape[-2]) != inner:
-        return _convolve(left, right, np.matmul)
-    if a.ndim == 1:
-        left = [None if c is None else c[None, :] for c in left]
-    if b.ndim == 1:
-        right = [None if c is None else c[:, None] for c in right]
-    batch = np.broadcast_shapes(left[0].shape[:-2], right[0].shape[:-2])
-    if right[0].ndim == 2:  # one tall product instead of many
-        left = [None if c is None else c.reshape(-1, inner) for c in left]
-        out = _matmul_2d(left, right)
-    else:
-        left = [None if c is None else np.broadcast_to(c, (*batch, rows, inner)) for c in left]
-        right = [None if c is None else np.broadcast_to(c, (*batch, inner, columns)) for c in right]
-        out = [None] * len(left)
-        for i in np.ndindex(batch):
-            parts = _matmul_2d(
-                [None if c is None else c[i] for c in left], [None if c is None else c[i] for c in right]
-            )
-            for s, part in enumerate(parts):
-                if part is not None:
-                    if out[s] is None:
-                        out[s] = np.empty((*batch, rows, columns), dtype=object)
-                    out[s][i] = part
-    shape = (*batch, *(() if a.ndim == 1 else (rows,)), *(() if b.ndim == 1 else (columns,)))
-    return [None if c is None else c.reshape(shape) for c in out]
-
-
-def _convolve(left: list[Any], right: list[Any], times: Any) -> list[Any]:
-    out = []
-    for s in range(len(left)):
-        total = None
-        for t in range(s + 1):
-            if t & s == t and left[t] is not None and right[s ^ t] is not None:
-                term = times(left[t], right[s ^ t])
-                total = term if total is None else total + term
-        out.append(total)
-    return out
-
-
-def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
-    """Each component is converted once; the sums are those of ``arb_mat`` too."""
-
-    def product(kind: Any) -> Any:
-        def matrix(x: Any) -> Any:
-            return None if x is None else kind(*x.shape, x.ravel().tolist())
-
-        return _convolve([matrix(x) for x in left], [matrix(x) for x in right], lambda p, q: p * q)
-
-    try:
-        products = product(arb_mat)
-    except TypeError:  # a complex ball is no entry of a real matrix
-        products = product(acb_mat)
-    return [None if m is None else _entries(m) for m in products]
-
-
-def _entries(m: Any) -> np.ndarray:
-    out = np.empty(m.nrows() * m.ncols(), dtype=object)
-    out[:] = m.entries()
-    return out.reshape(m.nrows(), m.ncols())

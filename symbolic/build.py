@@ -52,15 +52,15 @@ class _Builder:
 
     def finish(self, record: Any) -> None:
         """Add the node of a record whose inputs have theirs."""
-        pull = step_of(record)
-        if pull.prim is None:  # one output of an op with several
+        step = step_of(record)
+        if step.prim is None:  # one output of an op with several
             whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
-            node = self.add("item", whole.output[pull.index], record)
-            node.inputs, node.active, node.params, node.line = (whole.index,), (0,), {"index": pull.index}, whole.line
+            node = self.add("item", whole.output[step.index], record)
+            node.inputs, node.active, node.params, node.line = (whole.index,), (0,), {"index": step.index}, whole.line
             return
         t = record[TRACE]
-        node = self.add("custom" if pull.prim.kind == "custom" else "op", t.output, record)
-        node.prim, node.pull, node.active, node.params, node.line = pull.prim, pull, pull.active, pull.params, t.line
+        node = self.add("custom" if step.prim.kind == "custom" else "op", t.output, record)
+        node.prim, node.step, node.active, node.params, node.line = step.prim, step, step.active, step.params, t.line
         node.flows = t.flows
         node.inputs = tuple(self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True))
         if node.kind == "custom":
@@ -100,12 +100,12 @@ def _traced(record: Any) -> bool:
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:
     """What must be there before a record's node can be made: (record, value) of its inputs."""
-    pull = step_of(record)
-    if pull.prim is None:
+    step = step_of(record)
+    if step.prim is None:
         return [(record[PARENTS], None)]
     t = record[TRACE]
     needs = [(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)]
-    if pull.prim.kind == "custom":
+    if step.prim.kind == "custom":
         needs += [(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True)]
     elif t.body is not None:
         needs += [(r, v) for r, v in _targets_of(t.body) if v is not None]

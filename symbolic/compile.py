@@ -8,14 +8,17 @@ branch, `Undecided` is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import sympy as sp
 from flint import acb, arb, ctx, fmpq
+from sympy.core.relational import Relational
 
 from gtape.symbolic import balls
+from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
+from gtape.symbolic.special_functions import ScaledBesselK
 
 __all__ = ["compile_balls"]
 
@@ -38,15 +41,14 @@ def _polygamma(n: Any, x: Any) -> Any:
     x = arb(x)
     if n == 0:
         return x.digamma()
-    order = arb(n)
-    if not order.is_exact() or not order.is_integer() or not 0 < order < 200:
+    k = whole_number(n, 199)
+    if k is None or k < 0:
         return acb(x).polygamma(n).real
-    k = int(order.unique_fmpz())
     if x > 0:  # by zeta, which is quicker
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)
     if x < 0:  # reflected: acb's own is no use far out
         cot = x.cot_pi()
-        part = sum((c * _integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
+        part = sum((c * integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
         return -arb.fac_ui(k) * arb(k + 1).zeta(1 - x) - arb.pi() ** (k + 1) * part
     return acb(x).polygamma(k).real
 
@@ -61,18 +63,6 @@ def _cotangent(n: int) -> list[int]:
     return p
 
 
-def _integer_power(x: Any, n: int) -> Any:
-    """x**n by squaring: ``arb ** n`` gives NaN for a ball around 0."""
-    out = None
-    while n:
-        if n & 1:
-            out = x if out is None else out * x
-        n >>= 1
-        if n:
-            x = x * x
-    return out
-
-
 def _power(x: Any, y: Any) -> Any:
     """The real power; a negative base needs an exact integer exponent, 0**0 is 1."""
     return arb(x) ** y
@@ -80,11 +70,10 @@ def _power(x: Any, y: Any) -> Any:
 
 def _complex_power(x: Any, y: Any) -> Any:
     """The principal power; an exact whole exponent needs no logarithm."""
-    y = acb(y)
-    if y.imag == 0 and y.real.is_exact() and y.real.is_integer() and abs(y.real) <= 64:
-        n = int(y.real.unique_fmpz())
-        return _integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / _integer_power(acb(x), -n)
-    return acb(x) ** y
+    n = whole_number(y, 64)
+    if n is None:
+        return acb(x) ** y
+    return integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / integer_power(acb(x), -n)
 
 
 def _zeta(s: Any, a: Any = 1) -> Any:
@@ -97,67 +86,45 @@ def _zeta(s: Any, a: Any = 1) -> Any:
 
 
 def _besselk(n: Any, x: Any) -> Any:
-    """By Tricomi's function (DLMF 10.39.6) at many bits, where flint's own takes minutes for x near 500."""
-    x, n = arb(x), arb(n)
-    if ctx.prec <= 400:
-        return x.bessel_k(n)
-    return arb.pi().sqrt() * (2 * x) ** n * (-x).exp() * (2 * x).hypgeom_u(n + arb(1) / 2, 2 * n + 1)
+    x = arb(x)
+    return x.bessel_k(arb(n)) if ctx.prec <= 400 else (-x).exp() * ScaledBesselK.ball(n, x)
 
 
 def _sign(x: Any) -> Any:
     return arb(1) if balls.greater(x, 0) else arb(0) if balls.equal(x, 0) else arb(-1)
 
 
-def _maximum(*values: Any) -> Any:
-    best = arb(values[0])
-    for v in values[1:]:
-        best = best.max(v)
-    return best
+def _extremum(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda first, *others: reduce(better, others, arb(first))
 
 
-def _minimum(*values: Any) -> Any:
-    best = arb(values[0])
-    for v in values[1:]:
-        best = best.min(v)
-    return best
-
-
-def _truncation(name: str) -> Callable[[Any], Any]:
+def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def step(x: Any) -> Any:
-        y = getattr(arb(x), name)()
+        y = nearest(arb(x))
         if not y.is_exact():  # the ball holds an integer: which side it lies on is open
-            raise balls.Undecided(f"{name} of", x, "")
+            raise balls.Undecided(f"{nearest.__name__} of", x, "")
         return y
 
     return step
 
 
-def _lgamma(x: Any) -> Any:
-    return arb.lgamma(arb(x))
-
-
-_SAME_NAME = (
-    "exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh"
-    " erf erfc erfi erfinv erfcinv gamma sinc digamma"
-)
-_METHODS: dict[Any, str] = {
-    **{getattr(sp, name): name for name in _SAME_NAME.split()},
-    sp.loggamma: "lgamma",
-    sp.Si: "si",
-    sp.Ci: "ci",
-    sp.Shi: "shi",
-    sp.Chi: "chi",
-    sp.Ei: "ei",
+# SymPy's functions of one argument, and the methods of balls for them where these have another name.
+_OF_ONE_ARGUMENT = """
+exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh
+erf erfc erfi erfinv erfcinv gamma sinc digamma loggamma=lgamma Si=si Ci=ci Shi=shi Chi=chi Ei=ei
+"""
+_METHODS = {
+    getattr(sp, name): method or name for name, _, method in (w.partition("=") for w in _OF_ONE_ARGUMENT.split())
 }
 
 _CALLS: dict[Any, Callable[..., Any]] = {
     sp.polygamma: _polygamma,
     sp.zeta: _zeta,
     sp.sign: _sign,
-    sp.Max: _maximum,
-    sp.Min: _minimum,
-    sp.floor: _truncation("floor"),
-    sp.ceiling: _truncation("ceil"),
+    sp.Max: _extremum(arb.max),
+    sp.Min: _extremum(arb.min),
+    sp.floor: _truncation(arb.floor),
+    sp.ceiling: _truncation(arb.ceil),
     sp.atan2: lambda y, x: arb.atan2(arb(y), arb(x)),
     sp.LambertW: lambda x, branch=0: arb(x).lambertw(branch),
     sp.besselj: lambda n, x: arb(x).bessel_j(n),
@@ -190,16 +157,10 @@ _CONSTANTS = {
     sp.S.ImaginaryUnit: "arb('nan')",  # a real function has no value there; a complex one: see `_Writer.kind`
 }
 
-_RELATIONS = {
-    sp.StrictLessThan: "less",
-    sp.LessThan: "less_equal",
-    sp.StrictGreaterThan: "greater",
-    sp.GreaterThan: "greater_equal",
-    sp.Equality: "equal",
-    sp.Unequality: "not_equal",
-}
+# What comparisons of balls are called in compiled functions.
+_RELATIONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
-_PARTS: dict[Any, str] = {sp.re: "real", sp.im: "imag", sp.conjugate: "conjugate()"}
+_PARTS: dict[Any, str] = {sp.re: ".real", sp.im: ".imag", sp.conjugate: ".conjugate()"}
 
 _NAMESPACE: dict[str, Any] = {
     "acb": acb,
@@ -207,8 +168,8 @@ _NAMESPACE: dict[str, Any] = {
     "ctx": ctx,
     "fmpq": fmpq,
     "power": _power,
-    "integer_power": _integer_power,
-    **{name: getattr(balls, name) for name in _RELATIONS.values()},
+    "integer_power": integer_power,
+    **{name: balls.RELATIONS[relation] for relation, name in _RELATIONS.items()},
     **{f"call_{kind.__name__}": f for kind, f in _CALLS.items()},
 }
 
@@ -232,7 +193,7 @@ class _Writer:
     def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False, kind: str = "arb") -> None:
         self.symbols = tuple(symbols)
         self.kind = kind  # of the arguments: arb or acb
-        self.assumptions = {"real": True} if kind == "arb" else {}
+        self.real = True if kind == "arb" else None
         self.arguments = [f"a{i}" for i in range(len(symbols))]
         self.names: dict[Any, str] = dict(zip(symbols, self.arguments, strict=True))
         self.constants: dict[Any, str] = {}
@@ -258,7 +219,7 @@ class _Writer:
                 if node in opaque:
                     continue
                 name = self.fresh("p")
-                opaque[node] = sp.Dummy(name, **self.assumptions)
+                opaque[node] = sp.Dummy(name, real=self.real)
                 self.names[opaque[node]] = name
                 if isinstance(node, Removable):
                     self.namespace[f"at_{name}"] = _Point(node, self.symbols, self.kind)
@@ -278,7 +239,7 @@ class _Writer:
                 self.lines.append(f"{indent}else:")
                 self.lines += [f"{indent}    {t} = arb('nan')" for _, t in members]
         flat = [e.xreplace(opaque) for e in expressions]
-        shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), **self.assumptions) for _ in iter(int, 1)))
+        shared, reduced = sp.cse(flat, symbols=(sp.Dummy(self.fresh("t"), real=self.real) for _ in iter(int, 1)))
         for symbol, value in shared:
             self.names[symbol] = symbol.name
             self.lines.append(f"{indent}{symbol.name} = {self.write(value)}")
@@ -287,9 +248,8 @@ class _Writer:
             self.lines.append(f"{indent}{target} = {code}")
 
     def condition(self, c: Any) -> str:
-        kind = _RELATIONS.get(c.func)
-        if kind:
-            return f"{kind}({self.write(c.args[0])}, {self.write(c.args[1])})"
+        if isinstance(c, Relational):
+            return f"{_RELATIONS[c.rel_op]}({self.write(c.args[0])}, {self.write(c.args[1])})"
         if isinstance(c, (sp.And, sp.Or)):
             word = " and " if isinstance(c, sp.And) else " or "
             return "(" + word.join(self.condition(a) for a in c.args) + ")"
@@ -393,7 +353,7 @@ class _Writer:
         if isinstance(e, sp.Abs):
             return f"abs({self.ball(e.args[0])})"
         if self.kind == "acb" and e.func in _PARTS:
-            return f"acb(acb({self.write(e.args[0])}).{_PARTS[e.func]})"
+            return f"acb(acb({self.write(e.args[0])}){_PARTS[e.func]})"
         own = getattr(e.func, "ball", None)
         if own is not None:  # a function of ours (gtape.symbolic.special_functions) evaluates itself
             self.namespace[f"own_{e.func.__name__}"] = own

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from gtape.base.shown import shown
-from gtape.symbolic.balls import Undecided, objects, precision
+from gtape.symbolic.balls import Undecided, mapped, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import outermost, plain
 from gtape.symbolic.objects import ObjectWorld
@@ -21,14 +21,6 @@ from gtape.symbolic.scalars import exact_rational, template
 
 __all__ = ["Decision", "SymPyWorld"]
 
-_RELATIONS = {
-    sp.StrictLessThan: "<",
-    sp.LessThan: "<=",
-    sp.StrictGreaterThan: ">",
-    sp.GreaterThan: ">=",
-    sp.Equality: "==",
-    sp.Unequality: "!=",
-}
 _SIGNS = {-1: "<", 0: "==", 1: ">"}
 
 
@@ -77,6 +69,8 @@ class SymPyWorld(ObjectWorld):
     [x**2/8 < x]
     """
 
+    symbolic = True
+
     def __init__(self, samples: Mapping[sp.Symbol, Any] | None = None) -> None:
         if samples is not None and not isinstance(samples, Mapping):
             raise TypeError(f"SymPyWorld: `samples` must be a dict of numbers by symbols, not {shown(samples)}")
@@ -93,20 +87,20 @@ class SymPyWorld(ObjectWorld):
             x = x.item()
         try:
             return exact_rational(x) if isinstance(x, float) else sp.sympify(x, strict=True)
-        except RecursionError:
+        except (RecursionError, sp.SympifyError):
             raise ValueError(f"a number is needed, not {shown(x)}") from None
 
     def lift_floats(self, x: np.ndarray) -> np.ndarray:
         """Floats as rationals."""
-        return objects(np.frompyfunc(exact_rational, 1, 1)(x.astype(np.float64)))
+        return mapped(exact_rational, x.astype(np.float64))
 
     def lift_complex(self, x: np.ndarray) -> np.ndarray:
         """Complex numbers as rationals a + I b."""
-        f = np.frompyfunc(lambda z: exact_rational(float(z.real)) + sp.I * exact_rational(float(z.imag)), 1, 1)
-        return objects(f(x.astype(np.complex128)))
+        parts = x.astype(np.complex128)
+        return mapped(lambda a, b: a + sp.I * b, self.lift_floats(parts.real), self.lift_floats(parts.imag))
 
     def scalar_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
         """The mirror with expressions put in for its symbols, branches resolved."""
         made = template(mirror, arity, params)
@@ -154,7 +148,7 @@ class SymPyWorld(ObjectWorld):
         if isinstance(condition, sp.Not):
             return not self._truth(condition.args[0], put)
         left, right = (self._resolve(a, put) for a in condition.args)
-        return self.holds(left, right, _RELATIONS[condition.func])
+        return self.holds(left, right, condition.rel_op)
 
     # -- signs
 

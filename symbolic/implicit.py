@@ -11,84 +11,61 @@ Signs and order are not in the equations: they are those of the recorded output 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
-from gtape.base.blocks import block
-from gtape.symbolic.balls import objects
+from gtape.base.blocks import Block
+from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
 
 __all__ = [
     "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
 ]  # fmt: skip
 
-_starts: list[Any] = []
-_degenerate: list[str] | None = None
-_turned = False
 
-
-@block
-def recorded(output: Any) -> Iterator[None]:
+def recorded(output: Any) -> Block[Any]:
     """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
-    depth = len(_starts)
-    try:
-        _starts.append(output)
-        yield
-    finally:
-        del _starts[depth:]
+    return assume("recorded", output)
 
 
 def start() -> Any:
     """The recorded output of the op whose mirror runs, or None."""
-    return _starts[-1] if _starts else None
+    return assumed.get("recorded")
 
 
-@block
-def degenerate_noted() -> Iterator[list[str]]:
+def degenerate_noted() -> Block[Any]:
     """Inside, mirrors list the reasons why some outputs are not differentiable; their symmetric functions may be."""
-    global _degenerate
-    before, _degenerate = _degenerate, []
-    try:
-        yield _degenerate
-    finally:
-        _degenerate = before
+    return assume("degenerate", [])
 
 
 def note_degenerate(reason: str) -> None:
     """Say that single outputs have no derivative here, though functions that are symmetric in them have one."""
-    if _degenerate is not None and reason not in _degenerate:
-        _degenerate.append(reason)
+    noted = assumed.get("degenerate")
+    if noted is not None and reason not in noted:
+        noted.append(reason)
 
 
-@block
-def bases_turned() -> Iterator[None]:
+def bases_turned() -> Block[Any]:
     """Inside, mirrors that choose one of many bases (of the vectors of equal eigenvalues) choose another one.
 
     What is differentiable there has the same value and the same derivative in every basis.
     """
-    global _turned
-    before, _turned = _turned, True
-    try:
-        yield
-    finally:
-        _turned = before
+    return assume("turned", True)
 
 
 def another_basis(n: int) -> np.ndarray | None:
     """An orthogonal matrix, exactly, that turns every direction of a space; None where bases are to stay (outside
     `bases_turned`)."""
-    if not _turned:
+    if not assumed.get("turned"):
         return None
     # Cayley: (1 + S)(1 - S)^-1 with an antisymmetric S, here with elements of one size and no pattern.
     s = fmpq_mat(n, n, [0 if i == j else (i - j) // abs(i - j) * fmpq(7 + (i * j + i + j) % 5, 17)
                         for i in range(n) for j in range(n)])  # fmt: skip
     unit = fmpq_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
     made = (unit + s) * (unit - s).inv()
-    out = np.empty(n * n, dtype=object)
-    out[:] = [arb(e) for e in made.entries()]
-    return out.reshape(n, n)
+    return filled([arb(e) for e in made.entries()], (n, n))
 
 
 # ---------------------------------------------------------------------------------------------- Newton's method
@@ -129,8 +106,6 @@ def solve_equations(
     ArithmeticError
         When the iteration is not known to contract: the solution is not isolated, or too far away.
     """
-    from gtape.symbolic.worlds import BallWorld
-
     with np.errstate(all="ignore"):
         try:
             inverse = np.linalg.inv(jacobian)
@@ -142,34 +117,30 @@ def solve_equations(
     if not contraction < 0.5:
         raise ArithmeticError("the equations that define an output are too close to singular there")
     step = _Step(inverse)
-    k = getattr(W, "k", 0)
-    plain = BallWorld()
-    values = [W.component(x, 0) if k else objects(x) for x in xs]
+    values = [W.component(x, 0) for x in xs]
     wide = max((float(arb(e).rad()) for v in values for e in v.ravel().tolist()), default=0.0)
     origin = _exact(y)
     found: dict[int, Any] = {0: origin}
-    _iterate(lambda: {0: objects(equations(plain, found[0], *values))}, found, step)
+    _iterate(lambda: {0: objects(equations(W.plain, found[0], *values))}, found, step)
     away = float(_largest(objects(found[0] - origin)))
     contraction += size * (curvature * (away + 2.0**-60) + wide * len(y))
     if not contraction < 0.5:
         raise ArithmeticError("the float approximation is too far from the solution of its equations")
-    _enclose({0: objects(equations(plain, found[0], *values))}, found, step, contraction)
+    _enclose({0: objects(equations(W.plain, found[0], *values))}, found, step, contraction)
     if not float(arb(found[0][0]).rad() if len(y) else 0.0) < 2.0**-60:
         raise ArithmeticError("the enclosures are too wide")
-    if not k:
-        return objects(found[0])
-    for level in range(1, k + 1):
-        masks = [s for s in range(1 << k) if s.bit_count() == level]
+    components = range(1 << W.k)
+    for level in range(1, W.k + 1):
+        masks = [s for s in components if s.bit_count() == level]
         found.update({s: _exact(np.zeros(len(y))) for s in masks})
 
         def residuals(masks: list[int] = masks) -> dict[int, Any]:
-            columns = [found[s].tolist() if s in found else [0] * len(y) for s in range(1 << k)]
-            r = equations(W, W._join(columns, (len(y),)), *xs)
+            r = equations(W, W.from_components([found.get(s) for s in components]), *xs)
             return {s: W.component(r, s) for s in masks}
 
         _iterate(residuals, found, step)
         _enclose(residuals(), found, step, contraction)
-    made: np.ndarray = W._join([found[s].tolist() for s in range(1 << k)], (len(y),))
+    made: np.ndarray = W.from_components([found[s] for s in components])
     return made
 
 
@@ -182,16 +153,12 @@ class _Step:
         self.matrix = arb_mat(n, n, inverse.ravel().tolist()) if n else None
 
     def __call__(self, r: Any) -> Any:
-        out = np.empty(self.n, dtype=object)
-        if self.n:
-            out[:] = (self.matrix * arb_mat(self.n, 1, [arb(e) for e in r.tolist()])).entries()
-        return out
+        moved = (self.matrix * arb_mat(self.n, 1, [arb(e) for e in r.tolist()])).entries() if self.n else []
+        return filled(moved, (self.n,))
 
 
 def _exact(y: np.ndarray) -> np.ndarray:
-    out = np.empty(len(y), dtype=object)
-    out[:] = [arb(e) for e in np.asarray(y, dtype=np.float64).tolist()]
-    return out
+    return mapped(arb, np.asarray(y, dtype=np.float64))
 
 
 def _largest(v: Any) -> arb:
@@ -211,7 +178,7 @@ def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], ste
     for _ in range(ctx.prec // 4 + 20):
         moves = {s: step(r) for s, r in residuals().items()}
         for s, move in moves.items():
-            found[s] = objects(np.frompyfunc(lambda a, b: (a - b).mid(), 2, 1)(found[s], move))
+            found[s] = mapped(lambda a, b: (a - b).mid(), found[s], move)
         largest = _largest(np.concatenate(list(moves.values())))
         scale = _largest(np.concatenate([found[s] for s in moves]))
         if largest <= arb(2) ** (8 - ctx.prec) * scale:
@@ -226,4 +193,4 @@ def _enclose(residuals: dict[int, Any], found: dict[int, Any], step: _Step, cont
     for s, r in residuals.items():
         radius = _largest(step(r)) / (1 - arb(contraction))
         ball = arb(0, radius.abs_upper())
-        found[s] = objects(np.frompyfunc(lambda a, ball=ball: a + ball, 1, 1)(found[s]))
+        found[s] = found[s] + ball

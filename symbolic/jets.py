@@ -8,8 +8,9 @@ A number without derivatives is no jet: constants stay plain balls.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -22,14 +23,60 @@ __all__ = ["Jet", "compose", "jet_class", "multi_indices"]
 ZERO = 0  # compared by identity: CPython keeps one object for small integers
 
 
-def _times(a: Any, b: Any) -> Any:
-    return ZERO if a is ZERO or b is ZERO else a * b
-
-
 @cache
-def _splits(k: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """For each set s of k directions, the pairs (t, s without t)."""
-    return tuple(tuple((t, s ^ t) for t in range(s + 1) if t & s == t) for s in range(1 << k))
+def _splits(size: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """For each set s of directions, by bitmasks below `size`, the pairs (t, s without t)."""
+    return tuple(tuple((t, s ^ t) for t in range(s + 1) if t & s == t) for s in range(size))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """The components of a product."""
+    if len(a) == 4:
+        (v, p, q, r), (w, e, f, g) = a, b
+        if not (p is ZERO or q is ZERO or r is ZERO or e is ZERO or f is ZERO or g is ZERO):
+            return v * w, p * w + v * e, q * w + v * f, r * w + p * f + q * e + v * g
+    out = [a[0] * b[0]]
+    for pairs in _splits(len(a))[1:]:
+        total: Any = ZERO
+        for s, t in pairs:
+            x, y = a[s], b[t]
+            if x is not ZERO and y is not ZERO:
+                total = x * y if total is ZERO else total + x * y
+        out.append(total)
+    return out
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """The components of q from q * b = a, one after the other."""
+    below = b[0]
+    q = [a[0] / below]
+    for s, pairs in enumerate(_splits(len(a))[1:], 1):
+        total = a[s]
+        for t, rest in pairs[:-1]:  # the last pair is q[s] itself
+            x, y = q[t], b[rest]
+            if x is not ZERO and y is not ZERO:
+                total = total - x * y
+        q.append(ZERO if total is ZERO else total / below)
+    return q
+
+
+def _operator(with_number: Callable[..., Any], with_jet: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """An operator of a jet, from functions of its components and a number, or the components of another jet."""
+
+    def operate(self: Jet, other: Any) -> Any:
+        if other.__class__ is self.__class__ and with_jet is not None:
+            return self.__class__(*with_jet(self.components, other.components))
+        if isinstance(other, Jet):
+            raise TypeError(f"jets of {self.k} and {other.k} directions do not mix; build all inputs in one JetWorld")
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self.__class__(*with_number(self.components, other))
+
+    return operate
+
+
+def _comparison(relation: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda jet, other: relation(jet.components[0], value_of(other))
 
 
 class Jet:
@@ -56,135 +103,38 @@ class Jet:
     def __repr__(self) -> str:
         return f"Jet({', '.join(map(str, self.components))})"
 
-    def _other(self, other: Any) -> Any:
-        """The components of an operand, None for a number, NotImplemented for an array."""
-        if other.__class__ is self.__class__:
-            return other.components
-        if isinstance(other, Jet):
-            raise TypeError(f"jets of {self.k} and {other.k} directions do not mix; build all inputs in one JetWorld")
-        return NotImplemented if isinstance(other, np.ndarray) else None
-
-    def __add__(self, other: Any) -> Any:
-        b = self._other(other)
-        if b is NotImplemented:
-            return b
-        a = self.components
-        if b is None:
-            return self.__class__(a[0] + other, *a[1:])
-        return self.__class__(*[x + y for x, y in zip(a, b, strict=True)])
-
-    __radd__ = __add__
+    __add__ = __radd__ = _operator(lambda a, x: (a[0] + x, *a[1:]), partial(map, operator.add))
+    __sub__ = _operator(lambda a, x: (a[0] - x, *a[1:]), partial(map, operator.sub))
+    __rsub__ = _operator(lambda a, x: (x - a[0], *map(operator.neg, a[1:])))
+    __mul__ = __rmul__ = _operator(lambda a, x: (a[0] * x, *[ZERO if c is ZERO else c * x for c in a[1:]]), _product)
+    __truediv__ = _operator(lambda a, x: (a[0] / x, *[ZERO if c is ZERO else c / x for c in a[1:]]), _quotient)
+    __rtruediv__ = _operator(lambda a, x: _quotient((x, *[ZERO] * (len(a) - 1)), a))
+    __lt__ = _comparison(balls.less)
+    __le__ = _comparison(balls.less_equal)
+    __gt__ = _comparison(balls.greater)
+    __ge__ = _comparison(balls.greater_equal)
+    __eq__ = _comparison(balls.equal)
+    __ne__ = _comparison(balls.not_equal)
 
     def __neg__(self) -> Any:
-        return self.__class__(*[-x for x in self.components])
+        return self.__class__(*map(operator.neg, self.components))
 
     def __pos__(self) -> Any:
         return self
-
-    def __sub__(self, other: Any) -> Any:
-        b = self._other(other)
-        if b is NotImplemented:
-            return b
-        a = self.components
-        if b is None:
-            return self.__class__(a[0] - other, *a[1:])
-        return self.__class__(*[x - y for x, y in zip(a, b, strict=True)])
-
-    def __rsub__(self, other: Any) -> Any:
-        if self._other(other) is NotImplemented:
-            return NotImplemented
-        a = self.components
-        return self.__class__(other - a[0], *[-x for x in a[1:]])
-
-    def __mul__(self, other: Any) -> Any:
-        b = self._other(other)
-        if b is NotImplemented:
-            return b
-        a = self.components
-        if b is None:
-            return self.__class__(a[0] * other, *[ZERO if x is ZERO else x * other for x in a[1:]])
-        return self.__class__(*self._product(a, b))
-
-    __rmul__ = __mul__
-
-    def _product(self, a: Any, b: Any) -> list[Any]:
-        out = [a[0] * b[0]]
-        for pairs in _splits(self.k)[1:]:
-            total: Any = ZERO
-            for s, t in pairs:
-                x, y = a[s], b[t]
-                if x is not ZERO and y is not ZERO:
-                    total = x * y if total is ZERO else total + x * y
-            out.append(total)
-        return out
-
-    def __truediv__(self, other: Any) -> Any:
-        b = self._other(other)
-        if b is NotImplemented:
-            return b
-        a = self.components
-        if b is None:
-            return self.__class__(a[0] / other, *[ZERO if x is ZERO else x / other for x in a[1:]])
-        return self.__class__(*self._quotient(a, b))
-
-    def __rtruediv__(self, other: Any) -> Any:
-        if self._other(other) is NotImplemented:
-            return NotImplemented
-        return self.__class__(*self._quotient((other,) + (ZERO,) * ((1 << self.k) - 1), self.components))
-
-    def _quotient(self, a: Any, b: Any) -> list[Any]:
-        """q from q * b = a, one component after the other."""
-        below = b[0]
-        q = [a[0] / below]
-        for s, pairs in enumerate(_splits(self.k)[1:], 1):
-            total = a[s]
-            for t, rest in pairs[:-1]:  # the last pair is q[s] itself
-                x, y = q[t], b[rest]
-                if x is not ZERO and y is not ZERO:
-                    total = total - x * y
-            q.append(ZERO if total is ZERO else total / below)
-        return q
 
     def __pow__(self, n: Any) -> Any:
         if not isinstance(n, int):
             raise TypeError(f"a jet takes integer powers only, got {n!r}; use the world's power function")
         if n < 0:
             return 1 / self ** (-n)
-        if n == 0:
-            return self.value**0
-        out, square = None, self
-        while n:
-            if n & 1:
-                out = square if out is None else out * square
-            n >>= 1
-            if n:
-                square = square * square
-        return out
-
-    def __lt__(self, other: Any) -> bool:
-        return balls.less(self.value, value_of(other))
-
-    def __le__(self, other: Any) -> bool:
-        return balls.less_equal(self.value, value_of(other))
-
-    def __gt__(self, other: Any) -> bool:
-        return balls.greater(self.value, value_of(other))
-
-    def __ge__(self, other: Any) -> bool:
-        return balls.greater_equal(self.value, value_of(other))
-
-    def __eq__(self, other: Any) -> Any:
-        return balls.equal(self.value, value_of(other))
-
-    def __ne__(self, other: Any) -> Any:
-        return balls.not_equal(self.value, value_of(other))
+        return balls.integer_power(self, n) if n else self.value**0
 
 
 class _Jet1(Jet):
     __slots__ = ()
     k = 1
 
-    # What programs are made of, without the general case's detours (a third of the time).
+    # Programs are made of these, which take a third of the time without the detours of the general case.
 
     def __add__(self, other: Any) -> Any:
         if other.__class__ is _Jet1:
@@ -205,24 +155,11 @@ class _Jet1(Jet):
     __rmul__ = __mul__
 
 
-class _Jet2(Jet):
-    __slots__ = ()
-    k = 2
-
-    def _product(self, a: Any, b: Any) -> list[Any]:
-        (v, p, q, r), (w, s, t, u) = a, b
-        if p is ZERO or q is ZERO or s is ZERO or t is ZERO or r is ZERO or u is ZERO:
-            return Jet._product(self, a, b)
-        return [v * w, p * w + v * s, q * w + v * t, r * w + p * t + q * s + v * u]
-
-
 @cache
 def jet_class(k: int) -> type[Jet]:
     """The class of jets in `k` directions."""
     if k == 1:
         return _Jet1
-    if k == 2:
-        return _Jet2
     if k < 1:
         raise ValueError(f"jets need at least one direction, got {k}")
     return type(f"_Jet{k}", (Jet,), {"__slots__": (), "k": k})

@@ -6,24 +6,31 @@ here unchanged. Results are object ndarrays, 0-d included; conditions and indice
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key, partial
+from functools import cmp_to_key, partialmethod, reduce
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import box, has_complex, objects
+from gtape.symbolic.balls import box, has_complex, mapped, objects, rowwise
 from gtape.symbolic.jets import Jet
-from gtape.symbolic.mirrors import load
+from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
 
 __all__ = ["ObjectWorld"]
 
 _ON_INTEGERS = {
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-}  # fmt: skip
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+# The signs of a - b for which a relation holds.
 _SIGNS = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "==": (0,), "!=": (-1, 1)}
 
 
@@ -31,17 +38,27 @@ class ObjectWorld:
     """What the worlds of object arrays share; they differ in their scalars.
 
     Subclasses give `exact` (a number as a scalar of the world), `lift_floats`, `scalar_function` and `sign_of`.
+
+    Attributes
+    ----------
+    symbolic : bool
+        Whether scalars are expressions, and not numbers.
+    k : int
+        Along how many directions scalars carry derivatives; see `component`.
+    pi, ln2, ln10, sqrt2, two_over_sqrt_pi : ndarray
+        Constants, 0-d.
     """
+
+    symbolic = False
+    k = 0
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name not in SCALARS and name not in ARRAYS:
-            load()
-        if name in SCALARS:
-            return self._elementwise(name)
-        if name in ARRAYS:
-            return self._arraywise(name)
+        if name in _CONSTANTS:
+            return box(self.scalar_function(_CONSTANTS[name], 0, {})[0]())
+        if has_mirror(name):
+            return self._elementwise(name) if name in SCALARS else self._arraywise(name)
         raise AttributeError(f"no mirror named {name!r}: declare one in symbolic/mirrors with scalar() or array()")
 
     def _elementwise(self, name: str) -> Callable[..., np.ndarray]:
@@ -52,13 +69,12 @@ class ObjectWorld:
             function, boolean = self.scalar_function(mirror, len(arrays), params)
             try:
                 with np.errstate(all="ignore"):  # flags that flint leaves behind say nothing
-                    out = np.frompyfunc(function, len(arrays), 1)(*arrays)
+                    out = mapped(function, *arrays)
             except TypeError:  # a complex ball is no argument of a function of real ones
                 if not any(map(has_complex, arrays)):
                     raise
-                function, boolean = self.complex_function(COMPLEX.get(name, mirror), len(arrays), params)
-                out = np.frompyfunc(function, len(arrays), 1)(*arrays)
-            out = out if isinstance(out, np.ndarray) else box(out)
+                function, boolean = self.scalar_function(COMPLEX.get(name, mirror), len(arrays), params, "acb")
+                out = mapped(function, *arrays)
             return (out != 0).astype(bool) if boolean else out
 
         return apply
@@ -96,20 +112,14 @@ class ObjectWorld:
         raise NotImplementedError
 
     def scalar_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """An elementwise mirror as a function of scalars, and whether it is a condition."""
+        """An elementwise mirror as a function of scalars, real or complex ("acb"), and whether it is a condition."""
         raise NotImplementedError
 
     def lift_complex(self, x: np.ndarray) -> np.ndarray:
         """A complex array as an object array of exact scalars."""
         raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {x.dtype}")
-
-    def complex_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
-    ) -> tuple[Callable[..., Any], bool]:
-        """The same as `scalar_function` for complex scalars."""
-        return self.scalar_function(mirror, arity, params)
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """-1, 0 or 1 as a < b, a == b, a > b; `Undecided` (naming `relation`) where that is open."""
@@ -146,49 +156,34 @@ class ObjectWorld:
         lifted = self.lift(x)
         return lifted.astype(np.int64).astype(object) if lifted.dtype.kind == "b" else objects(lifted)
 
-    # -- constants
-
-    def _constant(self, name: str) -> Any:
-        return box(self.scalar_function(_CONSTANTS[name], 0, {})[0]())
+    # -- components: of worlds whose scalars carry derivatives, 2**k by bitmask of directions
 
     @property
-    def pi(self) -> np.ndarray:
-        """The number pi, 0-d."""
-        return self._constant("pi")  # type: ignore[no-any-return]
+    def plain(self) -> ObjectWorld:
+        """The world of the values alone."""
+        return self
 
-    @property
-    def ln2(self) -> np.ndarray:
-        """log(2), 0-d."""
-        return self._constant("ln2")  # type: ignore[no-any-return]
+    def component(self, x: Any, directions: int) -> np.ndarray:
+        """One component of every element, by bitmask: 0 the value, 1 along the first direction, 3 along both of two."""
+        return objects(x)
 
-    @property
-    def ln10(self) -> np.ndarray:
-        """log(10), 0-d."""
-        return self._constant("ln10")  # type: ignore[no-any-return]
+    def components_of(self, x: np.ndarray) -> list[Any]:
+        """The components as object arrays; None for one that is zero by construction everywhere."""
+        return [x]
 
-    @property
-    def sqrt2(self) -> np.ndarray:
-        """sqrt(2), 0-d."""
-        return self._constant("sqrt2")  # type: ignore[no-any-return]
-
-    @property
-    def two_over_sqrt_pi(self) -> np.ndarray:
-        """2 / sqrt(pi), 0-d."""
-        return self._constant("two_over_sqrt_pi")  # type: ignore[no-any-return]
+    def from_components(self, components: list[Any]) -> np.ndarray:
+        """An array from its components."""
+        return objects(components[0])
 
     # -- arithmetic: the scalars' own operators
 
-    def add(self, a: Any, b: Any) -> np.ndarray:
-        """a + b, elementwise."""
-        return objects(np.add(self.objects(a), self.objects(b)))
+    def _arithmetic(self, *xs: Any, ufunc: np.ufunc) -> np.ndarray:
+        return objects(ufunc(*map(self.objects, xs)))
 
-    def subtract(self, a: Any, b: Any) -> np.ndarray:
-        """a - b, elementwise."""
-        return objects(np.subtract(self.objects(a), self.objects(b)))
-
-    def multiply(self, a: Any, b: Any) -> np.ndarray:
-        """a * b, elementwise."""
-        return objects(np.multiply(self.objects(a), self.objects(b)))
+    add = partialmethod(_arithmetic, ufunc=np.add)
+    subtract = partialmethod(_arithmetic, ufunc=np.subtract)
+    multiply = partialmethod(_arithmetic, ufunc=np.multiply)
+    negative = partialmethod(_arithmetic, ufunc=np.negative)
 
     def divide(self, a: Any, b: Any) -> np.ndarray:
         """a / b, elementwise; integers divide exactly."""
@@ -196,16 +191,10 @@ class ObjectWorld:
         def quotient(x: Any, y: Any) -> Any:
             return (self.exact(x) if isinstance(x, int) else x) / y
 
-        return objects(np.frompyfunc(quotient, 2, 1)(self.objects(a), self.objects(b)))
+        return mapped(quotient, self.objects(a), self.objects(b))
 
-    def negative(self, a: Any) -> np.ndarray:
-        """-a, elementwise."""
-        return objects(np.negative(self.objects(a)))
-
-    def matmul(self, a: Any, b: Any, **params: Any) -> np.ndarray:
-        """``np.matmul``; with parameters, the mirror of the primitive `matmul`."""
-        if params:
-            return self._arraywise("matmul")(a, b, **params)  # type: ignore[no-any-return]
+    def matmul(self, a: Any, b: Any) -> np.ndarray:
+        """``np.matmul``."""
         return self._matmul(self.objects(a), self.objects(b))
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -215,37 +204,20 @@ class ObjectWorld:
 
     def _compare(self, a: Any, b: Any, relation: str) -> np.ndarray:
         if not any(isinstance(v, (arb, acb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
-            return np.asarray(_ON_INTEGERS[relation](a, b))
-        decide = np.frompyfunc(lambda x, y: self.holds(x, y, relation), 2, 1)
-        return np.asarray(decide(self.objects(a), self.objects(b))).astype(bool)
+            return np.asarray(_ON_INTEGERS[relation](np.asarray(a), np.asarray(b)))
+        return mapped(lambda x, y: self.holds(x, y, relation), self.objects(a), self.objects(b)).astype(bool)
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
         """Whether a relation such as "<=" holds between two scalars, or `Undecided`."""
         return self.sign_of(a, b, relation) in _SIGNS[relation]
 
-    def less(self, a: Any, b: Any) -> np.ndarray:
-        """a < b as booleans; `Undecided` where the scalars leave it open."""
-        return self._compare(a, b, "<")
-
-    def less_equal(self, a: Any, b: Any) -> np.ndarray:
-        """a <= b as booleans, or `Undecided`."""
-        return self._compare(a, b, "<=")
-
-    def greater(self, a: Any, b: Any) -> np.ndarray:
-        """a > b as booleans, or `Undecided`."""
-        return self._compare(a, b, ">")
-
-    def greater_equal(self, a: Any, b: Any) -> np.ndarray:
-        """a >= b as booleans, or `Undecided`."""
-        return self._compare(a, b, ">=")
-
-    def equal(self, a: Any, b: Any) -> np.ndarray:
-        """a == b as booleans, or `Undecided`."""
-        return self._compare(a, b, "==")
-
-    def not_equal(self, a: Any, b: Any) -> np.ndarray:
-        """a != b as booleans, or `Undecided`."""
-        return self._compare(a, b, "!=")
+    # Of arrays: booleans, or `Undecided` where the scalars leave them open.
+    less = partialmethod(_compare, relation="<")
+    less_equal = partialmethod(_compare, relation="<=")
+    greater = partialmethod(_compare, relation=">")
+    greater_equal = partialmethod(_compare, relation=">=")
+    equal = partialmethod(_compare, relation="==")
+    not_equal = partialmethod(_compare, relation="!=")
 
     def where(self, condition: Any, a: Any, b: Any) -> np.ndarray:
         """a where the condition holds, else b; a condition of scalars holds where it is not 0."""
@@ -253,6 +225,10 @@ class ObjectWorld:
         if condition.dtype == object:
             condition = self.not_equal(condition, 0)
         return np.where(condition, self.objects(a), self.objects(b))
+
+    def sum_along(self, x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> np.ndarray:
+        """The sums along axes."""
+        return self.objects(np.add.reduce(self.objects(x), axis=axis, keepdims=keepdims))  # type: ignore[call-overload]
 
     def max_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
         """The greatest elements along axes; a tie is shared equally (derivatives are the mean of the tied ones).
@@ -288,25 +264,21 @@ class ObjectWorld:
         return tied[0] if len(tied) == 1 else self.mean(tied)
 
     def mean(self, tied: list[Any]) -> Any:
-        """What scalars that tie for an extreme make together."""
-        total = tied[0]
-        for x in tied[1:]:
-            total = total + x
+        """The mean of scalars that tie for an extreme."""
+        total = reduce(operator.add, tied)
         return (self.exact(total) if isinstance(total, int) else total) / len(tied)
 
     def order_along(self, x: Any, axis: int = -1, descending: bool = False) -> np.ndarray:
         """The permutation that sorts along an axis, stable: integers, for ``np.take_along_axis``."""
-        x = self.objects(x)
-        moved = np.moveaxis(x, axis, -1)
-        out = np.empty(moved.shape, dtype=np.int64)
         sense = -1 if descending else 1
-        for i in np.ndindex(moved.shape[:-1]):
-            row = moved[i]
-            out[i] = sorted(range(len(row)), key=cmp_to_key(partial(self._order, row, sense)))
-        return np.moveaxis(out, -1, axis)
 
-    def _order(self, row: Any, sense: int, i: int, j: int) -> int:
-        return sense * self.sign_of(row[i], row[j], "<")
+        def order(row: list[Any]) -> list[int]:
+            def compare(i: int, j: int) -> int:
+                return sense * self.sign_of(row[i], row[j], "<")
+
+            return sorted(range(len(row)), key=cmp_to_key(compare))
+
+        return rowwise(order, axis, self.objects(x)).astype(np.int64)
 
 
 _CONSTANTS: dict[str, Callable[[], Any]] = {

@@ -9,7 +9,7 @@ gradient.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Node:
     """
 
     __slots__ = (
-        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "pull", "seq",
+        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "seq", "step",
     )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
@@ -55,7 +55,7 @@ class Node:
         self.output = output
         self.seq = seq
         self.prim: Any = None
-        self.pull: Any = None
+        self.step: Any = None
         self.inputs: tuple[int, ...] = ()
         self.active: tuple[int, ...] = ()
         self.flows: tuple[Any, ...] = ()
@@ -87,7 +87,7 @@ class Node:
         return f"v{self.index} = {self.name}({', '.join(f'v{i}' for i in self.inputs)})"
 
 
-class GradMark:
+class GradMark(NamedTuple):
     """What a gradient node is the gradient of.
 
     Attributes
@@ -101,23 +101,12 @@ class GradMark:
         Of the tape that took the gradient.
     """
 
-    __slots__ = ("cotangents", "key", "session", "sources", "targets", "which")
-
-    def __init__(
-        self,
-        key: int,
-        targets: list[int],
-        cotangents: list[int],
-        sources: list[list[int]],
-        which: int,
-        session: Any = None,
-    ) -> None:
-        self.key = key
-        self.targets = targets
-        self.cotangents = cotangents
-        self.sources = sources
-        self.which = which
-        self.session = session
+    key: int
+    targets: list[int]
+    cotangents: list[int]
+    sources: list[list[int]]
+    which: int
+    session: Any = None
 
 
 class Program:

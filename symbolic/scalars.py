@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from flint import acb, arb
 
+from gtape.symbolic.balls import whole_number
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import derivative, plain
 from gtape.symbolic.jets import Jet, compose, multi_indices
 
-__all__ = ["Template", "ball_function", "jet_function", "template"]
+__all__ = ["Template", "exact_rational", "jet_function", "template"]
 
 
 class Template:
@@ -39,8 +39,8 @@ class Template:
 
     def __init__(self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> None:
         self.kind = kind
-        words = {"real": True} if kind == "arb" else {}
-        self.symbols = tuple(sp.Symbol(f"x{i}", **words) for i in range(arity))
+        real = True if kind == "arb" else None
+        self.symbols = tuple(sp.Symbol(f"x{i}", real=real) for i in range(arity))
         made = sp.sympify(mirror(*self.symbols, **{k: exact_parameter(v) for k, v in params.items()}))
         self.boolean = isinstance(made, sp.logic.boolalg.Boolean) and not isinstance(made, sp.Symbol)
         self.expression = sp.Piecewise((sp.Integer(1), made), (sp.Integer(0), True)) if self.boolean else made
@@ -129,22 +129,12 @@ def _hashable(value: Any) -> Any:
     return (type(value), value)  # True, 1 and 1.0 are different parameters
 
 
-def ball_function(
-    mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
-) -> Callable[..., Any]:
-    """An elementwise mirror as a function of balls, real or complex."""
-    return template(mirror, arity, params, kind).balls
-
-
-def jet_function(
-    mirror: Callable[..., Any], arity: int, params: dict[str, Any], k: int, kind: str = "arb"
-) -> Callable[..., Any]:
+def jet_function(made: Template, k: int) -> Callable[..., Any]:
     """An elementwise mirror as a function of jets in `k` directions and plain balls.
 
     Its derivatives come from ``sympy.diff`` of the mirror, never from a rule of the tape.
     """
-    made = template(mirror, arity, params, kind)
-    if arity == 1:
+    if len(made.symbols) == 1:
         return _unary(made, k)
 
     exponents = made.exponents
@@ -154,7 +144,7 @@ def jet_function(
         active = tuple(i for i, x in enumerate(xs) if isinstance(x, Jet))
         if not active:
             return made.balls(*xs)
-        fixed = tuple((i, n) for i in exponents if i not in active and (n := _small_integer(xs[i])) is not None)
+        fixed = tuple((i, n) for i in exponents if i not in active and (n := whole_number(xs[i], 64)) is not None)
         plan = plans.get((active, fixed))
         if plan is None:
             plan = plans[active, fixed] = (made.jets(active, k, fixed), compose(k, len(active)))
@@ -178,15 +168,3 @@ def _unary(made: Template, k: int) -> Callable[..., Any]:
         return combine(partials(x.components[0]), x.components)
 
     return apply
-
-
-def _small_integer(x: Any) -> int | None:
-    if isinstance(x, int):
-        n = x
-    elif isinstance(x, acb) and x.imag == 0:
-        return _small_integer(x.real)
-    elif isinstance(x, arb) and x.is_exact() and x.is_integer() and abs(x) <= 64:
-        n = int(x.unique_fmpz())
-    else:
-        return None
-    return n if abs(n) <= 64 else None

@@ -90,7 +90,7 @@ class ScaledBesselK(sp.Function):
         m, x = arb(m), arb(x)
         if ctx.prec <= 400:
             return x.bessel_k(m, scaled=True)
-        # Tricomi's function, DLMF 10.39.6; see _besselk in compile.py
+        # By Tricomi's function (DLMF 10.39.6) at many bits, where flint's own takes minutes for x near 500.
         return arb.pi().sqrt() * (2 * x) ** m * (2 * x).hypgeom_u(m + arb(1) / 2, 2 * m + 1)
 
 

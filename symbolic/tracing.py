@@ -49,11 +49,11 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     checks.function("trace", "f", f)
     tensors = [as_input(a) for a in args]
     with GradientTape(persistent=True, verify=True) as tape:
-        tape.watch([t for t in tensors if t._aval.inexact])
+        tape.watch([t for t in tensors if t._layout.inexact])
         y = f(*tensors)
     outs = list(nest.flatten(y))
     for t in outs:
-        if not hasattr(t, "_aval"):
+        if not hasattr(t, "_layout"):
             raise TypeError(f"the function returned {type(t).__name__}; it must return tensors, or a structure of them")
     return build([(t._record, t._value) for t in outs], tensors)
 

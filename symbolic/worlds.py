@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic import balls
-from gtape.symbolic.balls import lift_balls, lift_complex, matmul_balls, matmul_components, objects
+from gtape.symbolic.balls import RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
+from gtape.symbolic.matrices import matmul_components
 from gtape.symbolic.objects import ObjectWorld
-from gtape.symbolic.scalars import ball_function, jet_function, template
+from gtape.symbolic.scalars import jet_function, template
 from gtape.tensors.argument_checks import whole
 
 __all__ = ["BallWorld", "JetWorld", "ObjectWorld", "SymPyWorld"]
-
-_CERTAIN = {
-    "<": balls.less, "<=": balls.less_equal, ">": balls.greater, ">=": balls.greater_equal,
-    "==": balls.equal, "!=": balls.not_equal,
-}  # fmt: skip
-
-
-_MOST_DIRECTIONS = 20
 
 
 class BallWorld(ObjectWorld):
@@ -40,29 +32,15 @@ class BallWorld(ObjectWorld):
     [3.141592653589793, 1.5707963267948966]
     """
 
-    def exact(self, x: Any) -> Any:
-        """A ball of radius 0."""
-        return arb(x)
-
-    def lift_floats(self, x: np.ndarray) -> np.ndarray:
-        """Floats as balls of radius 0."""
-        return lift_balls(x)
+    exact = staticmethod(arb)
+    lift_floats = staticmethod(lift_balls)
+    lift_complex = staticmethod(lift_complex)
 
     def scalar_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
         """The mirror, compiled for balls."""
-        return ball_function(mirror, arity, params), template(mirror, arity, params).boolean
-
-    def lift_complex(self, x: np.ndarray) -> np.ndarray:
-        """Complex numbers as complex balls of radius 0."""
-        return lift_complex(x)
-
-    def complex_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
-    ) -> tuple[Callable[..., Any], bool]:
-        """The mirror, compiled for complex balls."""
-        made = template(mirror, arity, params, "acb")
+        made = template(mirror, arity, params, kind)
         return made.balls, made.boolean
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
@@ -71,9 +49,9 @@ class BallWorld(ObjectWorld):
             return -1
         if a > b:
             return 1
-        if balls.equal(a, b):
+        if equal(a, b):
             return 0
-        raise balls.Undecided(relation, a, b)
+        raise Undecided(relation, a, b)
 
     def mean(self, tied: list[Any]) -> Any:
         """One of them: equal balls stand for the same number."""
@@ -81,10 +59,10 @@ class BallWorld(ObjectWorld):
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
         """Whether a relation holds for all numbers in the balls; `Undecided` where for some only."""
-        return _CERTAIN[relation](value_of(a), value_of(b))
+        return RELATIONS[relation](value_of(a), value_of(b))
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return matmul_balls(a, b)
+        return self.from_components(matmul_components(self.components_of(a), self.components_of(b)))
 
 
 # A jet has 2**k parts.
@@ -141,6 +119,11 @@ class JetWorld(BallWorld):
         columns[0] = value.ravel().tolist()
         return self._join(columns, value.shape)
 
+    @property
+    def plain(self) -> BallWorld:
+        """The world of balls."""
+        return BallWorld()
+
     def component(self, x: Any, directions: int) -> np.ndarray:
         """One component of every element, by bitmask: 0 the value, 1 along the first direction, 3 along both of two.
 
@@ -156,49 +139,36 @@ class JetWorld(BallWorld):
                 return c if isinstance(c, (arb, acb)) else arb(c)
             return nothing if directions else e if isinstance(e, acb) else arb(e)
 
-        return objects(np.frompyfunc(pick, 1, 1)(self.objects(x)))
+        return mapped(pick, self.objects(x))
+
+    def components_of(self, x: np.ndarray) -> list[Any]:
+        """The components as object arrays; None for one that is zero by construction everywhere."""
+        rest = self._constant_tail
+        flat = [e.components if isinstance(e, Jet) else (e, *rest) for e in x.ravel().tolist()]
+        first, *others = zip(*flat, strict=True) if flat else ((), *[(ZERO,)] * len(rest))
+        return [filled(first, x.shape), *[None if all(c is ZERO for c in o) else filled(o, x.shape) for o in others]]
+
+    def from_components(self, components: list[Any]) -> np.ndarray:
+        """An array from its components."""
+        first = objects(components[0])
+        columns = [[ZERO] * first.size if c is None else objects(c).ravel().tolist() for c in components]
+        return self._join(columns, first.shape)
 
     def _join(self, columns: list[list[Any]], shape: tuple[int, ...]) -> np.ndarray:
-        out = np.empty(len(columns[0]), dtype=object)
         make = self.make
         if any(all(x is not ZERO for x in column) for column in columns[1:]):
-            out[:] = list(map(make, *columns))
-        else:
-            out[:] = [make(*c) if any(x is not ZERO for x in c[1:]) else c[0] for c in zip(*columns, strict=True)]
-        return out.reshape(shape)
-
-    def _split(self, x: np.ndarray) -> list[np.ndarray | None]:
-        """The components as object arrays; None for one that is zero by construction everywhere."""
-        flat = x.ravel().tolist()
-        rest = self._constant_tail
-        columns = list(zip(*[e.components if isinstance(e, Jet) else (e, *rest) for e in flat], strict=True))
-        out: list[np.ndarray | None] = []
-        for s, column in enumerate(columns):
-            if s and all(c is ZERO for c in column):
-                out.append(None)
-            else:
-                array = np.empty(len(flat), dtype=object)
-                array[:] = column
-                out.append(array.reshape(x.shape))
-        return out
+            return filled(list(map(make, *columns)), shape)
+        made = [make(*c) if any(x is not ZERO for x in c[1:]) else c[0] for c in zip(*columns, strict=True)]
+        return filled(made, shape)
 
     def scalar_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
+        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
         """The mirror and its derivatives, compiled for jets; a condition looks at values only."""
-        made = template(mirror, arity, params)
+        made = template(mirror, arity, params, kind)
         if made.boolean:
             return (lambda *xs: made.balls(*map(value_of, xs))), True
-        return jet_function(mirror, arity, params, self.k), False
-
-    def complex_function(
-        self, mirror: Callable[..., Any], arity: int, params: dict[str, Any]
-    ) -> tuple[Callable[..., Any], bool]:
-        """The mirror and its derivatives, compiled for jets of complex balls."""
-        made = template(mirror, arity, params, "acb")
-        if made.boolean:
-            return (lambda *xs: made.balls(*map(value_of, xs))), True
-        return jet_function(mirror, arity, params, self.k, "acb"), False
+        return jet_function(made, self.k), False
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of the difference of the values, or `Undecided`."""
@@ -210,11 +180,3 @@ class JetWorld(BallWorld):
             return tied[0]
         parts = zip(*[x.components[1:] if isinstance(x, Jet) else self._constant_tail for x in tied], strict=True)
         return self.make(value_of(tied[0]), *[ZERO if all(c is ZERO for c in p) else sum(p) / len(tied) for p in parts])
-
-    def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        if not a.size or not b.size:
-            return objects(np.matmul(a, b))
-        first, *rest = matmul_components(self._split(a), self._split(b))
-        first = objects(first)
-        columns = [[ZERO] * first.size if c is None else objects(c).ravel().tolist() for c in rest]
-        return self._join([first.ravel().tolist(), *columns], first.shape)

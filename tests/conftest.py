@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import math
 import os
 import random
 import re
@@ -43,12 +45,21 @@ def _without_constants_of_modules() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--share", type=int, metavar="N",
+        help="run one of N cases of each parametrised test, at least one; the choice is the same every time",
+    )  # fmt: skip
+    parser.addoption(
+        "--whole", action="append", default=[], metavar="PATH",
+        help="of this file or folder --share leaves out nothing; may be given again",
+    )  # fmt: skip
+    parser.addoption(
         "--search", type=int, metavar="N",
         help="let Hypothesis search at random, N examples where a test usually has 50, and print what it finds",
     )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _check_share(config)
     count = config.getoption("--search")
     if count is None:
         _without_constants_of_modules()
@@ -60,6 +71,51 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     settings.load_profile("search")
+
+
+def _check_share(config: pytest.Config) -> None:
+    share, whole = config.getoption("--share"), config.getoption("--whole")
+    if share is None and whole:
+        raise pytest.UsageError("--whole says what --share leaves alone; give --share, too")
+    if share is not None and share < 1:
+        raise pytest.UsageError(f"--share needs a positive number, not {share}")
+    for path in whole:
+        if not (config.invocation_params.dir / path).exists():
+            raise pytest.UsageError(f"--whole {path}: there is no such file or folder")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--share` leaves out, and put slow tests first, so that no worker is alone with one at the end."""
+    share = config.getoption("--share")
+    if share is not None:
+        whole = [(config.invocation_params.dir / path).resolve() for path in config.getoption("--whole")]
+        shared = {p for p in {item.path for item in items} if not any(p.is_relative_to(path) for path in whole)}
+        functions: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            if item.path in shared:
+                functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        # By a checksum of the name, because each n-th case might be each one of the same dtype.
+        left_out: set[pytest.Item] = set()
+        for cases in functions.values():
+            cases.sort(key=lambda item: (zlib.crc32(_name(item).encode()), item.nodeid))
+            left_out.update(cases[math.ceil(len(cases) / share) :])
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of cycles away from the tests themselves: they live on, and each full collection passes all.
+
+    Tests that count what the collector finds call it often.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _name(item: pytest.Item) -> str:
+    """A test's name that is the same wherever the run was started, and in each process of pytest-xdist."""
+    return item.nodeid.rpartition("tests/")[2].partition("@")[0]  # xdist may add a group's name
 
 
 _FALSIFYING = re.compile(r"^(?:Falsifying example|Failing test case): \w+\((.*?)^\)$", re.M | re.S)
@@ -127,8 +183,7 @@ def no_chance(request: pytest.FixtureRequest) -> Iterator[None]:
     for made in vars(request.module).values():
         if isinstance(made, np.random.Generator):
             made.bit_generator.state = _first_states.setdefault(id(made), (made, made.bit_generator.state))[1]
-    name = request.node.nodeid.rpartition("tests/")[2].partition("@")[0]  # xdist may add a group's name
-    number = zlib.crc32(name.encode())
+    number = zlib.crc32(_name(request.node).encode())
     fresh = itertools.count(number << 32)
     seeded = np.random.default_rng
     # Not the fixture `monkeypatch`: a test's own changes must be undone before `no_leaks` looks.

@@ -42,18 +42,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
+import wrong_values  # noqa: E402
+from wrong_values import MORE, OwnError  # noqa: E402
 
 import gtape as tf  # noqa: E402
 from gtape.recording import record  # noqa: E402
 
-SECONDS = 5  # that a call may take
+SECONDS = 5  # of this process's time that a call may take, and ten times that by the clock
 MEMORY = 3 << 30  # bytes that calls may have beside what the process starts with
 
 # ---------------------------------------------------------------------------------------------- wrong things
-
-
-class OwnError(Exception):
-    """What the objects below raise: the user's own error comes through as it is."""
 
 
 class RaisingArray:
@@ -195,6 +193,7 @@ WRONG = [
     "tf.TensorSpec([2], tf.float32)", "tf.TensorArray(tf.float32, 2)", "tf.GradientTape()", "tf.Module()",
     "tf.UnconnectedGradients.ZERO", "tf.Tensor", "tf.Variable", "tf.keras.Input([2])", "tf.keras.layers.Dense(1)",
     "tf.keras.optimizers.SGD()", "tf.data.Dataset.range(2)", "tf.random.Generator.from_seed(1)",
+    *MORE,
 ]  # fmt: skip
 NAMES = [
     "'a.b'", "''", "'.'", "'..'", "'/'", "'__wrapped__'", "'_private'", "'é'", "'\\0'", "'a' * 10_000", "'1'", "'os'",
@@ -240,6 +239,11 @@ MAKERS = {
     "Report": ["tf.verify.check(lambda x: x * x, 2.0)"],
     "Proof": ["tf.verify.prove('sin')"],
     "name_scope": ["tf.name_scope('a')"],
+    "KerasTensor": ["tf.keras.Input([2])", "tf.keras.KerasTensor([None, 2])"],
+    "Optimizer": ["tf.keras.optimizers.SGD(0.5)", "tf.keras.optimizers.Adam()"],
+    "Finding": ["tf.verify.Finding('correct')", "tf.verify.check(lambda x: abs(x), 0.0).findings[0]"],
+    "LogicalDevice": ["tf.config.LogicalDevice('a', 'CPU')"],
+    "PhysicalDevice": ["tf.config.PhysicalDevice('a', 'CPU')"],
 }
 OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lt", "le", "gt", "ge",
@@ -258,14 +262,52 @@ OF_NUMPY = (
     "take_along_axis", "compress", "select", "searchsorted", "meshgrid", "rot90", "flip", "append", "isclose",
     "allclose", "array_equal", "var", "std", "linalg.svd", "linalg.qr", "hypot", "zeros_like", "full_like", "hsplit",
 )  # fmt: skip
-# `main` runs the tests of the program that calls it; a census takes as long as it is told to.
-NOT_CALLED = {
-    "gtape.test.main", "gtape.test.TestCase", "gtape.verify.census.census", "gtape.verify.search.census.search",
-    "gtape.verify.census.survey",
-    "gtape.while_loop",  # is endless where the condition it is given is
+# `main` runs the tests of the program that calls it and leaves with `SystemExit`; a `TestCase` is subclassed.
+NOT_CALLED = {"gtape.test.main", "gtape.test.TestCase"}
+
+
+def counted(function: Any, most: int = 50) -> Any:
+    """The function, of which no more than so many calls succeed; what is no function, as it is."""
+    if not callable(function):
+        return function
+    calls = iter(range(most))
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        if next(calls, None) is None:
+            raise OwnError(f"called more than {most} times")
+        return function(*args, **kwargs)
+
+    return body
+
+
+def loop(*args: Any, **words: Any) -> Any:
+    """`tf.while_loop` with functions that end it, because it is endless where the condition is."""
+    return tf.while_loop(*map(counted, args), **{k: counted(v) for k, v in words.items()})
+
+
+def small(path: str, *args: Any, **words: Any) -> Any:
+    """A census with one op and few points where it would have more: it takes as long as it is told to."""
+    function = operator.attrgetter(path)(tf)
+    try:
+        bound = inspect.signature(function).bind(*args, **words)
+    except TypeError:
+        return function(*args, **words)
+    for name, few in (("names", ["exp"]), ("points", 20), ("processes", 1)):
+        if name in bound.signature.parameters:
+            value = bound.arguments.get(name)
+            if value is None or (few != ["exp"] and isinstance(value, (int, np.integer)) and value > few):
+                bound.arguments[name] = few
+    return function(*bound.args, **bound.kwargs)
+
+
+# What stands for a function that may take for ever.
+BOUNDED = {
+    "tf.while_loop": "loop",
+    **{f"tf.verify.census.{n}": f"__import__('functools').partial(small, 'verify.census.{n}')"
+       for n in ("census", "search", "survey")},
 }  # fmt: skip
 
-PLACE = {
+PLACE = vars(wrong_values) | {
     name: value for name, value in globals().items() if not name.startswith("_") and name not in ("NOT_CALLED", "PLACE")
 }
 
@@ -449,7 +491,7 @@ def draw(rng: random.Random, target: Target) -> Call:
         how = rng.choice(["getattr", "hasattr"])
         return Call(target.path, (), how, (target.path[8:], rng.choice(NAMES)), (), mode)
     words: list[tuple[str, str]]
-    function = target.path
+    function = BOUNDED.get(target.path, target.path)
     if target.space == "operators":
         receiver = rng.choice(MAKERS[str(target.method_of)])
         if target.function is None:
@@ -499,6 +541,8 @@ def draw(rng: random.Random, target: Target) -> Call:
         args[0] = rng.choice(["tf.constant([1.0, 2.0])", "tf.ones([2, 2])", "[tf.ones([2]), tf.ones([2])]"])
     for _ in range(rng.choices([1, 2, 3], [6, 2, 1])[0]):
         _spoil(rng, target, args, words)
+    if rng.random() < 0.25:
+        _name(rng, target, args, words)
     return Call(target.path, before, function, tuple(args), tuple(words), mode)
 
 
@@ -535,6 +579,16 @@ def _spoil(rng: random.Random, target: Target, args: list[str], words: list[tupl
         args.append(wrong)
     elif not any(k == "wrong_word" for k, _ in words):
         words.append(("wrong_word", wrong))
+
+
+def _name(rng: random.Random, target: Target, args: list[str], words: list[tuple[str, str]]) -> None:
+    """Pass the last arguments by their names."""
+    found = [p for p in _parameters(target.function) if p.name != "self" or not target.method_of][: len(args)]
+    first = rng.randrange(len(args) + 1)
+    if len(found) == len(args) and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in found[first:]):
+        given = {k for k, _ in words}
+        words[:0] = [(p.name, a) for p, a in zip(found[first:], args[first:], strict=True) if p.name not in given]
+        del args[first:]
 
 
 # ---------------------------------------------------------------------------------------------- judging
@@ -590,7 +644,7 @@ def judged(e: BaseException) -> Verdict:
         return Verdict("internal", name, message, place)
     if not own and not generated and not isinstance(e, Hang):
         return Verdict("", name, message, place)  # Python and NumPy by themselves
-    here = filename == __file__ and not generated
+    here = filename in (__file__, "<string>") and not generated  # the functions of the user among the arguments
     meant = filename.startswith(_OWN) and _deliberate(filename, line)
     if not message.strip() and not isinstance(e, StopIteration):
         return Verdict("internal", name, "<no message>", place)
@@ -705,7 +759,8 @@ def run(call: Call) -> Verdict:
     before = state()
     verdict = Verdict("", "", "", "")
     sink = io.StringIO()
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS)
     try:
         with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -714,6 +769,7 @@ def run(call: Call) -> Verdict:
                 space = space_of(call.before)
                 carried_out(call, space)
             finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 signal.setitimer(signal.ITIMER_REAL, 0)
     except BaseException as e:  # any class may come, and each is judged
         verdict = judged(e)
@@ -757,6 +813,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0, help="go on with this call, after one that ended the process")
     parser.add_argument("--namespace", action="append", default=[])
     parser.add_argument("--name", help="only targets whose path contains this")
     parser.add_argument("--repeat", help="a line that was printed")
@@ -766,6 +823,7 @@ def main() -> int:
     parser.add_argument("--json", help="file for the verdicts")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
     faulthandler.enable()
     scratch = tempfile.mkdtemp()
     os.chdir(scratch)
@@ -803,13 +861,18 @@ def main() -> int:
         if n % len(order) == 0:
             rng.shuffle(order)
         call = draw(rng, order[n % len(order)])
+        if n < options.start:
+            continue
         Path(scratch, "current").write_text(call.line)
-        faulthandler.dump_traceback_later(4 * SECONDS, exit=True, file=sys.__stderr__)
+        Path(scratch, "number").write_text(str(n))
+        faulthandler.dump_traceback_later(20 * SECONDS, exit=True, file=sys.__stderr__)
         verdict = run(call)
         counts[verdict.kind] += 1
         errors[verdict.error or "result"] = errors.get(verdict.error or "result", 0) + 1
         if verdict.kind == "internal" or (options.raw and verdict.kind == "raw"):
             failed.setdefault((verdict.place, verdict.error), []).append((verdict, call))
+            with open(Path(scratch, "failed"), "a") as f:
+                f.write(json.dumps([verdict._asdict(), call.line]) + "\n")
     took = time.perf_counter() - start
     faulthandler.cancel_dump_traceback_later()
     for (place, error), found in sorted(failed.items(), key=lambda kv: (-len(kv[1]), kv[0])):

@@ -142,8 +142,8 @@ def test_every_public_function_has_a_docstring_with_an_example_that_runs(name: s
 @pytest.mark.parametrize("name", PUBLIC)
 def test_docstrings_say_what_goes_in_and_out(name: str) -> None:
     text = PUBLIC[name].__doc__ or ""
-    code = getattr(PUBLIC[name], "__code__", None)
-    if code is None or code.co_argcount + code.co_kwonlyargcount:
+    # The ignored `name` of every op is explained once, in the docstring of the package.
+    if set(inspect.signature(PUBLIC[name]).parameters) - {"name"}:
         assert "Parameters\n" in text
     assert "Returns\n" in text or "Yields\n" in text or "Raises\n" in text
 

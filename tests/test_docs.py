@@ -8,7 +8,6 @@ import importlib
 import inspect
 import io
 import os
-import pkgutil
 import re
 import subprocess
 import sys
@@ -28,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
 REPOSITORY = f"{URLS['Homepage']}/blob/main/"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Their blocks are files and commands; tests/test_contributing.py tries them.
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 class Block(NamedTuple):
@@ -68,13 +69,13 @@ def restored_tables() -> Iterator[None]:
         table.update(old)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 @pytest.mark.usefixtures("restored_tables")
 def test_code_blocks_run_and_print_what_the_page_says(page: Path) -> None:
     # A ```text block below a ```python block is what it prints. Blocks of one page build on each other.
     names: dict[str, Any] = {"__name__": "__main__"}
     found = blocks(page)
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    for block, following in zip(found, [*found[1:], None][: len(found)], strict=True):
         assert block.language in ("python", "text", "bash"), f"{page.name}:{block.line}: which language is this?"
         if block.language != "python":
             continue
@@ -104,7 +105,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target, anchor in _links(page):
         place = page.parent / target if target else page
@@ -114,6 +115,17 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             continue
         assert place.exists(), f"{page.name} links to {target}"
         assert not anchor or place.suffix != ".md" or anchor in _anchors(place), f"{page.name} links to #{anchor}"
+
+
+def test_the_index_of_the_docs_lists_every_page() -> None:
+    linked = {target for target, _ in _links(ROOT / "docs" / "README.md")}
+    pages = {p.name for p in PAGES if p.parent.name == "docs"} - {"README.md"}
+    assert linked == pages | {"../CONTRIBUTING.md"}
+
+
+def test_the_glossary_explains_each_word_once() -> None:
+    words = re.findall(r"\*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    assert len(words) == len({w.lower() for w in words}) >= 50
 
 
 def test_links_of_the_readme_work_on_a_package_index() -> None:
@@ -138,15 +150,18 @@ def test_command_line_knows_the_commands_that_pages_name() -> None:
 
 
 def modules() -> list[str]:
-    folders = {"gtape": ROOT / "gtape", "gtape.ops": ROOT / "gtape/ops", "gtape.keras": ROOT / "gtape/keras"}
-    folders |= {f"gtape.keras.{name}": ROOT / f"gtape/keras/{name}" for name in ("layers", "optimizers")}
-    folders |= {"gtape.symbolic": ROOT / "symbolic", "gtape.verify": ROOT / "verify"}
-    if not (ROOT / "gtape").exists():  # the tests run against an installed package
-        base = Path(gtape.__file__).parent
-        folders = {name: base.joinpath(*name.split(".")[1:]) for name in folders}
-    return [
-        f"{p}.{m.name}" for p, folder in folders.items() for m in pkgutil.iter_modules([str(folder)]) if not m.ispkg
-    ]
+    """All modules with examples in their text."""
+    found = []
+    for folder, package in {"gtape": "gtape", "symbolic": "gtape.symbolic", "verify": "gtape.verify"}.items():
+        top = ROOT / folder
+        if not (ROOT / "gtape").exists():  # the tests run against an installed package
+            top = Path(gtape.__file__).parent.joinpath(*package.split(".")[1:])
+        for path in sorted(top.rglob("*.py")):
+            inside = path.relative_to(top)
+            if ">>> " in path.read_text(encoding="utf-8") and path.name != "__init__.py":
+                nested = inside.parts[0] in ("symbolic", "verify") and folder == "gtape"
+                found += [] if nested else [".".join([package, *inside.with_suffix("").parts])]
+    return found
 
 
 def run_examples(test: doctest.DocTest) -> None:

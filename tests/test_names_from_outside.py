@@ -282,7 +282,7 @@ def test_tables_show_names_without_markup(
     name: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    output.show_table(name, (("op", "left"), ("verdict", "left")), [(name, name)], [None])
+    output.show_table(name, ("op", "verdict"), [(name, name)], [True])
     out = capsys.readouterr().out
     harmless(out)
     if width == 1000:
@@ -299,7 +299,7 @@ def test_tables_on_terminals_too_narrow_for_them_are_plain(name: str, monkeypatc
     monkeypatch.setattr("sys.stdout", terminal)
     for key, value in (("COLUMNS", "10"), ("TERM", "dumb")):
         monkeypatch.setenv(key, value)
-    output.show_table(name, (("op", "left"), ("verdict", "left")), [(name, name)], [None])
+    output.show_table(name, ("op", "verdict"), [(name, name)], [True])
     harmless(terminal.getvalue())
 
 

@@ -158,13 +158,17 @@ def test_every_public_name_has_an_example() -> None:
     assert {n for n, v in PUBLIC.items() if not parser.get_examples(_own_text(v))} == set()
 
 
+# Arguments that docstrings leave out. `name` is ignored by every op, which the docstring of the package says once.
+UNDOCUMENTED = {"self", "args", "kwargs", "common", "name"}
+
+
 def _takes_arguments(value: Any) -> bool:
     if isinstance(value, type):
         if issubclass(value, (BaseException, enum.Enum)) or "__init__" not in value.__dict__:
             return False
         value = value.__init__
     try:
-        return bool([p for p in inspect.signature(value).parameters if p not in ("self", "args", "kwargs", "common")])
+        return bool([p for p in inspect.signature(value).parameters if p not in UNDOCUMENTED])
     except ValueError:
         return False
 
@@ -174,6 +178,11 @@ def test_what_takes_arguments_names_them() -> None:
     said = {n: _own_text(v) for n, v in PUBLIC.items() if _takes_arguments(v)}
     bare = {n for n, text in said.items() if "Parameters\n" not in text}
     assert {n for n in bare if not (isinstance(PUBLIC[n], type) and "Attributes\n" in said[n])} == set()
+
+
+def test_the_ignored_name_of_ops_is_explained_once() -> None:
+    assert "``name=``" in (gtape.__doc__ or "")
+    assert not [n for n, v in PUBLIC.items() if "name : str, optional\n    Ignored" in inspect.cleandoc(_own_text(v))]
 
 
 def test_every_function_says_what_it_returns() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.base.layout import aval_of
+from gtape.base.layout import layout_of
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.declare.reads import declared_reads, probed_reads, reads_everything
 from gtape.engine.worlds import NUMPY, TAPE
@@ -100,7 +100,7 @@ def _cotangent(world: Any, prim: Primitive, i: int, xs: list[Any], params: dict[
     lift = tf.constant if world is TAPE else np.asarray
     y: Any = tuple(map(lift, made)) if several else lift(made)
     g = tuple(lift(np.ones_like(p)) for p in made) if several else lift(np.ones_like(made))
-    shown = [aval_of(x) if k in hidden else lift(x) for k, x in enumerate(xs)]
+    shown = [layout_of(x) if k in hidden else lift(x) for k, x in enumerate(xs)]
     return np.asarray(prim.vjp[i](world, g, None if "y" in hidden else y, *shown, **params))
 
 

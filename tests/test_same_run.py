@@ -43,7 +43,7 @@ def test_small(n):
 
 
 def _run(folder: Path, text: str, *options: str, seed: str = "0", imports: str = "") -> str:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "conftest.py", folder / "conftest.py")
     (folder / "test_it.py").write_text(imports + text)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "HYPOTHESIS", "CI"))}
@@ -86,6 +86,47 @@ def test_a_search_prints_a_fixed_example_to_keep(tmp_path: Path) -> None:
 
 def test_a_search_needs_a_number_of_examples(tmp_path: Path) -> None:
     assert "--search needs a positive number" in _run(tmp_path / "tests", FAILS, "--search", "0")
+
+
+SHARED = """
+import pytest
+
+@pytest.mark.parametrize("n", range(9))
+def test_many(n):
+    pass
+
+@pytest.mark.slow
+def test_one():
+    pass
+"""
+MARKER = ["-o", "markers=slow"]
+
+
+def _collected(folder: Path, *options: str) -> list[str]:
+    return re.findall(r"::(\S+)", _run(folder, SHARED, "--collect-only", *MARKER, *options))
+
+
+def test_a_share_keeps_each_test_and_the_same_cases_of_it(tmp_path: Path) -> None:
+    every = _collected(tmp_path / "tests")
+    assert every == ["test_one", *(f"test_many[{n}]" for n in range(9))], "slow tests come first"
+    share = _collected(tmp_path / "tests", "--share", "4")
+    assert share[0] == "test_one" and len(share) == 1 + 3 and set(share) < set(every)
+    # Wherever it is started, and in whatever process.
+    assert _collected(tmp_path / "elsewhere" / "tests", "--share", "4") == share
+    assert _collected(tmp_path / "tests", "--share", "4", "--whole", "test_it.py") == every
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--share", "0"], "--share needs a positive number"),
+        (["--share", "4", "--whole", "nowhere"], "--whole nowhere: there is no such file"),
+        (["--whole", "test_it.py"], "give --share, too"),
+    ],
+    ids=["no share", "no file", "no need"],
+)
+def test_a_share_that_means_nothing_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    assert said in _run(tmp_path / "tests", SHARED, *MARKER, *options)
 
 
 @pytest.mark.parametrize("path", sorted(HERE.rglob("test_*.py")), ids=lambda p: p.stem)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,25 @@ from flint import arb
 import gtape as tf
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.engine.call import apply
+from gtape.engine.fast import steps
 from gtape.engine.fast.steps import step_for
-from gtape.engine.rules import RuleStep
+from gtape.engine.rules import RuleStep, inputs_of, output_of
+from gtape.engine.sweep import _step_in_numpy
 from gtape.engine.worlds import NUMPY
 from gtape.namespaces import catalogue
+from gtape.recording.record import INS, OUT, PARENTS, STEP, TAPES, parents_of, step_of
+from gtape.symbolic import mirrors
 from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.worlds import BallWorld
+from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import wrap
 from gtape.verify.bounds.bounds import local_error
 from gtape.verify.proofs.proof_cells import parameters
 from gtape.verify.verdicts.ulp import spacing, widest
 
 catalogue.load()
+mirrors.load()
 BALLS = BallWorld()
 PRECISIONS = (300, 1500, 8000)
 PRIMITIVES = sorted(REGISTRY)
@@ -323,7 +331,7 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
             if out.__class__ is tuple or out.dtype.kind != "f":
                 continue
             active = tuple(i for i, a in enumerate(arrays) if a.dtype.kind == "f" and prim.connected(i))
-            rule = RuleStep(prim, active, params, tuple(t._aval for t in tensors), wrap(out)._aval)
+            rule = RuleStep(prim, active, params, tuple(t._layout for t in tensors), wrap(out)._layout)
             step = step_for(rule)
             if step is None:
                 continue
@@ -342,3 +350,103 @@ def test_backward_steps_written_down_do_what_the_rules_do(name: str, dtype: Any)
                 assert np.shape(c) == np.shape(by_rule)
                 np.testing.assert_array_equal(np.asarray(c), np.asarray(by_rule))
     assert written or name not in WRITTEN_DOWN
+
+
+# ---------------------------------------------------------------------------------------------- without engine/fast
+
+
+def _generally(prim: Primitive) -> Any:
+    """The function of a primitive without a line of gtape.engine.fast: each call is looked up anew."""
+
+    def function(*args: Any, name: Any = None, **given: Any) -> Any:
+        return apply(prim, args, given)
+
+    made: Any = function
+    made.renew = lambda: None
+    made.along = lambda x, axis, keepdims: apply(
+        prim, (x,), {"axis": axes_of(axis, len(x.shape)), "keepdims": bool(keepdims)}
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def general_way() -> Iterator[Any]:
+    """A context manager in which no op uses a generated function, and no step is written down for a layout."""
+
+    @contextmanager
+    def switched() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(steps, "step_for", lambda step: None)
+            for prim, function in general.items():
+                patch.setattr(prim, "_function", function)
+                for plan in prim.plans.values():
+                    patch.setattr(plan, "known", {})
+            yield
+
+    general = {prim: _generally(prim) for prim in REGISTRY.values()}
+    yield switched
+
+
+def _recorded(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], Any]:
+    """The operands and the results of an op, and the tape that recorded it."""
+    tensors = [tf.constant(a) for a in arrays]
+    with tf.GradientTape() as tape:
+        tape.watch([t for t in tensors if t.dtype.is_floating])
+        outs = _outputs(prim(*tensors, **params))
+    return tensors, outs, tape
+
+
+def _same(a: Any, b: Any, ulps: float, what: str) -> None:
+    a, b = np.asarray(a), np.asarray(b)
+    assert _same_kind(a, b), f"{what}: {a.dtype}{a.shape}, the general way {b.dtype}{b.shape}"
+    if ulps and a.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            close = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= ulps * spacing(a, a.dtype))
+        assert close.all(), f"{what}: {a!r}, the general way {b!r}"
+    else:
+        np.testing.assert_array_equal(a, b, err_msg=what)
+
+
+def _described(r: Any, tensors: list[Any]) -> Any:
+    """What a record says of an op, for comparison with that of other operands."""
+    if r is None:
+        return None
+    step = step_of(r)
+    if step.prim is None:
+        return ("output", step.index, _described(r[PARENTS], tensors))
+    places = [next(i for i, t in enumerate(tensors) if t._record is p) for p in parents_of(r)]
+    kept = [t is not None for t in inputs_of(r, len(tensors))]
+    return (step.prim.name, step.active, places, kept, output_of(r) is not None, step.params, len(r[TAPES].sessions))
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_the_general_way_makes_the_same_records_and_numbers(name: str, general_way: Any) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    often = 10 if name in LEARNING else 1  # until the step is written down
+    for arrays, params in _calls(prim, np.float64):
+        what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
+        for _ in range(often):
+            tensors, outs, _tape = _recorded(prim, arrays, params)
+        with general_way():
+            others, expected, _other_tape = _recorded(prim, arrays, params)
+        # Python floats have kernels of their own, as accurate as declared.
+        ulps = 2 * prim.ulps if any(t._value.__class__ is float for t in (*tensors, *outs)) else 0.0
+        for y, e in zip(outs, expected, strict=True):
+            _same(y.numpy(), e.numpy(), ulps, what)
+            assert _described(y._record, tensors) == _described(e._record, others), what
+        if outs[0]._record is None or step_of(outs[0]._record).prim is None:
+            continue  # several outputs are for the full sweep, which has no other way
+        g = wrap(np.asarray(rng.normal(size=outs[0].shape)).astype(outs[0]._layout.dtype))._value
+        by_step, by_rule = [_run_back(r, g) for r in (outs[0]._record, expected[0]._record)]
+        for c, e in zip(by_step, by_rule, strict=True):
+            _same(c, e, 2 * max(prim.ulps, 4.0) if ulps else 0.0, f"backwards, {what}")
+
+
+def _run_back(r: Any, g: Any) -> list[Any]:
+    try:
+        with np.errstate(all="ignore"):
+            made = r[STEP](g, r[INS], r[OUT])
+    except ArithmeticError:
+        made = _step_in_numpy(r, g)
+    return [made] if len(parents_of(r)) == 1 else list(made)

@@ -32,6 +32,7 @@ def __dir__() -> list[str]:
 
 
 _DTYPES = ("float16", "float32", "float64")
+_SHOWN_WHOLE = 10_000  # elements of an array that `repr` shows one by one
 _MODERATE = 8  # binades up and down from 1
 
 
@@ -277,7 +278,9 @@ class Call:
         self.params = settings(self, params, "params")
 
     def __repr__(self) -> str:
-        inside = [f"np.array({a.tolist()!r}, {a.dtype.name!r})" for a in self.arrays]
+        inside = [
+            f"np.array({a.tolist()!r}, {a.dtype.name!r})" if a.size <= _SHOWN_WHOLE else shown(a) for a in self.arrays
+        ]
         return f"{self.prim.name}({', '.join([*inside, *(f'{k}={v!r}' for k, v in self.params.items())])})"
 
     def __call__(self) -> Any:

@@ -9,6 +9,7 @@ pay for one Python call more; functions that take a microsecond only do without 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from types import FunctionType, TracebackType
@@ -70,6 +71,10 @@ def diagnosed(function: F) -> F:
 def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: Exception) -> Exception:
     """The error to raise in the place of `e`, which the function raised for its arguments; `e` itself if it will do."""
     last = _last(e.__traceback__)
+    if last is not None and isinstance(e, TypeError | ValueError) and ("truth value" in str(e) or "__bool__" in str(e)):
+        unclear = _no_flag(function, args, kwargs)
+        if unclear is not None:
+            return unclear
     if last is None or (isinstance(e, errors.OpError) or _is_meant(e, last)):
         return e
     given = ", ".join([*[_described(a) for a in args], *[f"{k}={_described(v)}" for k, v in kwargs.items()]])
@@ -84,13 +89,29 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
     return errors.InvalidArgumentError(f"{text}; an argument has a value or a shape that it does not take")
 
 
+def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+    """The error for an argument that is to be true or false, by its default, and is neither."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return None
+    for name, value in bound.arguments.items():
+        if isinstance(bound.signature.parameters[name].default, bool):
+            try:
+                bool(value)
+            except (TypeError, ValueError):
+                called = getattr(function, "__qualname__", function.__name__)
+                return errors.OperandTypeError(f"{called}: `{name}` must be True or False, not {_described(value)}")
+    return None
+
+
 def _described(x: Any) -> str:
     """An argument in a message: of tensors and arrays the dtype and the shape."""
-    aval = getattr(x, "_aval", None)
-    if aval is None and isinstance(x, np.ndarray):
-        aval = x
-    if aval is not None and not isinstance(x, type):
-        return f"{type(x).__name__} of {aval.dtype} and shape {list(aval.shape)}"
+    layout = getattr(x, "_layout", None)
+    if layout is None and isinstance(x, np.ndarray):
+        layout = x
+    if layout is not None and not isinstance(x, type):
+        return f"{type(x).__name__} of {layout.dtype} and shape {list(layout.shape)}"
     return shown(x)
 
 

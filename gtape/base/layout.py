@@ -8,29 +8,40 @@ import numpy as np
 
 from gtape.base.tensor_shape import TensorShape
 
-__all__ = ["FLOAT64_SCALAR", "Aval", "aval_of", "make_aval"]
+__all__ = ["FLOAT", "Layout", "layout_of", "make_layout"]
 
 
-class Aval:
+class Layout:
     """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
 
-    __slots__ = ("_tensor_shape", "complex", "detour", "dtype", "family", "inexact", "one", "real", "shape", "special")
+    __slots__ = (
+        "_tensor_shape",
+        "complex",
+        "dtype",
+        "family",
+        "inexact",
+        "no_kernel",
+        "one",
+        "real",
+        "shape",
+        "slow_path",
+    )
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.shape = shape
         # Those of the same dtype, by shape: finding one there is cheaper, as dtypes hash slowly.
-        self.family: dict[tuple[int, ...], Aval] = _families.setdefault(dtype, {})
+        self.family: dict[tuple[int, ...], Layout] = _families.setdefault(dtype, {})
         # The cotangent that a sweep starts from, for scalars.
         self.one: Any = None
         # Floats that NumPy knows; complex numbers; and what kernels are not written for (complex numbers, bfloat16).
         self.real = dtype.kind == "f"
         self.complex = dtype.kind == "c"
-        self.special = self.complex or dtype.name == "bfloat16"
+        self.no_kernel = self.complex or dtype.name == "bfloat16"
         # What the general way treats by itself: these, and float16 in ops that sum.
-        self.detour = self.special or dtype.name == "float16"
+        self.slow_path = self.no_kernel or dtype.name == "float16"
         # What has derivatives.
-        self.inexact = self.real or self.special
+        self.inexact = self.real or self.no_kernel
         self._tensor_shape: TensorShape | None = None
 
     @property
@@ -55,28 +66,28 @@ class Aval:
         return f"{self.dtype}{list(self.shape)}"
 
 
-_families: dict[Any, dict[tuple[int, ...], Aval]] = {}
+_families: dict[Any, dict[tuple[int, ...], Layout]] = {}
 
 
-def make_aval(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Aval:
-    """The Aval of a dtype and a shape; interned, but for strings."""
+def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
+    """The Layout of a dtype and a shape; interned, but for strings."""
     if dtype.kind == "O":
-        return Aval(dtype, shape)  # one for each tensor of strings: the short ways of the ops are for numbers
+        return Layout(dtype, shape)  # one for each tensor of strings: the short ways of the ops are for numbers
     family = _families.get(dtype)
     found = None if family is None else family.get(shape)
     if found is None:
         if family is not None and len(family) > 10_000:  # programs with ever new shapes must not fill the memory
             family.clear()
-            family[()] = FLOAT64_SCALAR if dtype == FLOAT64_SCALAR.dtype else Aval(dtype, ())
-        made = Aval(dtype, shape)
+            family[()] = FLOAT if dtype == FLOAT.dtype else Layout(dtype, ())
+        made = Layout(dtype, shape)
         found = made.family.setdefault(shape, made)
     return found
 
 
-FLOAT64_SCALAR = Aval(np.dtype(np.float64), ())
-FLOAT64_SCALAR.family[()] = FLOAT64_SCALAR
+FLOAT = Layout(np.dtype(np.float64), ())
+FLOAT.family[()] = FLOAT
 
 
-def aval_of(value: Any) -> Aval:
-    """The Aval of a raw value (a Python float, a NumPy scalar or an array)."""
-    return FLOAT64_SCALAR if value.__class__ is float else make_aval(value.dtype, value.shape)
+def layout_of(value: Any) -> Layout:
+    """The Layout of a raw value (a Python float, a NumPy scalar or an array)."""
+    return FLOAT if value.__class__ is float else make_layout(value.dtype, value.shape)

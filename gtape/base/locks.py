@@ -36,12 +36,17 @@ class Lock:
         it guards half done.
     """
 
-    __slots__ = ("_inner", "_renew")
+    __slots__ = ("_inner", "_renew", "now")
 
     def __init__(self, renew: Callable[[], None] | None = None) -> None:
-        self._inner: Any = threading.RLock()
+        self._set(threading.RLock())
         self._renew = renew
         _all.append(self)
+
+    def _set(self, inner: Any) -> None:
+        self._inner = inner
+        # What to write in a `with` statement that has no time for properties: ``with lock.now:``.
+        self.now: Any = self if sys.version_info >= (3, 14) else inner
 
     def _enter(self) -> None:
         inner = self._inner
@@ -71,7 +76,7 @@ class Lock:
 
     def replace(self) -> None:
         """In a child, which has no thread that would ever free it: begin anew."""
-        self._inner = threading.RLock()
+        self._set(threading.RLock())
         if self._renew is not None:
             self._renew()
 

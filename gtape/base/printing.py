@@ -252,8 +252,6 @@ def print_v2(
         What stands between the inputs.
     end : str, optional
         What comes last.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

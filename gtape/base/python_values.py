@@ -93,7 +93,10 @@ def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     for i, leaf in enumerate(leaves.flat):
         if not isinstance(leaf, (str, bytes)):
             raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {shown(value)}")
-        leaves.flat[i] = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8")
+        try:
+            leaves.flat[i] = bytes(leaf) if isinstance(leaf, bytes) else leaf.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(f"{shown(leaf)} cannot become a tensor: it holds half of a surrogate pair") from None
     return leaves
 
 
@@ -123,16 +126,16 @@ def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """
     try:
         with np.errstate(all="ignore"):
-            if array.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind not in "cO":
-                raise ValueError(
-                    f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real "
-                    "first"
-                )
-            return np.array(array, dtype=dtype)
+            unreal = array.dtype.kind == "c" and dtype is not None and np.dtype(dtype).kind not in "cO"
+            if not unreal:
+                return np.array(array, dtype=dtype)
     except MemoryError as e:
         raise exhausted(f"a tensor of shape {array.shape}", e) from None
-    except (TypeError, OverflowError) as e:
+    except (TypeError, ValueError, OverflowError) as e:
         raise ValueError(f"an array of {array.dtype} cannot become a tensor of {np.dtype(dtype)}: {e}") from None
+    raise ValueError(
+        f"an array of {array.dtype.name} cannot become a tensor of {np.dtype(dtype).name}: take its .real first"
+    )
 
 
 def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["shown"]
 
 _LONGEST = 300
+_MOST_AXES = 8  # of an array that is written out, because NumPy shortens none that has many axes of size 2
 
 _brief = reprlib.Repr()
 _brief.maxlevel = 4
@@ -41,7 +42,8 @@ def shown(x: Any) -> str:
     """
     try:
         long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
-        text = _brief.repr(x) if long else repr(x)
+        rank = len(getattr(x, "shape", ())) if isinstance(getattr(x, "shape", ()), tuple) else 0
+        text = _brief.repr(x) if long else repr(x) if rank <= _MOST_AXES else f"<{type(x).__name__} of {rank} axes>"
     except Exception:  # whatever a user's __repr__ or __len__ raises, and RecursionError
         try:
             text = _brief.repr(x)

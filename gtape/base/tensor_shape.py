@@ -78,7 +78,7 @@ class TensorShape(tuple[Any, ...]):
         else:
             try:
                 dims = iter(dims)
-            except TypeError:  # a scalar array or tensor: it has __iter__, but refuses
+            except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar array, some memoryviews
                 dims = (dims,)
         sizes = [_size(d) for d in islice(dims, _MOST_AXES)]
         if len(sizes) == _MOST_AXES:

@@ -43,13 +43,15 @@ class TensorSpec:
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         """The spec of a tensor."""
-        if not isinstance(tensor, np.ndarray | np.generic) and not hasattr(tensor, "_aval"):
+        if not isinstance(tensor, np.ndarray | np.generic) and not hasattr(tensor, "_layout"):
             raise TypeError(f"TensorSpec.from_tensor takes a tensor, a variable or an array, not {shown(tensor)}")
         return cls(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a tensor or another spec may be taken for this one."""
-        if not isinstance(spec_or_value, TensorSpec | np.ndarray | np.generic) and not hasattr(spec_or_value, "_aval"):
+        if not isinstance(spec_or_value, TensorSpec | np.ndarray | np.generic) and not hasattr(
+            spec_or_value, "_layout"
+        ):
             return False
         return bool(
             dtypes.np_dtype(spec_or_value.dtype) == dtypes.np_dtype(self.dtype)

@@ -63,11 +63,13 @@ def mirror(
 
     Examples
     --------
+    ``declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))`` stands below the declaration of `log_cosh`. An op of
+    another module has its mirror there:
+
     >>> from gtape import declare
-    >>> cube = declare.elementwise(
-    ...     "cube_of_docs", lambda x: x * x * x, lambda xp, y, x: 3 * x * x, domain=declare.ANY_REAL, ulps=1.0
-    ... )
-    >>> declare.mirror(cube, lambda x: x**3)
+    >>> declare.mirror("sin", lambda x: x)
+    Traceback (most recent call last):
+    ValueError: ... gives 'sin' a mirror; that is for its own module, because ... declares it
     """
     name = op.name if isinstance(op, Primitive) else op
     if not isinstance(name, str) or name not in REGISTRY:

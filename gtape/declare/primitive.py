@@ -46,7 +46,7 @@ ROLES = {
 }
 _TAKES = frozenset({"bool", "string"})
 
-_SWAPPED = frozenset({"holds_zero", "infix", "kernel", "partials", "scalar", "vjp"})
+_SWAPPED = frozenset({"zero_absorbs", "infix", "kernel", "partials", "scalar", "vjp"})
 
 
 class Primitive:
@@ -79,9 +79,7 @@ class Primitive:
         For each argument's vjp, the names it reads: ``"y"`` and argument indices.
     limit : float
         ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
-    wide : bool
-        Whether narrower dtypes are computed in float64 and rounded once; `ulps` are float64's then.
-    holds_zero : bool
+    zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
         ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
@@ -97,10 +95,45 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example",
-        "holds_zero", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs",
-        "params", "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
-        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "wide",
+        "_function",
+        "arguments",
+        "batched",
+        "complex",
+        "diagonal",
+        "differentiable",
+        "domain",
+        "example",
+        "infix",
+        "ints",
+        "jvp",
+        "kernel",
+        "kind",
+        "kinks",
+        "layouts",
+        "limit",
+        "name",
+        "outputs",
+        "params",
+        "partials",
+        "place",
+        "plans",
+        "promotes",
+        "public",
+        "reads",
+        "roles",
+        "rounding",
+        "samples",
+        "scalar",
+        "selects",
+        "sparse",
+        "special",
+        "summary",
+        "takes",
+        "ulps",
+        "users",
+        "variadic",
+        "vjp",
+        "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
@@ -117,9 +150,11 @@ class Primitive:
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
-        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
-            raise ValueError(f"{name!r} is not a valid name for a primitive: it has to be a Python identifier")
         self.place = Place.of_caller()
+        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+            raise ValueError(
+                f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
+            )
         self.name, self.kind, self.kernel = name, kind, kernel
         self._function: Callable[..., Any] | None = None
         self.plans: dict[tuple[int, ...], Any] = {}
@@ -139,7 +174,7 @@ class Primitive:
         self.complex: Any = data.pop("complex", kind == "linear")
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = self._domain(data.pop("domain"))
-        self.holds_zero: bool = data.pop("holds_zero", False)
+        self.zero_absorbs: bool = data.pop("zero_absorbs", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
@@ -152,7 +187,6 @@ class Primitive:
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
-        self.wide: bool = data.pop("wide", False)
         self.reads: Any = data.pop("reads", None)
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
@@ -166,7 +200,10 @@ class Primitive:
 
     def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
         if ulps is not None and rounding is None and self.kind == "elementwise":
-            return Rounding("ulps", ulps, ulps)
+            try:
+                return Rounding("ulps", ulps, ulps)
+            except ValueError as e:
+                raise ValueError(f"{self.declaration} says ulps={ulps!r}: {e}") from None
         if not isinstance(rounding, Rounding) or ulps is not None:
             raise ValueError(
                 f"{self.declaration} does not say how the kernel rounds: give "
@@ -348,7 +385,7 @@ def elementwise(
         What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
         run on stand-ins, which note what they read.
     **data
-        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, holds_zero, role, takes:
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
         see `Primitive`.
 
     Returns

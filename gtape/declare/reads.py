@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from gtape.declare.registry import Place
+
 __all__ = ["declared_reads", "probed_reads", "reads_everything"]
 
 Reads = tuple[frozenset[Any], ...]
@@ -128,7 +130,7 @@ def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequ
     made = tuple([frozenset(entry) for entry in given])
     if len(made) != n or any(entry - reads_everything(n) for entry in made):
         raise ValueError(
-            f"the declaration of {name!r} says reads={given!r}: give one tuple for each of its {n} arguments, "
-            'of "y" for the output and of indices of arguments'
+            f"the declaration of {name!r} ({Place.of_caller()}) says reads={given!r}: give one tuple for each of its "
+            f'{n} arguments, of "y" for the output and of indices of arguments'
         )
     return made

@@ -68,9 +68,10 @@ class Place(NamedTuple):
 
 
 class _Registry(dict[str, "Primitive"]):
-    """All primitives by name. Asking for one imports the module that declares it, asking for all imports every ops module.
+    """All primitives by name.
 
-    All come in the order of their modules' names, because the order of imports depends on what a program used first.
+    Asking for one imports the module that declares it; asking for all imports every ops module. All come in the order
+    of their modules' names, because the order of imports depends on what a program used first.
     """
 
     complete = False

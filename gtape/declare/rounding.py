@@ -35,6 +35,8 @@ class Rounding:
         Whether some terms of a sum are subtracted, so that its kernel says nothing of their magnitudes.
     noise : callable or None
         ``noise(*arrays, **params)``: what a kernel commits besides, in absolute numbers, because its terms cancel.
+    wide : bool
+        Whether narrower dtypes are computed in float64 and rounded once; the other numbers are those of float64 then.
     whole : bool
         Whether the result is accurate against its largest element only.
     eliminates : bool
@@ -53,21 +55,22 @@ class Rounding:
 
     __slots__ = (
         "backward", "by", "columns", "eliminates", "feeds", "forward", "independent", "kind", "noise", "parts",
-        "signed", "terms", "ulps", "whole",
+        "signed", "terms", "ulps", "whole", "wide",
     )  # fmt: skip
 
     def __init__(
         self, kind: str, ulps: float = 1.0, forward: Size = 0.0, backward: Size = 0.0, *,
         by: Callable[..., Any] | None = None, terms: Callable[..., Any] | None = None,
-        noise: Callable[..., Any] | None = None, signed: bool = False, whole: bool = False, eliminates: bool = False,
-        independent: bool = False, columns: tuple[int, ...] = (), parts: bool = False, feeds: int | None = None,
+        noise: Callable[..., Any] | None = None, signed: bool = False, wide: bool = False, whole: bool = False,
+        eliminates: bool = False, independent: bool = False, columns: tuple[int, ...] = (), parts: bool = False,
+        feeds: int | None = None,
     ) -> None:  # fmt: skip
         for size in (ulps, forward, backward):
             if not all(isinstance(k, (int, float)) and 0 <= k < float("inf") for k in _coefficients(size)):
                 raise ValueError(f"how an op rounds is said by finite numbers that are not negative, not by {size!r}")
         self.kind, self.ulps, self.forward, self.backward = kind, float(ulps), forward, backward
         self.by, self.terms, self.noise, self.signed = by, terms, noise, signed
-        self.whole, self.eliminates, self.independent = whole, eliminates, independent
+        self.whole, self.wide, self.eliminates, self.independent = whole, wide, eliminates, independent
         self.columns, self.parts, self.feeds = columns, parts, feeds
 
     def __repr__(self) -> str:
@@ -96,9 +99,12 @@ SUM = Rounding("sum")  # sums terms; how many, its kernel tells when it is given
 PRODUCT = Rounding("product")  # sums products of elements of its arguments
 
 
-def ulps(count: float, *, noise: Callable[..., Any] | None = None) -> Rounding:
-    """Each element lies within `count` units in the last place of the exact one (0.5: correctly rounded)."""
-    return Rounding("ulps", count, count, noise=noise)
+def ulps(count: float, **more: Any) -> Rounding:
+    """Each element lies within `count` units in the last place of the exact one (0.5: correctly rounded).
+
+    More words: see `Rounding`.
+    """
+    return Rounding("ulps", count, count, **more)
 
 
 def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:

@@ -1,7 +1,7 @@
 """Running and recording an op the general way.
 
 `gtape.engine.fast.elementwise` makes the functions that users call. Calls that those functions cannot handle in their
-short way end in `apply` and `record_op` here. Both ways make the same records.
+short way end in `apply` and `record_one` here. Both ways make the same records.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from gtape import errors
 from gtape.base import late
 from gtape.base.half_precision import is_narrow, narrowed, widened
-from gtape.base.layout import FLOAT64_SCALAR, make_aval
+from gtape.base.layout import FLOAT, make_layout
 from gtape.declare.primitive import Primitive
-from gtape.engine.fast.steps import Known, remember
+from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
@@ -24,18 +24,18 @@ from gtape.recording.trace import Trace
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["apply", "attach", "connections", "new_record", "record_op", "refuse"]
+__all__ = ["apply", "attach", "connections", "new_record", "record_one", "refuse"]
 
 
 def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
     try:
         return stack.run(function, *args, **params)
     except RuntimeError as e:
-        return record.settle(e).run(function, *args, **params)
+        return record.adopt_thread(e).run(function, *args, **params)
 
 
 def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
-    """What a generated function does with operands that are no floats."""
+    """Run an op for a generated function whose operands are not floats."""
     as_floats = promoted(prim, tensors)
     if as_floats is not None:
         return prim.function(*as_floats)
@@ -45,7 +45,7 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
 
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
     """Run and record an op on complex numbers, or on half precision, which is computed in float32 and rounded once."""
-    narrow = not any(t._aval.complex for t in tensors)
+    narrow = not any(t._layout.complex for t in tensors)
     how = None if narrow else prim.complex
     if not narrow and not how:
         raise errors.InvalidArgumentError(
@@ -67,7 +67,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     except FAILURES as e:
         raise failure(prim, tensors, e, params) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
-    return _record_anyhow(stack, prim, tensors, params, outs) if stack.sessions else outs
+    return record_any(stack, prim, tensors, params, outs) if stack.sessions else outs
 
 
 def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -84,21 +84,21 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
             tensors = operands(*args)
             break
     if prim.kind == "elementwise":
-        first = tensors[0]._aval.dtype
+        first = tensors[0]._layout.dtype
         for t in tensors:
-            if t._aval.dtype is not first or not t._aval.real:
-                if any(u._aval.special for u in tensors):
+            if t._layout.dtype is not first or not t._layout.real:
+                if any(u._layout.no_kernel for u in tensors):
                     return _apply_special(prim, tensors, params)
                 check_dtypes(prim, tensors)
                 break
         if prim.promotes:
             tensors = promoted(prim, tensors) or tensors
-    elif any(t._aval.detour for t in tensors):
+    elif any(t._layout.slow_path for t in tensors):
         return _apply_special(prim, tensors, params)
     elif len(tensors) > 1:
         check_dtypes(prim, tensors)
     stack = record.peek() or record.idle_stack()
-    values = [np.float64(t._value) if t._aval is FLOAT64_SCALAR else t._value for t in tensors]
+    values = [np.float64(t._value) if t._layout is FLOAT else t._value for t in tensors]
     try:
         y = _run(stack, prim.kernel, *values, **params)
     except FAILURES as e:
@@ -110,24 +110,26 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
             raise failure(prim, tensors, again, params) from None
     if y.__class__ is tuple:
         outs = tuple([wrap(v) for v in y])
-        return record_op(stack, prim, tensors, params, outs)
+        return record_one(stack, prim, tensors, params, outs)
     if y.__class__ is np.ndarray and y.ndim:
         out = Tensor()
         out._value = y
-        out._aval = make_aval(y.dtype, y.shape)
+        out._layout = make_layout(y.dtype, y.shape)
         out._record = None
     else:
         out = wrap(y)
     if stack.sessions:
-        return record_op(stack, prim, tensors, params, out)
+        return record_one(stack, prim, tensors, params, out)
     return out
 
 
-def record_op(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any) -> Any:
+def record_one(
+    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
+) -> Any:
     """Record one op with every active tape that watches one of its inputs; returns `out`."""
     tracker = stack.tracker
     if tracker is None or out.__class__ is tuple or prim.selects:
-        return _record_anyhow(stack, prim, tensors, params, out)
+        return record_any(stack, prim, tensors, params, out)
     # One plain tape: the usual case.
     recording = stack.recording
     active = []
@@ -137,23 +139,23 @@ def record_op(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], p
         r = t._record
         if r is not None:
             if r[TAPES] is recording:
-                if t._aval.inexact and prim.connected(i):
+                if t._layout.inexact and prim.connected(i):
                     active.append(i)
                     parents.append(r)
             elif r[TAPES] is not record.NO_TAPES:
-                return _record_anyhow(stack, prim, tensors, params, out)
+                return record_any(stack, prim, tensors, params, out)
         i += 1
-    if not active or not out._aval.inexact:
-        return out if active or prim.differentiable else _record_anyhow(stack, prim, tensors, params, out)
+    if not active or not out._layout.inexact:
+        return out if active or prim.differentiable else record_any(stack, prim, tensors, params, out)
     plan = plan_for(prim, tuple(active), i)
-    layouts = tuple([t._aval for t in tensors])
+    layouts = tuple([t._layout for t in tensors])
     if params:
-        step = RuleStep(prim, plan.active, params, layouts, out._aval)
+        step = RuleStep(prim, plan.active, params, layouts, out._layout)
     else:
         found = plan.known.get(layouts)
         if found is None:
-            found = remember(plan.known, layouts, Known([RuleStep(prim, plan.active, {}, layouts, out._aval)]))
-        if found.unfamiliar:
+            found = remember(plan.known, layouts, Seen([RuleStep(prim, plan.active, {}, layouts, out._layout)]))
+        if found.calls_left:
             found.meet(stack)
         step = found.steps[0]
     keep = plan.keep
@@ -174,9 +176,18 @@ def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tape
 def connections(
     stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
 ) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
-    """Which inputs a gradient flows to, their records, the tapes that hold the op, and whether only a check wants it.
+    """How a call hangs on its inputs.
 
-    An op without derivatives is held where its result may be a source.
+    Returns
+    -------
+    active : tuple of int
+        The inputs that a gradient flows to.
+    parents : list of Record
+        The records of these inputs.
+    tapes : TapeSet
+        The sessions that record the call. Those also record an op without derivatives, whose result may be a source.
+    idle : bool
+        Whether the call is recorded for a check alone.
     """
     active = []
     parents = []
@@ -189,7 +200,7 @@ def connections(
         mine = stack.meet(r[TAPES])
         if not mine.sessions:
             continue
-        varies = smooth and t._aval.inexact and not (stack.trace and record.for_a_check_alone(r))
+        varies = smooth and t._layout.inexact and not (stack.trace and record.for_a_check_alone(r))
         if varies and prim.connected(i):
             active.append(i)
             parents.append(r)
@@ -205,21 +216,21 @@ def connections(
     return (), parents, idle, True
 
 
-def _record_anyhow(
+def record_any(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
-    """`record_op` for several tapes, several outputs, checks, forward mode and selections."""
+    """`record_one` for several tapes, several outputs, checks, forward mode and selections."""
     several = out.__class__ is tuple
     outs: tuple[Tensor, ...] = out if several else (out,)
     if not stack.sessions:
         return out
-    smooth = any([o._aval.inexact for o in outs])  # noqa: C419 - a list is quicker
+    smooth = any([o._layout.inexact for o in outs])  # noqa: C419 - a list is quicker
     active, parents, tapes, idle = connections(stack, prim, tensors, smooth)
     if not tapes.sessions:
         return out
     plan = plan_for(prim, active, len(tensors))
-    layouts = tuple([t._aval for t in tensors])
-    out_layout = tuple([o._aval for o in outs]) if several else out._aval
+    layouts = tuple([t._layout for t in tensors])
+    out_layout = tuple([o._layout for o in outs]) if several else out._layout
     step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
     ins: Any = None
     if plan.keep is not None:
@@ -250,7 +261,7 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
     if trace is not None:
         made.append(trace)
     if several:
-        step.items = tuple([(next(record.count), {}) if o._aval.inexact else None for o in outs])
+        step.items = tuple([(next(record.count), {}) if o._layout.inexact else None for o in outs])
         for i, o in enumerate(outs):
             if step.items[i] is not None:
                 o._record = part_of(made, i)
@@ -266,4 +277,4 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
     if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
         # No tape will sweep back over it: what a rule would read need not live on.
         for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
-            record.uproot(r)
+            record.forget_parents(r)

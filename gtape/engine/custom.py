@@ -52,6 +52,7 @@ class CustomStep:
     batched = selects = False
     sparse = partials = None
     variadic = differentiable = True
+    roles: frozenset[str] = frozenset()
 
     __slots__ = (
         "active", "declared", "grad_fn", "items", "layouts", "n_args", "name", "out_layout", "params", "variables",
@@ -94,7 +95,7 @@ class CustomStep:
     def jvp_custom(self, tangents: list[Any], tensors: Any, out: Any) -> Any:
         """J t from the transpose of the linear map ``g -> grad_fn(g)``."""
         outs = out if out.__class__ is tuple else (out,)
-        seeds = [wrap(np.ones(o._aval.shape, o._aval.dtype)) for o in outs]
+        seeds = [wrap(np.ones(o._layout.shape, o._layout.dtype)) for o in outs]
         with late.GradientTape() as tape:
             tape.watch(seeds)
             back = self.run(seeds)
@@ -165,7 +166,7 @@ class CustomStep:
 
 def _turned(g: Any) -> Any:
     """Sweeps run in the plain transpose; a user's function sees the conjugate of it, as TensorFlow's does."""
-    return REGISTRY["conj"](g) if g is not None and g._aval.complex else g
+    return REGISTRY["conj"](g) if g is not None and g._layout.complex else g
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
@@ -312,14 +313,14 @@ def _record(
     active, parents, tapes, _ = connections(stack, CustomStep, tensors)
     if not active:
         return False
-    layouts = tuple([t._aval for t in tensors])
+    layouts = tuple([t._layout for t in tensors])
     out = tuple(outs) if several else outs[0]
-    out_layout = tuple([o._aval for o in outs]) if several else outs[0]._aval
+    out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
     name = getattr(f, "__name__", "custom_gradient")
     step = CustomStep(name, declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
     trace = None
     if stack.trace:
-        seen = tuple([wrap(0.0) if t._aval.dtype.kind in "SUO" else t for t in tensors])
+        seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])
         trace = Trace(seen, tuple([o._value for o in outs]) if several else outs[0]._value, stack)
         trace.body = inner
         trace.body_origins = tuple([x._record for x in inner])

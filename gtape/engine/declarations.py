@@ -18,7 +18,7 @@ from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
 
-__all__ = ["check"]
+__all__ = ["calls_of", "check"]
 
 Run = tuple[list[Any], dict[str, Any]]  # arrays and parameters
 
@@ -44,7 +44,7 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """
     _check_words(prim)
     _check_signatures(prim)
-    for arrays, params in _calls(prim) if calls is None else calls:
+    for arrays, params in calls_of(prim) if calls is None else calls:
         with np.errstate(all="ignore"):
             y = _check_kernel(prim, arrays, params)
             if prim.differentiable:
@@ -130,9 +130,10 @@ def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], param
 # ------------------------------------------------------------------------------------------------ calls
 
 
-def _calls(prim: Primitive) -> list[Run]:
+def calls_of(prim: Primitive, params: dict[str, Any] | None = None) -> list[Run]:
+    """Arrays inside the domain of a primitive, or those that its samples tell, with parameters."""
     if prim.kind == "elementwise":
-        params = _defaults(prim)
+        params = _defaults(prim) if params is None else params
         points = [_points(interval, k) for k, interval in enumerate(prim.domain.intervals)]
         where = prim.domain.where
         rows = [row for row in zip(*points, strict=True) if where is None or where(*row)]
@@ -217,14 +218,21 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
     if any(not np.array_equal(a, k, equal_nan=a.dtype.kind == "f") for a, k in zip(arrays, kept, strict=True)):
         raise _wrong(prim, "the kernel writes into its arguments; it has to leave them as they are")
     several = isinstance(y, (tuple, list))
-    if (several or prim.outputs > 1) and (not several or len(y) != prim.outputs):
+    told = prim.outputs > 1 or not prim.params  # how many there are may depend on the parameters
+    if told and (several or prim.outputs > 1) and (not several or len(y) != prim.outputs):
         n = len(y) if several else 1
         raise _wrong(prim, f"the kernel returns {n} arrays; say outputs={n}, or return {prim.outputs}")
     dtypes = {a.dtype for a in arrays if a.dtype.kind == "f"}
     for v in y if several else [y]:
         if not isinstance(v, (np.ndarray, np.generic)):
             raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
-        if prim.differentiable and len(dtypes) == 1 and v.dtype.kind == "f" and v.dtype not in dtypes:
+        if (
+            prim.differentiable
+            and "cast" not in prim.roles
+            and len(dtypes) == 1
+            and v.dtype.kind == "f"
+            and v.dtype not in dtypes
+        ):
             raise _wrong(prim, f"the kernel makes {v.dtype} of {dtypes.pop()}; it has to keep the dtype")
     if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
         _check_terms(prim, arrays, params)
@@ -232,8 +240,8 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
             raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
-        bad = np.flatnonzero(np.isnan(y)) if y.dtype.kind == "f" else []
-        if len(bad):
+        bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
+        if bad.size:
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y

@@ -113,7 +113,7 @@ def _checked(
     if mode:
         late.flag.check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
     if stack.trace:
-        from gtape.engine.gradient_nodes import mark_gradients
+        from gtape.engine.gradient_nodes import note_gradients
 
-        results = mark_gradients(session, start, sources, results)
+        results = note_gradients(session, start, sources, results)
     return results

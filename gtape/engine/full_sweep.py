@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.base.layout import aval_of
+from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.worlds import NUMPY, TAPE
+from gtape.engine.worlds import NUMPY, TAPE, off_python
 from gtape.recording import record as record_module
 from gtape.recording.record import (
     ANCHOR,
@@ -135,10 +135,8 @@ class _Sweep:
 
     def _filled(self, g: Any, layouts: Any) -> Any:
         """A cotangent, made complete if it is one of several outputs with these layouts."""
-        if g.__class__ is not PartialOutputs:
-            return g
         leading = () if self.batch is None else (self.batch,)
-        return g.filled(lambda i: _zeros(self.world, layouts[i], *leading), len(layouts))
+        return PartialOutputs.filled(g, layouts, lambda layout: _zeros(self.world, layout, *leading))
 
     def _pass_by_rules(self, record: Record, step: RuleStep, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         world, batch = self.world, self.batch
@@ -253,10 +251,6 @@ def batches_as_is(session: Session, start: Record) -> bool:
     return True
 
 
-def _float64(v: Any) -> Any:
-    return np.float64(v) if v.__class__ is float else v
-
-
 def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
     """The inputs that a record keeps, as values of a world; layouts in place of the others."""
     layouts: Any = step.layouts
@@ -265,7 +259,7 @@ def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
     pairs = zip(inputs_of(record, len(layouts)), layouts, strict=True)
     if world is TAPE:
         return tuple([a if t is None else t for t, a in pairs])
-    return tuple([a if t is None else _float64(t._value) for t, a in pairs])
+    return tuple([a if t is None else off_python(t._value) for t, a in pairs])
 
 
 def _output(world: Any, record: Record) -> Any:
@@ -276,13 +270,13 @@ def _output(world: Any, record: Record) -> Any:
         if out.__class__ is tuple:
             several = tuple([wrap(v) for v in out])
             for i, o in enumerate(several):
-                if o._aval.inexact:
+                if o._layout.inexact:
                     o._record = part_of(record, i)
             return several
         t = wrap(out)
         t._record = record  # the same tensor as far as differentiation goes
         return t
-    return _float64(out)
+    return off_python(out)
 
 
 def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
@@ -374,7 +368,7 @@ def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
 def _is_read(step: Any) -> bool:
     """Whether a step is that of an identity, which is how variables are read."""
     prim = None if step is None else step.prim  # None for one output of several
-    return prim is not None and prim.kind != "custom" and "read" in prim.roles
+    return prim is not None and "read" in prim.roles
 
 
 class _Anchor:
@@ -395,7 +389,7 @@ class _Anchor:
             return tuple([self(e) for e in t])
         if (
             t.__class__ is not Tensor
-            or not t._aval.inexact
+            or not t._layout.inexact
             or (t._record is not None and self.stack.meet(t._record[TAPES]).sessions)
         ):
             return t
@@ -414,11 +408,11 @@ def _layout_of(record: Record, g: Any, batch: int | None) -> Any:
     """The layout of the operands of a generated function."""
     for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:
-            return t._aval
+            return t._layout
     out = output_of(record)
     if out is not None:
-        return aval_of(out)
+        return layout_of(out)
     # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
     if isinstance(g, Tensor):
-        return g._aval if batch is None else aval_of(np.empty(g._aval.shape[1:], g._aval.dtype))
-    return aval_of(g if batch is None else g[0])
+        return g._layout if batch is None else layout_of(np.empty(g._layout.shape[1:], g._layout.dtype))
+    return layout_of(g if batch is None else g[0])

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.declare.primitive import REGISTRY
-from gtape.engine.call import record_op
+from gtape.engine.call import record_one
 from gtape.recording import record
 from gtape.recording.trace import GradNode
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["mark_gradients"]
+__all__ = ["note_gradients"]
 
 
-def mark_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
+def note_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
     """Note on each gradient tensor what it is the gradient of, for the oracle of an outer tape."""
     stack = record.get_stack()
     values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
@@ -26,7 +26,7 @@ def mark_gradients(session: Any, start: Any, sources: list[Any], results: list[A
         if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
             marked.append(g)
             continue
-        t = record_op(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
+        t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
             t._record[record.TRACE].body = GradNode(targets, cotangents, of, i, session)
         marked.append(t)

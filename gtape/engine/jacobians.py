@@ -25,18 +25,18 @@ __all__ = ["batch_jacobian", "jacobians", "release"]
 
 def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
     """The Jacobian of one target with respect to each source, None where nothing connects them."""
-    aval = target._aval
-    if not aval.inexact:
+    layout = target._layout
+    if not layout.inexact:
         return [None] * len(sources)
     made = _batched_sweep(session, target, None, sources)
     results: list[Any] = []
     for c, s in zip(made, sources, strict=True):
-        if c is None or not s._aval.inexact:
+        if c is None or not s._layout.inexact:
             results.append(None)
             continue
-        shape = aval.shape + s._aval.shape
+        shape = layout.shape + s._layout.shape
         rows = TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape))
-        results.append(conjugate(rows) if s._aval.complex else rows)
+        results.append(conjugate(rows) if s._layout.complex else rows)
     if mode:
         late.flag.check_jacobian(session, target, sources, results, strict=mode == "strict")
     return results
@@ -44,19 +44,19 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
 
 def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Tensor:
     """The Jacobian of each row of a target with respect to the same row of a source."""
-    rows, *inner = target._aval.shape
+    rows, *inner = target._layout.shape
     size = math.prod(inner)
     # One cotangent for each element of a row, set in all rows at once.
-    eye = np.eye(size, dtype=target._aval.dtype).reshape(size, 1, *inner)
+    eye = np.eye(size, dtype=target._layout.dtype).reshape(size, 1, *inner)
     seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
-    made = _batched_sweep(session, target, seed, [source])[0] if target._aval.inexact and size else None
-    if made is None or not source._aval.inexact:
-        return wrap(np.zeros((rows, *inner, *source._aval.shape[1:]), source._aval.dtype))
-    axes = (1, 0, *range(2, 1 + len(source._aval.shape)))
+    made = _batched_sweep(session, target, seed, [source])[0] if target._layout.inexact and size else None
+    if made is None or not source._layout.inexact:
+        return wrap(np.zeros((rows, *inner, *source._layout.shape[1:]), source._layout.dtype))
+    axes = (1, 0, *range(2, 1 + len(source._layout.shape)))
     world: Any = TAPE if made.__class__ is Tensor else NUMPY
-    turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._aval.shape[1:]))
+    turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._layout.shape[1:]))
     result: Tensor = turned if world is TAPE else wrap(turned)
-    if source._aval.complex:
+    if source._layout.complex:
         result = conjugate(result)
     if mode:
         late.flag.check_batch_jacobian(session, target, source, result, strict=mode == "strict")
@@ -67,7 +67,7 @@ def release(session: Session, start: Any) -> None:
     """Empty the records that led to a target, those of other open sessions excepted."""
     try:
         session.live = False
-        record.empty_below([start], spare=True)
+        record.clear_below([start], spare=True)
     finally:
         session.live = True
 
@@ -77,15 +77,15 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
-    world, run = (TAPE, _directly) if stack.sessions else (NUMPY, runner_for(stack, session))
+    world, run = (TAPE, record.directly) if stack.sessions else (NUMPY, runner_for(stack, session))
     usual = session.plain and not (stack.sessions or session.shared or session.selects)
     if usual and batches_as_is(session, start):
         if seed is None:
-            return run(_from_identity, start, target._aval, source_records)  # type: ignore[no-any-return]
+            return run(_from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
         return short
     if seed is None:
-        seed = _identity(target._aval)
+        seed = _identity(target._layout)
     made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
     if session.selects and not all(is_finite(c) for c in made):
         # What a selection made zero is followed for one cotangent at a time.
@@ -97,25 +97,21 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     return made
 
 
-def _identity(aval: Any) -> Any:
-    return np.eye(aval.size, dtype=aval.dtype).reshape((aval.size, *aval.shape))
+def _identity(layout: Any) -> Any:
+    return np.eye(layout.size, dtype=layout.dtype).reshape((layout.size, *layout.shape))
 
 
-def _from_identity(start: Record, aval: Any, sources: list[Record]) -> list[Any]:
+def _from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any]:
     """The whole Jacobian of one plain tape."""
-    if aval.size < 2:
-        return short_sweep([(start, _identity(aval))], sources)
-    seeds, found = diagonal_start(start, np.ones(aval.shape, aval.dtype), {s[SEQ] for s in sources})
+    if layout.size < 2:
+        return short_sweep([(start, _identity(layout))], sources)
+    seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
     made = short_sweep(seeds, sources)
     for i, s in enumerate(sources):
         d = found.get(s[SEQ])
         if d is not None:
             made[i] = dense(d) if made[i] is None else made[i] + dense(d)
     return made
-
-
-def _directly(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return function(*args, **kwargs)
 
 
 def _lift(world: Any, value: Any) -> Any:

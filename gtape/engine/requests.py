@@ -1,4 +1,4 @@
-"""What gradient() is asked for, made records and cotangents for a sweep; and what a sweep found, made results."""
+"""Converts gradient()'s arguments to records and seeds, and a sweep's cotangents to tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape import errors, nest
 from gtape.base import late
-from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.engine.sparse import SparseCotangent, from_cotangent
 from gtape.engine.worlds import TAPE
@@ -64,16 +64,16 @@ def leaves(structure: Any, role: str) -> list[Any]:
     return [x if x.__class__ in SIMPLE else checked(x, role) for x in nest.flatten(structure)]
 
 
-def one_of(aval: Any) -> Tensor | None:
+def one_of(layout: Any) -> Tensor | None:
     """The cotangent to start from where none is given: a tensor of its own, for it may be the gradient, and watched."""
-    if not aval.inexact:
+    if not layout.inexact:
         return None
-    if aval.shape:
-        return wrap(np.ones(aval.shape, aval.dtype))
-    if aval.one is None:
-        aval.one = wrap(1.0) if aval is FLOAT64_SCALAR else wrap(np.ones((), aval.dtype))
+    if layout.shape:
+        return wrap(np.ones(layout.shape, layout.dtype))
+    if layout.one is None:
+        layout.one = wrap(1.0) if layout is FLOAT else wrap(np.ones((), layout.dtype))
     made = Tensor()
-    made._value, made._aval, made._record = aval.one._value, aval.one._aval, None
+    made._value, made._layout, made._record = layout.one._value, layout.one._layout, None
     return made
 
 
@@ -104,50 +104,54 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
     wholes = nest.flatten(structure) if given else []
     seeds: list[Any] = []
     for i, t in enumerate(targets):
-        aval = t._aval
-        if not aval.inexact:
+        layout = t._layout
+        if not layout.inexact:
             seeds.append(None)
             continue
         if i >= len(given) or given[i] is None:
-            seeds.append(one_of(aval))
+            seeds.append(one_of(layout))
             continue
         g = given[i]
         if isinstance(g, (bool, int)):
-            g = float(g)
+            try:
+                g = float(g)
+            except OverflowError:
+                raise ValueError(f"output_gradients: no float holds the number {shown(g)}") from None
         if g.__class__ is float:
-            g = wrap(np.asarray(g, dtype=aval.dtype))
+            g = wrap(np.asarray(g, dtype=layout.dtype))
         else:
             g = convert_to_tensor(g)
         if i < len(wholes) and isinstance(wholes[i], IndexedSlices) and wholes[i].dense_shape is not None:
             g = _rows_of(g, wholes[i])
-        if g._aval.dtype != aval.dtype:
+        if g._layout.dtype != layout.dtype:
             raise errors.InvalidArgumentError(
-                f"output_gradients[{i}] is {g.dtype.name} but its target is {np.dtype(aval.dtype).name}: give it the "
+                f"output_gradients[{i}] is {g.dtype.name} but its target is {np.dtype(layout.dtype).name}: give it the "
                 "target's dtype"
             )
-        if g._aval.shape != aval.shape:
+        if g._layout.shape != layout.shape:
             try:
-                fits = np.broadcast_shapes(g._aval.shape, aval.shape) == aval.shape
+                fits = np.broadcast_shapes(g._layout.shape, layout.shape) == layout.shape
             except ValueError:
                 fits = False
             if fits:
-                g = TAPE.broadcast_to(g, shape=aval.shape)
-            elif g._aval.size == 1:
-                g = TAPE.reshape(g, shape=aval.shape)
+                g = TAPE.broadcast_to(g, shape=layout.shape)
+            elif g._layout.size == 1:
+                g = TAPE.reshape(g, shape=layout.shape)
             else:
                 raise errors.InvalidArgumentError(
                     f"output_gradients[{i}] has shape {g.shape}, which does not fit its target's shape "
-                    f"{aval.tensor_shape}"
+                    f"{layout.tensor_shape}"
                 )
-        seeds.append(conjugate(g) if aval.complex else g)
+        seeds.append(conjugate(g) if layout.complex else g)
     return seeds
 
 
 def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
     """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
-    if g._aval.shape != tuple(whole.shape):
+    if g._layout.shape != tuple(whole.shape):
         return g
-    return late.find_op("gather")(g, whole.indices)
+    rows: Tensor = late.find_op("gather")(g, whole.indices)
+    return rows
 
 
 def is_finite(c: Any) -> bool:
@@ -166,15 +170,15 @@ def conjugate(g: Any) -> Any:
 
 
 def result_of(c: Any, source: Any) -> Any:
-    if c is None or not source._aval.inexact:
+    if c is None or not source._layout.inexact:
         return None
     if isinstance(c, SparseCotangent):
         c = from_cotangent(c)
-        return conjugate(c) if source._aval.complex else c
+        return conjugate(c) if source._layout.complex else c
     t = c if c.__class__ is Tensor else wrap(c)
-    return conjugate(t) if source._aval.complex else t
+    return conjugate(t) if source._layout.complex else t
 
 
 def zeros_for(source: Any) -> Tensor:
-    shape, dtype = source._aval.shape, source._aval.dtype
+    shape, dtype = source._layout.shape, source._layout.dtype
     return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # of strings: empty ones

@@ -8,15 +8,25 @@ from typing import Any
 import numpy as np
 
 from gtape.base.half_precision import widened
-from gtape.base.layout import Aval
+from gtape.base.layout import Layout
 from gtape.declare.primitive import Primitive
 from gtape.engine.worlds import COMPLEX, NARROW, NUMPY
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "PartStep", "PartialOutputs", "RuleStep", "by_slope", "cotangents", "held", "inputs_of", "output_of", "part_of",
-    "plan_for", "unbroadcast", "world_for",
+    "PartStep",
+    "PartialOutputs",
+    "RuleStep",
+    "absorb_zeros",
+    "by_slope",
+    "cotangents",
+    "inputs_of",
+    "output_of",
+    "part_of",
+    "plan_for",
+    "unbroadcast",
+    "world_for",
 ]  # fmt: skip
 
 
@@ -34,7 +44,7 @@ def cotangents(
     y: Any,
     xs: tuple[Any, ...],
     *,
-    avals: tuple[Any, ...],
+    layouts: tuple[Any, ...],
     out_shape: tuple[int, ...],
     batch: bool = False,
     mask: Any = None,
@@ -49,7 +59,7 @@ def cotangents(
     g, y : cotangent and output, as values of that world
     xs : tuple
         Inputs as values of that world (stand-ins with shape and dtype where the rule does not read them).
-    avals : tuple
+    layouts : tuple
         Shapes and dtypes of the inputs.
     out_shape : tuple of int
         Shape of the output (without the batch axis).
@@ -78,7 +88,7 @@ def cotangents(
         c = by_slope(xp, prim, i, g, y, xs, params)
         if mask is not None:
             c = xp.where(mask, c, 0)
-        result.append(unbroadcast(xp, c, avals[i].shape, out_shape, batch))
+        result.append(unbroadcast(xp, c, layouts[i].shape, out_shape, batch))
     return result
 
 
@@ -95,16 +105,16 @@ def by_slope(
     xs : sequence of values
     params : dict
     hold : callable, optional
-        What to do instead of `held`, with the same arguments.
+        What to do instead of `absorb_zeros`, with the same arguments.
     """
     p: Any = prim.partials[i]  # type: ignore[index]
     if p.__class__ is int:
         return g if p == 1 else -g if p == -1 else xp.zeros_like(g) if p == 0 else g * p
     c = g * p(xp, y, *xs, **params)
-    return (hold or held)(xp, g, c) if prim.holds_zero else c
+    return (hold or absorb_zeros)(xp, g, c) if prim.zero_absorbs else c
 
 
-def held(xp: Any, g: Any, c: Any) -> Any:
+def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
     """`c`, a slope times `g`, with zero for NaN where `g` is zero; the exact worlds have no infinite slopes."""
     values = c._value if c.__class__ is Tensor else c
     if values.__class__ is float:
@@ -134,9 +144,9 @@ class RuleStep:
         The arguments that a gradient flows to.
     params : dict
         The static parameters.
-    layouts : tuple of Aval, or None
+    layouts : tuple of Layout, or None
         Of the inputs. None for a generated function of elementwise operands: they have any one layout, the output's.
-    out_layout : Aval, tuple of Aval, or None
+    out_layout : Layout, tuple of Layout, or None
         Of the output, or of several outputs; None where `layouts` is None.
     world : NUMPY, COMPLEX or NARROW
         The arithmetic of the op, chosen when it is recorded.
@@ -155,7 +165,7 @@ class RuleStep:
         prim: Primitive,
         active: tuple[int, ...],
         params: dict[str, Any],
-        layouts: tuple[Aval, ...] | None,
+        layouts: tuple[Layout, ...] | None,
         out_layout: Any,
         world: Any = NUMPY,
         keeps: tuple[int, ...] | None = None,
@@ -168,7 +178,7 @@ class RuleStep:
         self.world = world
         self.keeps = keeps
 
-    def on(self, layout: Aval) -> RuleStep:
+    def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
         return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps)
@@ -181,13 +191,13 @@ class RuleStep:
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
+        prim, active = self.prim, self.active
+        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual cases: in fewer calls
+            return prim.vjp[active[0]](NUMPY, g, xs[active[0]], **self.params)
         if ins is not None:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
-        if self.world is NUMPY and len(self.active) == 1 and self.prim.partials is None and not self.prim.variadic:
-            (i,) = self.active  # nearly always: without the calls below
-            if self.prim.kind == "linear":
-                return self.prim.vjp[i](NUMPY, g, xs[i], **self.params)
-            return self.prim.vjp[i](NUMPY, g, out, *xs, **self.params)
+        if len(active) == 1 and self.adds_nothing:
+            return prim.vjp[active[0]](NUMPY, g, out, *xs, **self.params)
         made = self.cotangents(NUMPY, g, out, xs)
         return made[0] if len(made) == 1 else made
 
@@ -204,18 +214,20 @@ class RuleStep:
             g, y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
             xs = tuple(widened(xs))
         shape = getattr(self.out_layout, "shape", ())
-        made = cotangents(world, self, g, y, xs, avals=layouts, out_shape=shape, batch=batch, mask=mask)
+        made = cotangents(world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, mask=mask)
         if narrow:
             made = [
-                c.astype(layouts[i].dtype) if c is not None and layouts[i].detour and c.dtype != layouts[i].dtype else c
+                c.astype(layouts[i].dtype)
+                if c is not None and layouts[i].slow_path and c.dtype != layouts[i].dtype
+                else c
                 for i, c in zip(self.active, made, strict=True)
             ]
         return made
 
 
-def world_for(prim: Primitive, layouts: Iterable[Aval]) -> Any:
+def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
     """The arithmetic of an op on operands of these layouts."""
-    if not any([a.detour for a in layouts]):  # noqa: C419 - a list is quicker
+    if not any([a.slow_path for a in layouts]):  # noqa: C419 - a list is quicker
         return NUMPY
     if not any(a.complex for a in layouts):
         return NARROW
@@ -232,8 +244,8 @@ class _Plan:
         self.active = active
         self.reads_y = "y" in reads
         self.keep = tuple([i in reads for i in range(n)]) if reads - {"y"} else None
-        # Backward steps of an op without parameters, by the Avals of its operands: see `gtape.engine.fast.steps`.
-        self.known: dict[tuple[Aval, ...], Any] = {}
+        # Backward steps of an op without parameters, by the Layouts of its operands: see `gtape.engine.fast.steps`.
+        self.known: dict[tuple[Layout, ...], Any] = {}
 
 
 def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
@@ -251,7 +263,7 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
-        return ins  # type: ignore[no-any-return]
+        return ins
     keeps = record.step_of(made).keeps
     if len(keeps) == 2:
         return (ins, made[record.OUT])
@@ -265,7 +277,7 @@ def output_of(made: record.Record) -> Any:
 
 
 class PartialOutputs:
-    """The cotangent of an op with several outputs: what has arrived for each output so far."""
+    """Cotangents of the outputs of an op with several, by the number of the output, as far as they have arrived."""
 
     __slots__ = ("parts",)
 
@@ -278,10 +290,17 @@ class PartialOutputs:
             parts[i] = parts[i] + g if i in parts else g
         return self
 
-    def filled(self, make: Callable[[int], Any], n: int) -> tuple[Any, ...]:
-        """A cotangent for each of `n` outputs: ``make(i)`` where none has arrived."""
-        parts = self.parts
-        return tuple([parts[i] if i in parts else make(i) for i in range(n)])
+    @staticmethod
+    def of(g: Any) -> dict[int, Any]:
+        """The cotangents of an op, by the number of the output: 0 for an op with one output."""
+        return g.parts if isinstance(g, PartialOutputs) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
+
+    @staticmethod
+    def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
+        """A cotangent as rules take it: a tuple with ``zeros(output)`` for an output without a cotangent."""
+        if g.__class__ is not PartialOutputs:
+            return g
+        return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
 
 
 class PartStep:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.layout import FLOAT
 from gtape.base.locks import Lock
-from gtape.engine.rules import inputs_of, output_of
-from gtape.engine.worlds import NUMPY
+from gtape.engine.rules import RuleStep, inputs_of, output_of
+from gtape.engine.worlds import NUMPY, off_python
 from gtape.recording import record as record_module
 from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_of
 
@@ -37,18 +37,14 @@ def _noting(record: Record, found: dict[int, Any]) -> Any:
     return made
 
 
-def _float64(v: Any) -> Any:
-    return np.float64(v) if v.__class__ is float else v
-
-
 def _step_in_numpy(record: Record, g: Any) -> Any:
     """The step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
     step = step_of(record)
     if step.layouts is None:
-        step = step.on(FLOAT64_SCALAR)
+        step = step.on(FLOAT)
     inputs = inputs_of(record, len(step.layouts))
-    xs = tuple([a if t is None else _float64(t._value) for t, a in zip(inputs, step.layouts, strict=True)])
-    made = step.cotangents(NUMPY, _float64(g), _float64(output_of(record)), xs)
+    xs = tuple([a if t is None else off_python(t._value) for t, a in zip(inputs, step.layouts, strict=True)])
+    made = step.cotangents(NUMPY, off_python(g), off_python(output_of(record)), xs)
     made = [float(c) if isinstance(c, np.float64) else c for c in made]
     return made[0] if len(made) == 1 else made
 
@@ -120,7 +116,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             s[STEP] = noting[id(s)][2]
     heap: list[Record] = []
     for r, g in seeds:
-        if r[COT] is LEAF:
+        if r[STEP] is None:  # a leaf, or the result of a tape that is used up or was reset
             leaves[r[SEQ]] = leaves[r[SEQ]] + g if r[SEQ] in leaves else g
         elif r[COT] is None:
             r[COT] = g
@@ -128,13 +124,17 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         else:
             r[COT] = r[COT] + g
     record = heappop(heap) if heap else None
-    g = record[1] if record is not None else None
+    g = None
+    if record is not None:
+        g, record[1] = record[1], None
     try:
         while record is not None:
             _, _, step, parents, ins, out, _, other = record
             try:
                 made = step(g, ins, out)
             except (ArithmeticError, ValueError):
+                if step_of(record).__class__ is not RuleStep:
+                    raise  # not a scalar op that Python refused, but a function of the user's
                 made = _step_in_numpy(record, g)
             record[1] = None
             if not keep:
@@ -165,6 +165,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     parents[1] = made
                     record = heappushpop(heap, parents)
                     g = record[1]
+                    record[1] = None
                     continue
                 if old is LEAF:
                     seq = parents[0]
@@ -186,13 +187,14 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 break
             record = heappop(heap)
             g = record[1]
+            record[1] = None
     except BaseException:
         reached = [*heap, record] if record is not None else heap
         if keep:
             for r in reached:
                 r[COT] = None
         else:  # used up, as after a whole sweep
-            record_module.empty_below(reached, spare=False)
+            record_module.clear_below(reached, spare=False)
         raise
     finally:
         for s, step, note in noting.values():

@@ -13,14 +13,14 @@ import numpy as np
 
 from gtape.declare.primitive import CHANGED, CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld"]
+__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "off_python"]
 
 _float64 = np.float64
 _float64_dtype = np.dtype(np.float64)
 
 
-def _plain(v: Any) -> Any:
-    # Kernels are written for NumPy values: a Python float would raise where NumPy gives inf.
+def off_python(v: Any) -> Any:
+    """A Python float as a NumPy scalar, because a Python float raises where NumPy gives inf; anything else as it is."""
     return _float64(v) if v.__class__ is float else v
 
 
@@ -43,7 +43,7 @@ def _binary(kernel: Callable[..., Any], scalar: Callable[[float, float], float])
                 return scalar(a, b)
             except (ValueError, ArithmeticError):
                 return float(kernel(_float64(a), _float64(b)))
-        return kernel(_plain(a), _plain(b))
+        return kernel(off_python(a), off_python(b))
 
     return f
 
@@ -53,7 +53,7 @@ def _general(kernel: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return kernel(*args, **params)
         except (AttributeError, ArithmeticError, TypeError):
-            return kernel(*[_plain(a) for a in args], **params)
+            return kernel(*[off_python(a) for a in args], **params)
 
     return f
 

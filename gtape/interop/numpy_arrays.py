@@ -18,7 +18,7 @@ __all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel"]
 
 
 class _Ops:
-    """gtape's public functions, found when they are first used."""
+    """gtape's public functions, looked up on first use."""
 
     def __getattr__(self, name: str) -> Any:
         found = resolve(name)
@@ -30,7 +30,7 @@ T = _Ops()
 
 
 def rank_of(a: Any) -> int:
-    """The number of axes of a tensor, or of what becomes one."""
+    """The number of axes of a tensor or array-like."""
     return len(_shape(a))
 
 
@@ -39,7 +39,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    """An axis as NumPy's functions take it, counted from the front."""
+    """An axis argument of a NumPy function, counted from the front."""
     i = int(axis)
     if not -rank <= i < rank:
         raise ValueError(f"axis {i} is out of bounds for a tensor with {rank} axes")
@@ -54,7 +54,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def op_named(name: str) -> Callable[..., Any]:
-    """The NumPy function of one argument that is gtape's op of that name."""
+    """A NumPy function of one argument, by gtape's op of that name."""
 
     def call(a: Any) -> Any:
         return getattr(T, name)(a)
@@ -80,7 +80,7 @@ def _expand_dims(a: Any, axis: Any) -> Any:
     axes = [axis] if isinstance(axis, int) else list(axis)
     rank = rank_of(t) + len(axes)
     where = {axis_of(i, rank) for i in axes}
-    kept = iter(t._aval.shape)
+    kept = iter(t._layout.shape)
     return T.reshape(t, [1 if i in where else next(kept) for i in range(rank)])
 
 
@@ -155,7 +155,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
             missing = rank - rank_of(t)
             # NumPy puts a vector's new axes around it: (n,) is (1, n) and (1, n, 1)
             if missing > 0:
-                s = list(t._aval.shape)
+                s = list(t._layout.shape)
                 s = [1] * missing if not s else [1, *s] if rank == 2 else [1, *s, 1] if len(s) == 1 else [*s, 1]
                 t = T.reshape(t, s)
             made.append(t)
@@ -184,7 +184,7 @@ def _column_stack(tup: Any) -> Any:
 def _split_at(ary: Any, cuts: Sequence[int], axis: int) -> list[Any]:
     t = as_operand(ary)
     k = axis_of(axis, rank_of(t))
-    ends = [0, *cuts, t._aval.shape[k]]
+    ends = [0, *cuts, t._layout.shape[k]]
     return [t[(slice(None),) * k + (slice(a, b),)] for a, b in itertools.pairwise(ends)]
 
 
@@ -219,7 +219,7 @@ def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
 
 def _full_like(a: Any, fill_value: Any) -> Any:
     t = as_operand(a)
-    return T.broadcast_to(as_operand(fill_value, t), t._aval.shape)
+    return T.broadcast_to(as_operand(fill_value, t), t._layout.shape)
 
 
 # ---------------------------------------------------------------------------------------------- picking elements
@@ -235,7 +235,7 @@ def _take(a: Any, indices: Any, axis: Any = None) -> Any:
     flat = ravel(a) if axis is None else as_operand(a)
     k = 0 if axis is None else axis_of(axis, rank_of(flat))
     i = np.asarray(indices)
-    n = flat._aval.shape[k]
+    n = flat._layout.shape[k]
     return T.gather(flat, np.where(i < 0, i + n, i), axis=k)
 
 
@@ -243,7 +243,7 @@ def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     t = ravel(arr) if axis is None else as_operand(arr)
     k = 0 if axis is None else axis_of(axis, rank_of(t))
     i = np.asarray(indices)
-    shape = t._aval.shape
+    shape = t._layout.shape
     places = np.take_along_axis(np.arange(math.prod(shape)).reshape(shape), i, k)
     return T.gather(ravel(t), places)
 
@@ -295,8 +295,8 @@ def _tri(keep: Callable[..., Any]) -> Callable[..., Any]:
         t = as_operand(m)
         if rank_of(t) < 2:
             t = T.broadcast_to(t, (_shape(t)[0], *_shape(t)))
-        mask = keep(np.ones(t._aval.shape[-2:], dtype=bool), k)
-        return T.where(np.broadcast_to(mask, t._aval.shape), t, T.zeros_like(t))
+        mask = keep(np.ones(t._layout.shape[-2:], dtype=bool), k)
+        return T.where(np.broadcast_to(mask, t._layout.shape), t, T.zeros_like(t))
 
     return tri
 

@@ -19,16 +19,16 @@ __all__ = ["FUNCTIONS", "VALUES_ONLY"]
 
 
 def _floats(a: Any, dtype: Any = None) -> Any:
-    """As a tensor of floats: integers as float64, as NumPy takes them."""
+    """A tensor of floats; integers become float64, as in NumPy."""
     t = as_operand(a)
     if dtype is not None:
         return T.cast(t, dtype)
-    return t if t._aval.inexact else T.cast(t, np.float64)
+    return t if t._layout.inexact else T.cast(t, np.float64)
 
 
 def _as(a: Any, dtype: Any) -> Any:
     t = as_operand(a)
-    if dtype is None and t._aval.dtype.kind == "b":  # NumPy counts what is true
+    if dtype is None and t._layout.dtype.kind == "b":  # NumPy counts what is true
         dtype = np.int64
     return t if dtype is None else T.cast(t, dtype)
 
@@ -69,14 +69,14 @@ def _count(shape: tuple[int, ...], axis: Any) -> int:
 def _var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
     t = _floats(a, dtype)
     v = T.reduce_variance(t, axis=axis, keepdims=keepdims)
-    n = _count(t._aval.shape, axis)
+    n = _count(t._layout.shape, axis)
     return v * (n / (n - ddof)) if ddof else v
 
 
 def _std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
     t = _floats(a, dtype)
     s = T.reduce_std(t, axis=axis, keepdims=keepdims)
-    n = _count(t._aval.shape, axis)
+    n = _count(t._layout.shape, axis)
     return s * math.sqrt(n / (n - ddof)) if ddof else s
 
 
@@ -85,11 +85,11 @@ def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = 
         return _mean(a, axis, keepdims=keepdims)
     t = _floats(a)
     w = as_operand(weights, t)
-    if w._aval.shape != t._aval.shape:
-        if axis is None or w._aval.shape != (t._aval.shape[int(axis)],):
+    if w._layout.shape != t._layout.shape:
+        if axis is None or w._layout.shape != (t._layout.shape[int(axis)],):
             raise TypeError("np.average of a tensor takes weights of its shape, or of the length of one axis")
         w = T.reshape(w, [-1 if i == axis_of(axis, rank_of(t)) else 1 for i in range(rank_of(t))])
-    w = T.broadcast_to(w, t._aval.shape)
+    w = T.broadcast_to(w, t._layout.shape)
     total = T.reduce_sum(w, axis=axis, keepdims=keepdims)
     return T.reduce_sum(t * w, axis=axis, keepdims=keepdims) / total
 
@@ -103,27 +103,27 @@ def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """By linear interpolation between order statistics, as NumPy's default."""
+    """Linear interpolation between order statistics, NumPy's default."""
     t = _floats(a)
     if np.ndim(q):
         each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
-        return T.reshape(each, [*np.shape(q), *each._aval.shape[1:]])
+        return T.reshape(each, [*np.shape(q), *each._layout.shape[1:]])
     if not 0 <= float(q) <= 1:
         raise ValueError(f"a quantile lies in [0, 1], not at {shown(q)}")
     rank = rank_of(t)
     axes = range(rank) if axis is None else [axis_of(i, rank) for i in np.atleast_1d(axis).tolist()]
-    shape = tuple(1 if i in axes else d for i, d in enumerate(t._aval.shape))
+    shape = tuple(1 if i in axes else d for i, d in enumerate(t._layout.shape))
     if len(axes) == 1:
         (k,) = axes
-    else:  # those axes become one, the last
+    else:  # the axes are merged into the last one
         others = [i for i in range(rank) if i not in axes]
-        t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._aval.shape[i] for i in others], -1]), len(others)
+        t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._layout.shape[i] for i in others], -1]), len(others)
     row = T.sort(t, axis=k)
-    place = float(q) * (row._aval.shape[k] - 1)
+    place = float(q) * (row._layout.shape[k] - 1)
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
-    last = T.gather(row, row._aval.shape[k] - 1, axis=k)  # NaN where there is one, as it is sorted behind the numbers
+    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if there is one, because NaN sorts last
     made = T.where(T.is_nan(last), last, made)
     return T.reshape(made, shape) if keepdims else made
 
@@ -135,7 +135,7 @@ def _percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> 
 def _without_nan(name: str, fill: float) -> Callable[..., Any]:
     def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t = as_operand(a)
-        if not t._aval.inexact or t._aval.complex:
+        if not t._layout.inexact or t._layout.complex:
             return getattr(T, name)(t, axis=axis, keepdims=keepdims)
         return getattr(T, name)(T.where(T.is_nan(t), _constant(fill, t), t), axis=axis, keepdims=keepdims)
 
@@ -143,12 +143,12 @@ def _without_nan(name: str, fill: float) -> Callable[..., Any]:
 
 
 def _constant(value: float, like: Tensor) -> Tensor:
-    return convert_to_tensor(np.asarray(value, like._aval.dtype))
+    return convert_to_tensor(np.asarray(value, like._layout.dtype))
 
 
 def _nanmean(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     t = _floats(a)
-    count = T.reduce_sum(T.cast(T.logical_not(T.is_nan(t)), t._aval.dtype), axis=axis, keepdims=keepdims)
+    count = T.reduce_sum(T.cast(T.logical_not(T.is_nan(t)), t._layout.dtype), axis=axis, keepdims=keepdims)
     return _without_nan("reduce_sum", 0.0)(t, axis, keepdims=keepdims) / count
 
 
@@ -164,7 +164,7 @@ def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
         found = getattr(T, name)(t, axis=k)
-        if t._aval.real:  # where there are NaN, the first of them
+        if t._layout.real:  # the first NaN, if there is one
             missing = T.is_nan(t)
             found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:
@@ -204,9 +204,9 @@ def _round(a: Any, decimals: int = 0) -> Any:
 
 def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     t = as_operand(x)
-    if not t._aval.inexact or t._aval.complex:
+    if not t._layout.inexact or t._layout.complex:
         return t
-    info = np.finfo(t._aval.dtype)
+    info = np.finfo(t._layout.dtype)
     for test, value in (
         (np.isnan, nan),
         (np.isposinf, float(info.max) if posinf is None else posinf),
@@ -242,7 +242,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
-# What has no derivative at all: NumPy works on the values.
+# Functions without a derivative: NumPy works on the values.
 VALUES_ONLY = frozenset({
     "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
     "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",

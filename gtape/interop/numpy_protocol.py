@@ -1,7 +1,7 @@
 """NumPy's functions on tensors and variables: recorded, by the op of gtape that does the same.
 
-``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. What has no derivative anyway (shapes, comparisons, printing)
-works on the values. Anything else raises, rather than leave the tape in silence: ``np.f(x.numpy())`` leaves it aloud.
+``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. Functions without a derivative (shapes, comparisons, printing)
+work on the values. Other functions raise, because they would leave the tape silently; ``np.f(x.numpy())`` is explicit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gtape.tensors.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
 
-# NumPy's name: gtape's, where they differ.
+# gtape's names by NumPy's, where they differ.
 _UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "fabs": "abs", "float_power": "pow",
@@ -34,20 +34,15 @@ _SAME = frozenset({
     "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
     "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
 })  # fmt: skip
-# No derivative anyway: NumPy works on the values.
+# Without a derivative: NumPy works on the values.
 _VALUES_ONLY = frozenset({
     "bitwise_count", "gcd", "isnat", "lcm", "left_shift", "right_shift", "signbit", "nextafter", "spacing",
 })  # fmt: skip
 
 
-def _fmax(x: Any, y: Any) -> Any:
-    where, maximum, is_nan = resolve("where"), resolve("maximum"), resolve("is_nan")
-    return where(is_nan(x), y, where(is_nan(y), x, maximum(x, y)))
-
-
-def _fmin(x: Any, y: Any) -> Any:
-    where, minimum, is_nan = resolve("where"), resolve("minimum"), resolve("is_nan")
-    return where(is_nan(x), y, where(is_nan(y), x, minimum(x, y)))
+def _without_nan(op: str, x: Any, y: Any) -> Any:
+    where, is_nan = resolve("where"), resolve("is_nan")
+    return where(is_nan(x), y, where(is_nan(y), x, resolve(op)(x, y)))
 
 
 def _trunc(x: Any) -> Any:
@@ -72,7 +67,7 @@ def _rank(x: Any) -> int:
 
 
 def _matmul(x: Any, y: Any) -> Any:
-    """With NumPy's reading of vectors."""
+    """`np.matmul`, which treats vectors as rows or columns."""
     reshape, matmul = resolve("reshape"), resolve("matmul")
     ranks = _rank(x), _rank(y)
     if 0 in ranks:
@@ -86,14 +81,15 @@ def _matmul(x: Any, y: Any) -> Any:
 
 
 def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Of two arguments the tensor comes first: these operators commute, and the tensor's dtype counts."""
+    """An operator that commutes, with the tensor first because its dtype counts."""
     return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
 
 
 _MADE: dict[str, Callable[..., Any]] = {
     "bitwise_and": _by_operator(and_), "bitwise_or": _by_operator(or_), "bitwise_xor": _by_operator(xor),
     "invert": _by_operator(invert),
-    "fmax": _fmax, "fmin": _fmin, "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
+    "fmax": lambda x, y: _without_nan("maximum", x, y), "fmin": lambda x, y: _without_nan("minimum", x, y),
+    "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
     "fmod": lambda x, y: resolve("truncatemod")(x, y),
     "deg2rad": lambda x: resolve("multiply")(x, np.pi / 180), "radians": lambda x: resolve("multiply")(x, np.pi / 180),
     "rad2deg": lambda x: resolve("multiply")(x, 180 / np.pi), "degrees": lambda x: resolve("multiply")(x, 180 / np.pi),
@@ -126,34 +122,17 @@ def _ufunc_call(name: str) -> Callable[..., Any] | None:
 
 
 def _varies(inputs: tuple[Any, ...]) -> bool:
-    """Whether an array that tensors change in place becomes one: there is a derivative, and a tensor can hold it."""
+    """Whether an in-place operation on an array gives a tensor: if a derivative exists and a tensor can hold it."""
     array, *others = inputs
     dtypes = [t.dtype for t in others if is_tensor(t)]
     return any(d.is_complex or (d.is_floating and array.dtype.kind != "c") for d in dtypes)
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What NumPy calls for a ufunc with a tensor among its arguments.
+    """``__array_ufunc__`` of tensors; TypeError where gtape cannot record.
 
-    Parameters
-    ----------
-    ufunc : numpy.ufunc
-    method : str
-        ``"__call__"``, ``"reduce"`` ...
-    inputs : tuple
-    options : dict
-        ``out``, ``where``, ``dtype`` ...
-
-    Returns
-    -------
-    Tensor
-        An ndarray where there is no derivative, and where the result is written into `out`. ``array += tensor`` does
-        both: the array is updated, and the name gets a tensor, recorded, as it does in TensorFlow.
-
-    Raises
-    ------
-    TypeError
-        For what gtape cannot record.
+    Returns an ndarray where no derivative exists, and where `out` is written. ``array += tensor`` updates the array and
+    binds the name to a recorded tensor, as in TensorFlow.
     """
     name = ufunc.__name__
     out = options.get("out")
@@ -165,7 +144,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
             written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
         except TypeError as e:
             raise TypeError(f"np.{name} cannot take these operands, or write into this array: {e}") from None
-        return written if made is None else made  # an array that is only written into has left the tape
+        return written if made is None else made
     if method == "__call__":
         ours = _ufunc_call(name)
         if ours is None:
@@ -188,24 +167,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
 
 
 def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What NumPy calls for any of its other functions with a tensor among its arguments.
-
-    Parameters
-    ----------
-    function : callable
-    args : tuple
-    kwargs : dict
-
-    Returns
-    -------
-    Tensor
-        What NumPy returns where there is no derivative.
-
-    Raises
-    ------
-    TypeError
-        For what gtape cannot record, or not with these options.
-    """
+    """``__array_function__`` of tensors: NumPy's result where no derivative exists; TypeError where not recordable."""
     from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
 
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
@@ -220,7 +182,7 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     signature = inspect.signature(ours)
     try:
-        # Options that ours lacks may be given as long as they say nothing.
+        # Options that gtape's function lacks may have their default value.
         given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
         signature.bind(*args, **given)
     except (TypeError, ValueError) as e:
@@ -235,7 +197,7 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's own function of the values."""
+    """The result of NumPy's own function of the values."""
     try:
         with np.errstate(all="ignore"):
             return function(*_plain(args), **_plain(kwargs))

@@ -79,7 +79,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     owner = "binary_accuracy"
     threshold = checked(owner, threshold=threshold)["threshold"]
     true, predicted = same_rank(checks.tensor(owner, "y_true", y_true), checks.tensor(owner, "y_pred", y_pred))
-    if predicted._aval.complex:
+    if predicted._layout.complex:
         raise ValueError(f"{owner}: `y_pred` must be real numbers, not {predicted.dtype.name}")
     return _agree(owner, array_of(true, owner, "y_true"), array_of(predicted, owner, "y_pred") > threshold)
 

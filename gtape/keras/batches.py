@@ -22,7 +22,7 @@ __all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", 
 
 def rows_of(x: Any) -> int:
     """The number of samples."""
-    sizes = [checks.tensor("a model", "x", leaf)._aval.shape for leaf in nest.flatten(x)[:1]]
+    sizes = [checks.tensor("a model", "x", leaf)._layout.shape for leaf in nest.flatten(x)[:1]]
     if not sizes or not sizes[0]:
         raise ValueError(f"a model's data must have an axis of samples, unlike {shown(x)}")
     return sizes[0][0]

@@ -495,7 +495,7 @@ def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
     if math.prod(sizes) >= _MOST:
         raise _too_large(owner, sizes)
     values = checks.tensor(owner, "what the initializer returned", get(initializer)(sizes, dtype=kind.name))
-    if values._aval.shape != sizes:
+    if values._layout.shape != sizes:
         raise ValueError(
             f"{checks.owner_of(owner)}: the initializer returned values of shape {values.shape} for a weight of shape "
             f"{sizes}"

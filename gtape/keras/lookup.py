@@ -37,11 +37,11 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
     found = identifier
     if isinstance(identifier, dict):
         name, given = identifier.get("class_name"), identifier.get("config")
-        found = known.get(name) if isinstance(name, str) else None
+        found = known.get(str(name)) if isinstance(name, str) else None
         if callable(found) and given is not None:
             config = settings(name, given)
     elif isinstance(identifier, str):
-        found = known.get(identifier)
+        found = known.get(str(identifier))
     if callable(found) and make and isinstance(found, type):
         try:
             found = found(**config)

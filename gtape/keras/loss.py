@@ -48,14 +48,14 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     `weights` may have one last axis of size 1 more or less than `losses`. The bool array `counted` marks the samples
     that take part; None marks all.
     """
-    samples = losses._aval.size
+    samples = losses._layout.size
     if counted is not None:
         samples = int(np.count_nonzero(counted))
         here = gtape.cast(counted, losses.dtype)
-        weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._aval.shape)
+        weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._layout.shape)
     if weights is not None:
         weights = floats(weights, losses.dtype)
-        a, b = losses._aval.shape, weights._aval.shape
+        a, b = losses._layout.shape, weights._layout.shape
         if len(b) == len(a) + 1 and b[-1] == 1:
             weights = gtape.squeeze(weights, -1)
         elif len(a) == len(b) + 1 and b:
@@ -67,7 +67,7 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     if reduction == "sum":
         return total
     if reduction == "mean_with_sample_weight" and weights is not None:
-        whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._aval.shape))
+        whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._layout.shape))
         return gtape.math.divide_no_nan(total, whole)
     # 0 instead of 0/0 where there are no samples
     return total / max(samples, 1)

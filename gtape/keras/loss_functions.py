@@ -48,8 +48,8 @@ def floats(x: Any, dtype: Any = None) -> Tensor:
         with contextlib.suppress(TypeError, ValueError):  # lists of tensors or booleans are cast below
             return convert_to_tensor(x, float_dtype(dtype))
     t = checks.tensor("a loss", "y", x)
-    wanted = float_dtype(dtype) if dtype is not None or t._aval.dtype.kind not in "fV" else t._aval.dtype
-    return t if t._aval.dtype == wanted else gtape.cast(t, wanted)
+    wanted = float_dtype(dtype) if dtype is not None or t._layout.dtype.kind not in "fV" else t._layout.dtype
+    return t if t._layout.dtype == wanted else gtape.cast(t, wanted)
 
 
 def checked(owner: Any, **options: Any) -> dict[str, Any]:
@@ -73,7 +73,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 
 def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
     """Both with the same number of axes, if one has an additional last axis of size 1."""
-    a, b = y_true._aval.shape, y_pred._aval.shape
+    a, b = y_true._layout.shape, y_pred._layout.shape
     if len(a) == len(b) + 1 and a[-1] == 1:
         return (y_true, gtape.expand_dims(y_pred, -1)) if len(b) == 1 else (gtape.squeeze(y_true, -1), y_pred)
     if len(b) == len(a) + 1 and b[-1] == 1:
@@ -376,14 +376,14 @@ def categorical_crossentropy(
     from_logits, label_smoothing = checked(
         "categorical_crossentropy", from_logits=from_logits, label_smoothing=label_smoothing
     ).values()
-    if y_true._aval.shape != y_pred._aval.shape:
+    if y_true._layout.shape != y_pred._layout.shape:
         raise ValueError(
             f"Arguments `target` and `output` must have the same shape. Received: target.shape={y_true.shape}, "
             f"output.shape={y_pred.shape}; for class numbers there is sparse_categorical_crossentropy"
         )
-    axis = one_axis(axis, len(y_pred._aval.shape))
+    axis = one_axis(axis, len(y_pred._layout.shape))
     if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / max(y_pred._aval.shape[axis], 1)
+        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / max(y_pred._layout.shape[axis], 1)
     if from_logits:
         return gtape.nn.softmax_cross_entropy_with_logits(labels=y_true, logits=y_pred, axis=axis)
     p = _inside(y_pred / gtape.reduce_sum(y_pred, axis=axis, keepdims=True))
@@ -426,12 +426,12 @@ def sparse_categorical_crossentropy(
     """
     logits = floats(y_pred)
     labels = gtape.cast(checks.tensor("sparse_categorical_crossentropy", "y_true", y_true), gtape.int64)
-    n = len(logits._aval.shape)
+    n = len(logits._layout.shape)
     axis = one_axis(axis, n)
     from_logits, ignore_class = checked(
         "sparse_categorical_crossentropy", from_logits=from_logits, ignore_class=ignore_class
     ).values()
-    if len(labels._aval.shape) == n and labels._aval.shape[axis] == 1:
+    if len(labels._layout.shape) == n and labels._layout.shape[axis] == 1:
         labels = gtape.squeeze(labels, axis)
     if not from_logits:
         logits = gtape.math.log(_inside(logits))

@@ -324,7 +324,7 @@ class SparseCategoricalCrossentropy(_Function):
     def _counted(self, y_true: Any, losses: Tensor) -> Any:
         if self.ignore_class is None:
             return None
-        return np.reshape(np.asarray(y_true) != self.ignore_class, losses._aval.shape)
+        return np.reshape(np.asarray(y_true) != self.ignore_class, losses._layout.shape)
 
 
 _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name not in ("Loss", "Reduction", "get")}

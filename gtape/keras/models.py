@@ -174,7 +174,7 @@ class Model(Trainer, Layer):
             say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
             if i == 0:
                 say("=" * width)
-        own, total = sum(v._aval.size for v in self.trainable_variables), self.count_params()
+        own, total = sum(v._layout.size for v in self.trainable_variables), self.count_params()
         for what, n in (("Total", total), ("Trainable", own), ("Non-trainable", total - own)):
             say(f" {what} params: {n:,}")
 
@@ -358,7 +358,7 @@ class Sequential(Model):
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # No run on zeros, because calls build the layers; `_need_graph` makes the graph later.
-        shape = args[0]._aval.shape if args and isinstance(args[0], Tensor) else ()
+        shape = args[0]._layout.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True
 

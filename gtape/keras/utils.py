@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.errors import ResourceExhaustedError
 from gtape.tensors import argument_checks as checks
@@ -61,6 +62,7 @@ def set_random_seed(seed: int) -> None:
     draws.set_seed(seed)
 
 
+@diagnosed
 def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     """Class numbers as one-hot rows.
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from gtape.kernels.gamma import lgamma_pair
 from gtape.kernels.incomplete import bend_series, decay_nodes, exp_of_pair, flat_arrays
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
-from gtape.kernels.special_tables import log_exact
 
 __all__ = ["beta_density_derivative", "betainc"]
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from gtape.kernels.elementary import PI, in_float64, sinc_slope
+from gtape.kernels.elementary import PI, UNITS, in_float64, sinc_slope
 from gtape.kernels.pair_functions import (
     difference,
-    exact,
     horner_pair,
     over,
+    ratio,
     rounded,
     sine_and_cosine,
     turn_and_rest,
@@ -67,14 +66,14 @@ def _sinc_series(n: int) -> tuple[float, ...]:
     first = (n + 1) // 2
     found = []
     for k in range(first, first + 12 + n):
-        falling = Fraction(math.factorial(2 * k), math.factorial(2 * k - n) * math.factorial(2 * k + 1))
-        found.append(float((-1) ** k * falling * PI ** (2 * k)))
+        below = math.factorial(2 * k - n) * math.factorial(2 * k + 1) * UNITS ** (2 * k)
+        found.append((-1) ** k * math.factorial(2 * k) * PI ** (2 * k) / below)
     return tuple(found)
 
 
 @lru_cache(maxsize=64)
 def _pi_power(n: int) -> Pair:
-    return exact(PI**n)
+    return ratio(PI**n, UNITS**n)
 
 
 @in_float64
@@ -100,7 +99,7 @@ def sinc_derivative(x: Any, n: int) -> Any:
         sign = np.where(at & 2, -1.0, 1.0)
         return np.where(at & 1, cosine[0], sine[0]) * sign, np.where(at & 1, cosine[1], sine[1]) * sign
 
-    beyond = float(PI ** (n - 1)) * turned(n)[0] / xf - n * (float(PI ** (n - 2)) * turned(n - 1)[0] / xf) / xf
+    beyond = _pi_power(n - 1)[0] * turned(n)[0] / xf - n * (_pi_power(n - 2)[0] * turned(n - 1)[0] / xf) / xf
     xf = np.where(far, 1.0, xf)
     value = over(turned(0), multiply_pairs(_pi_power(1), (xf, 0.0)))
     for j in range(1, n + 1):

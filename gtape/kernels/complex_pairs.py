@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
-from gtape.kernels.special_tables import log_exact
 
 __all__ = ["ComplexPair", "in_pairs"]
 

@@ -38,9 +38,9 @@ def _wide(xp: Any, x: Any, narrow: list[Any]) -> Any:
     be a reference cycle.)"""
     if isinstance(x, tuple):
         return tuple([_wide(xp, v, narrow) for v in x])
-    aval = getattr(x, "_aval", x)
-    to = _DOUBLE.get(getattr(aval, "dtype", None))
+    layout = getattr(x, "_layout", x)
+    to = _DOUBLE.get(getattr(layout, "dtype", None))
     if to is None:
         return x
-    narrow.append(aval.dtype)
+    narrow.append(layout.dtype)
     return xp.cast(x, dtype=to)

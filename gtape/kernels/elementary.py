@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -48,9 +47,10 @@ __all__ = [
 
 Kernel = Callable[..., Any]
 
-# more digits than two float64 products need; Fractions, so that powers round once
-LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068000949339362196969")
-PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620")
+# More digits than two float64 products need, as whole numbers of units, so that powers round once.
+UNITS = 10**77
+LN2 = 69314718055994530941723212145817656807550013436025525412068000949339362196969
+PI = 314159265358979323846264338327950288419716939937510582097494459230781640628620
 LOG2_E = 1.0 / math.log(2.0)
 LOG10_E = 0.4342944819032518
 LARGE = 1e150
@@ -214,7 +214,7 @@ def cbrt_slope(x: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _ln2_power(n: int) -> float:
-    return float(LN2**n)
+    return float(LN2**n / UNITS**n)
 
 
 @in_float64
@@ -405,7 +405,9 @@ def sinc(x: Any) -> Any:
 @lru_cache(maxsize=1)
 def _sinc_series() -> tuple[float, ...]:
     """Coefficients in x² of sinc'(x)/x, lowest first."""
-    return tuple(float((-1) ** k * Fraction(2 * k, math.factorial(2 * k + 1)) * PI ** (2 * k)) for k in range(1, 18))
+    return tuple(
+        (-1) ** k * 2 * k * PI ** (2 * k) / (math.factorial(2 * k + 1) * UNITS ** (2 * k)) for k in range(1, 18)
+    )
 
 
 @in_float64

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gtape.kernels.integrals import bernoulli
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (
     difference,
     exact,
@@ -27,7 +28,7 @@ from gtape.kernels.pair_functions import (
     turn_of_pi,
 )
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
-from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64, log_exact
+from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
 
 __all__ = [
     "bernoulli_sum",

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
-from gtape.kernels.special_tables import log_exact
 
 __all__ = [
     "bend_series",

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (
     difference,
     exact,
@@ -34,7 +35,6 @@ from gtape.kernels.special_tables import (
     by_regions,
     decaying_sum,
     flat_float64,
-    log_exact,
     scaled_exp,
 )
 

@@ -18,6 +18,7 @@ import numpy as np
 __all__ = ["check_square", "cholesky", "inverse", "log_abs_det", "scale_of", "solve", "triangular_solve"]
 
 Array = Any
+_FEW = 64  # so many numbers are compared faster one by one
 
 
 def check_square(a: Array) -> None:
@@ -54,8 +55,14 @@ def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
 def _scales(a: Array, axis: int) -> Array | None:
     """`scale_of` columns (axis -2) or rows (axis -1), or None where all are 1."""
     most = np.finfo(a.dtype).maxexp // 5
-    sizes = np.abs(a).max(axis=axis, initial=0.0)
-    if not sizes.size or (2.0**-most < sizes.min() and sizes.max() < 2.0**most):
+    least, largest = 2.0**-most, 2.0**most
+    sizes = np.abs(a)
+    if 0 < a.size <= _FEW:  # NumPy takes a microsecond for each reduction
+        listed: list[float] = sizes.ravel().tolist()
+        if least < min(listed) and max(listed) < largest:
+            return None
+    sizes = sizes.max(axis=axis, initial=0.0)
+    if not sizes.size or (least < sizes.min() and sizes.max() < largest):
         return None
     units = scale_of(a, axis=(axis,))
     return units if (units != 1).any() else None
@@ -141,8 +148,21 @@ def cholesky(a: Array) -> Array:
         out = np.linalg.cholesky(w).astype(a.dtype, copy=False)
     except np.linalg.LinAlgError:
         out = _one_by_one(np.linalg.cholesky, w, like=a)
+    if (infinite := np.isinf(out).any(axis=(-2, -1), keepdims=True)).any():
+        out = np.where(infinite, _by_columns(w).astype(a.dtype, copy=False), out)
     # A matrix that is not positive definite has no factor at all, and whether one with a NaN is cannot be told.
     return _known_matrices(out, out)
+
+
+def _by_columns(a: Array) -> Array:
+    """The Cholesky factor with every division carried out: LAPACK takes infinity over infinity for zero."""
+    out = np.zeros(a.shape, a.dtype)
+    with np.errstate(all="ignore"):
+        for j in range(a.shape[-1]):
+            rest = a[..., j:, j] - (out[..., j:, :j] @ out[..., j, :j, None])[..., 0]
+            out[..., j, j] = np.sqrt(rest[..., 0])
+            out[..., j + 1 :, j] = rest[..., 1:] / out[..., j, j, None]
+    return out
 
 
 _SMALL = 32  # up to here row by row for all matrices at once; a call of LAPACK for each costs more
@@ -196,13 +216,49 @@ def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
     return out
 
 
+def with_infinities(a: Array, value: Array, from_det: Callable[[Array], Array]) -> Array:
+    """What goes by the determinant of each matrix, with those mended that have infinite elements.
+
+    An elimination subtracts infinities from each other, and may leave infinity with either sign.
+    """
+    infinite = np.isinf(a).any(axis=(-2, -1))
+    if not infinite.any():
+        return value
+    value = np.array(value)
+    with np.errstate(all="ignore"):
+        value[infinite] = from_det(np.array([_expanded(m) for m in a[infinite]]))
+    return value
+
+
+_MOST_MINORS = 1000
+
+
+def _expanded(m: Array) -> Any:
+    """The determinant of one matrix, developed by its rows with infinite elements; NaN where these are many."""
+    n = len(m)
+    rows = np.flatnonzero(np.isinf(m).any(axis=1))
+    if not len(rows):
+        return np.linalg.det(m)
+    if n ** len(rows) > _MOST_MINORS:
+        return np.nan
+    i, total = rows[0], 0.0
+    for j in range(n):
+        if m[i, j]:
+            minor = _expanded(np.delete(np.delete(m, i, 0), j, 1))
+            total = total + (-1) ** int(i + j) * m[i, j] * minor
+    return total
+
+
 def log_abs_det(a: Array) -> Array:
     """Logarithm of |det| of each matrix; -inf for a singular one."""
     check_square(a)
-    return known(a, np.linalg.slogdet(widened(a))[1]).astype(a.dtype)[()]
+    w = widened(a)
+    value = with_infinities(w, np.linalg.slogdet(w)[1], lambda d: np.log(np.abs(d)))
+    return known(a, value).astype(a.dtype)[()]
 
 
 def det_sign(a: Array) -> Array:
-    """Sign of the determinant of each matrix."""
+    """Sign of the determinant of each matrix; NaN where the determinant is."""
     check_square(a)
-    return known(a, np.linalg.slogdet(widened(a))[0]).astype(a.dtype)[()]
+    w = widened(a)
+    return known(a, with_infinities(w, np.linalg.slogdet(w)[0], np.sign)).astype(a.dtype)[()]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = [
     "difference",
@@ -23,6 +25,7 @@ __all__ = [
     "horner_pair",
     "over",
     "power_pair",
+    "ratio",
     "rounded",
     "sine_and_cosine",
     "sum_pair",
@@ -35,8 +38,14 @@ ONE: Pair = (1.0, 0.0)
 
 def exact(c: int | Fraction) -> Pair:
     """A rational constant as a pair."""
-    high = float(c)
-    return high, float(Fraction(c) - Fraction(high))
+    return ratio(c.numerator, c.denominator)
+
+
+def ratio(n: int, d: int) -> Pair:
+    """n / d as a pair. Whole numbers serve alone, because importing `fractions` takes longer than a family of ops."""
+    high = n / d
+    over, under = high.as_integer_ratio()
+    return high, (n * under - over * d) / (d * under)
 
 
 def sum_pair(a: Pair, b: Pair) -> Pair:
@@ -85,7 +94,7 @@ def rounded(a: Pair, exponent: Any = 0) -> Any:
 # ln(2): 32 bits, so that its multiples by whole numbers below 2**21 are exact; then the rest as a pair
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
 _INVERSE_LN2 = 1.4426950408889634
-_EXP = [exact(Fraction(1, math.factorial(k))) for k in range(1, 9)]
+_EXP = [ratio(1, math.factorial(k)) for k in range(1, 9)]
 _EXP_REST = [1.0 / math.factorial(k) for k in range(9, 14)]
 _HALVINGS = 3
 
@@ -114,8 +123,8 @@ def expm1_pair(p: Pair, k: Any) -> Pair:
 
 # sine and cosine ----------------------------------------------------------------------------------------------------
 
-_SINE = [exact(Fraction((-1) ** k, math.factorial(2 * k + 1))) for k in range(8)]
-_COSINE = [exact(Fraction((-1) ** k, math.factorial(2 * k))) for k in range(8)]
+_SINE = [ratio((-1) ** k, math.factorial(2 * k + 1)) for k in range(8)]
+_COSINE = [ratio((-1) ** k, math.factorial(2 * k)) for k in range(8)]
 _SINE_REST = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, 14)]
 _COSINE_REST = [(-1) ** k / math.factorial(2 * k) for k in range(8, 14)]
 
@@ -161,9 +170,8 @@ def _far_turn(x: float) -> tuple[int, float, float]:
     product = int(mantissa * 2.0**53) * _two_over_pi()
     shift = _BITS - (exponent - 53)
     quarters = (product + (1 << shift - 1)) >> shift
-    left = Fraction(product - (quarters << shift), 1 << shift)
-    high, low = exact(left)
-    a, b = multiply_pairs((high, low), (0.5 * _PI[0], 0.5 * _PI[1]))
+    left = ratio(product - (quarters << shift), 1 << shift)
+    a, b = multiply_pairs(left, (0.5 * _PI[0], 0.5 * _PI[1]))
     return quarters & 3, float(a), float(b)
 
 

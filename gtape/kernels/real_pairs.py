@@ -7,14 +7,16 @@ digits of a double. Comparisons are those of the high parts. `gtape.kernels.comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exact, exp_parts, expm1_pair, over, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
-from gtape.kernels.special_tables import log_exact
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["RealPair", "constant", "in_precision"]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from math import comb, factorial, perm
 from typing import Any
 
 import numpy as np
 
+from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import exact, exp_parts, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
@@ -31,7 +31,6 @@ __all__ = [
     "by_regions",
     "decaying_sum",
     "flat_float64",
-    "log_exact",
     "power_series",
 ]
 
@@ -88,33 +87,6 @@ def power_series(coefficients: Sequence[Fraction], n: int, x: Any) -> Pair:
     """The n-th derivative of a power series (exact coefficients, lowest first) at small floats x, as a pair."""
     row = tuple(c * perm(k + n, n) for k, c in enumerate(coefficients[n:]))
     return horner_pair([exact(c) for c in row], (x, 0.0 * x))
-
-
-@lru_cache(maxsize=1)
-def _logarithms() -> tuple[Any, Any]:
-    """log(i/64) for i = 0 ... 91 (from 44 on), as pairs."""
-    pairs = [(0.0, 0.0)] * 44
-    for i in range(44, 92):
-        s = Fraction(i - 64, i + 64)
-        pairs.append(exact(2 * sum((s ** (2 * k + 1) / (2 * k + 1) for k in range(50)), Fraction(0))))
-    return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-
-
-_ARTANH = [exact(Fraction(2, 2 * k + 1)) for k in range(9)]
-
-
-def log_exact(x: Any) -> Pair:
-    """log(x) of finite x > 0 as a pair, to some 100 bits, beside 1 too."""
-    m, e = np.frexp(x)
-    up = m < 0.7
-    m, e = np.where(up, 2.0 * m, m), e - up.astype(np.float64)
-    i = np.rint(64.0 * m).astype(np.int64)
-    high, low = _logarithms()
-    s = over(two_sum(m, -i / 64.0), two_sum(m, i / 64.0))
-    rest = multiply_pairs(horner_pair(_ARTANH, multiply_pairs(s, s)), s)
-    p, q = exact(LN2)
-    head, error = two_product(e, p)
-    return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)
 
 
 class LogSeries:

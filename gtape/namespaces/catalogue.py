@@ -1,8 +1,8 @@
 """Finds the function behind a public name in the ops modules themselves, so that a new op changes no list.
 
-Every module of `gtape.ops` and `gtape.tapes` whose package or own text states `NAMESPACES` is an ops module; the module's
-statement goes before its package's, and None keeps helpers out. `NAMESPACES = ("math",)` puts the names into
-`gtape.math`, and an empty tuple leaves them to the top level.
+A module of `gtape.ops` or `gtape.tapes` is an ops module if it states `NAMESPACES` or its package does. The module's
+statement goes before its package's. `NAMESPACES = ("math",)` puts the names into `gtape.math`, an empty tuple leaves
+them to the top level, and None keeps a module of helpers out.
 
 A name is looked for in the source text first, and only the modules that declare it are imported: the first use of an
 op is then as short as its own family. Where the text does not tell, all modules are imported.
@@ -21,17 +21,8 @@ from gtape.declare.primitive import Primitive
 from gtape.namespaces import places
 
 __all__ = [
-    "find",
-    "listed",
-    "load",
-    "modules",
-    "names_in",
-    "names_of",
-    "namespace",
-    "public_path",
-    "resolve",
-    "unknown",
-]
+    "find", "listed", "load", "modules", "names_in", "names_of", "namespace", "public_path", "resolve", "unknown",
+]  # fmt: skip
 
 _ROOMS = ("ops", "tapes")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,7 +37,7 @@ def _read(folder: str, package: str, found: dict[str, bytes]) -> None:
     for entry in os.scandir(folder):
         name, kind = os.path.splitext(entry.name)
         if kind == ".py":
-            with open(entry.path, "rb") as file:
+            with open(entry.path, "rb", buffering=0) as file:
                 found[f"{package}.{name}" if name != "__init__" else package] = file.read()
         elif entry.is_dir() and name.isidentifier() and name != "__pycache__":
             _read(entry.path, f"{package}.{name}", found)

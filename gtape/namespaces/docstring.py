@@ -49,8 +49,6 @@ def docstring_of(prim: Primitive) -> str:
     if n > 1 and prim.kind == "elementwise":
         lines.append("    Broadcast against each other.")
     lines += [f"{p} : static" for p in prim.params]
-    if not prim.params:
-        lines += ["name : str, optional", "    Ignored; TensorFlow has it."]
     lines += [
         "",
         "Returns",

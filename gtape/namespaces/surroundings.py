@@ -36,11 +36,6 @@ def get_logger() -> logging.Logger:
 def timestamp(name: str | None = None) -> Tensor:
     """The seconds since 1970.
 
-    Parameters
-    ----------
-    name : str, optional
-        Ignored; TensorFlow has it.
-
     Returns
     -------
     Tensor of float64

@@ -44,10 +44,45 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "careful", "close", "count", "empty", "empty_below", "enter",
-    "for_a_check_alone", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of", "peek",
-    "record_of", "restore_stack", "set_stack", "settle", "sharing", "step_of", "uproot",
+    "ANCHOR",
+    "COT",
+    "INS",
+    "LEAF",
+    "NO_TAPES",
+    "OTHER",
+    "OUT",
+    "PARENTS",
+    "SEQ",
+    "STEP",
+    "TANGENTS",
+    "TAPES",
+    "TRACE",
+    "Session",
+    "Stack",
+    "TapeSet",
+    "active",
+    "adopt_thread",
+    "clear_below",
+    "close",
+    "count",
+    "directly",
+    "empty",
+    "enter",
+    "for_a_check_alone",
+    "forget_parents",
+    "get_stack",
+    "idle_stack",
+    "leaf",
+    "leave",
+    "off",
+    "parents_of",
+    "peek",
+    "record_of",
+    "restore_stack",
+    "set_stack",
+    "sharing",
+    "should_track",
+    "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -80,7 +115,7 @@ class TapeSet:
 
 
 NO_TAPES = TapeSet()
-_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_op`
+_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_one`
 
 
 class Session:
@@ -96,9 +131,9 @@ class Session:
     # Whether every result is tracked, so that the session's end frees all that hangs from them.
     exact = False
     # Whether it does so only because results outlived recent sessions.
-    cautious = False
-    # Whether a record of this session may belong to another one too, and whether a selection was recorded: a sweep
-    # that knows neither is the case may take the short way.
+    tracks_for_now = False
+    # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
+    # recorded. The short sweep needs both to be False.
     shared = False
     selects = False
     # Numbers of records that this session takes for leaves: results of other tapes that were watched.
@@ -118,13 +153,13 @@ class Session:
     watch: Any = None
 
     def __init__(
-        self, *, trace: bool = False, forward: Any = None, exact: bool = False, cautious: bool = False
+        self, *, trace: bool = False, forward: Any = None, exact: bool = False, tracks_for_now: bool = False
     ) -> None:
-        if trace or exact or cautious or forward is not None:
+        if trace or exact or tracks_for_now or forward is not None:
             self.trace = trace
             self.forward = forward
-            self.exact = exact or cautious
-            self.cautious = cautious
+            self.exact = exact or tracks_for_now
+            self.tracks_for_now = tracks_for_now
             self.plain = False
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
@@ -166,7 +201,7 @@ class Stack:
         # The fast path records where an input's set *is* `tapes`; everything else goes the general way.
         self.tapes = _NEVER
         self.tracker: Any = None
-        # What is told of each result, if anything wants to know.
+        # Called with each result, if a session tracks all results.
         self.note: Any = None
         self.trace = False
         if not sessions:
@@ -205,8 +240,11 @@ class Stack:
 
     def clear(self) -> None:
         """Forget the only session."""
-        self.tapes, self.tracker, self.note = _NEVER, None, None
-        self.trace, self.sessions, self.meets, self.recording = False, (), {}, NO_TAPES
+        self.tapes = _NEVER
+        self.tracker = self.note = None
+        self.trace, self.sessions, self.recording = False, (), NO_TAPES
+        if self.meets:
+            self.meets = {}
 
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has on top of another one."""
@@ -236,7 +274,7 @@ class Stack:
         return self.recording if len(found) == len(self.sessions) else TapeSet(found)
 
 
-def _directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+def directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
     return function(*args, **params)
 
 
@@ -246,7 +284,7 @@ def _quiet_runner() -> Callable[..., Any]:
     quiet: Context = copy_context()
     quiet.run(np.seterr, all="ignore")
     # A context is not entered twice, and what runs in there is quiet already.
-    quiet.run(_stack.set, Stack((), _directly))
+    quiet.run(_stack.set, Stack((), directly))
     return quiet.run
 
 
@@ -271,7 +309,7 @@ def idle_stack() -> Stack:
     return idle
 
 
-def settle(error: RuntimeError) -> Stack:
+def adopt_thread(error: RuntimeError) -> Stack:
     """Give this thread a runner of its own, the tapes as they are, after an op raised; raises any other error again.
 
     A thread that was handed a copy of a context (asyncio.to_thread) finds the stack of the tapes that were open there,
@@ -295,7 +333,7 @@ def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None
     before = get_stack()
     if probe is None:
         probe = before.probe
-    if sessions or probe is not None or before.run is _directly:
+    if sessions or probe is not None or before.run is directly:
         restore_stack(Stack(sessions, before.run, probe))
     else:
         _stack.set(None)
@@ -316,6 +354,8 @@ class off:
 
     __slots__ = ("__weakref__", "_before", "_probe", "_sessions", "_statement", "_watch")
 
+    _watch: Any  # set by `Leaving`
+
     def __init__(self, sessions: tuple[Session, ...] = (), probe: dict[int, Any] | None = None) -> None:
         self._sessions = sessions
         self._probe = probe
@@ -330,7 +370,7 @@ class off:
         """Go back to the stack from before the block."""
         now, idle = self._before, idle_stack()
         _stack.set(now)
-        if now is not None and now.run is not _directly and now.run.__class__ is not idle.run.__class__:
+        if now is not None and now.run is not directly and now.run.__class__ is not idle.run.__class__:
             now.run = idle.run  # a check of all kernels began or ended meanwhile
 
     def _exit(self, *exc: Any) -> None:
@@ -351,10 +391,13 @@ def enter(session: Session, watch: Any = None) -> None:
         What stands for the `with` statement; see `gtape.base.blocks`.
     """
     before = _stack.get() or idle_stack()
-    for s in before.sessions:
-        if s.inside is None:  # left elsewhere
-            before.drop(s)
-    inside = Stack((*before.sessions, session), before.run, before.probe)
+    sessions: tuple[Session, ...] = (session,)
+    if before.sessions:
+        for s in before.sessions:
+            if s.inside is None:  # left elsewhere
+                before.drop(s)
+        sessions = (*before.sessions, session)
+    inside = Stack(sessions, before.run, before.probe)
     try:
         session.before, session.inside = before, inside
         if watch is not None:
@@ -375,7 +418,7 @@ def leave(session: Session) -> None:
         return
     now = _stack.get()
     if now is inside:
-        if before.sessions or before.probe is not None or before.run is _directly:
+        if before.sessions or before.probe is not None or before.run is directly:
             restore_stack(before)
         else:
             _stack.set(None)
@@ -387,10 +430,11 @@ def leave(session: Session) -> None:
         if now is inside and inside.sessions[:-1] == before.sessions:  # the usual case; dropping takes longer
             inside.become(before)
         inside.drop(session)
-    newest = None if session.top is None else session.top()
-    if newest is not None and newest is not inside:
-        newest.drop(session)
-    session.top = None
+    if session.top is not None:
+        newest = session.top()
+        if newest is not None and newest is not inside:
+            newest.drop(session)
+        session.top = None
     watch = session.watch
     if watch is not None:
         watch.held = session.watch = None
@@ -402,7 +446,7 @@ def restore_stack(stack: Stack) -> None:
     for s in stack.sessions:
         if s.inside is None:
             stack.drop(s)
-    if stack.sessions or stack.probe is not None or stack.run is _directly:
+    if stack.sessions or stack.probe is not None or stack.run is directly:
         run = (peek() or stack).run
         if run.__class__ is not stack.run.__class__:  # a check of all kernels began or ended meanwhile
             stack.run = run
@@ -444,8 +488,8 @@ def parents_of(record: Record) -> tuple[Record, ...]:
 
 def step_of(record: Record) -> Any:
     """The step of a record, which a generated function carries as an attribute; None for a leaf."""
-    step = record[STEP]
-    return step.step if step.__class__ is FunctionType else step
+    step: Any = record[STEP]
+    return step.step if step.__class__ is FunctionType else step  # type: ignore[attr-defined]
 
 
 def for_a_check_alone(record: Record) -> bool:
@@ -465,13 +509,13 @@ def empty(record: Record) -> None:
     record[COT:] = _EMPTY
 
 
-def uproot(record: Record) -> None:
+def forget_parents(record: Record) -> None:
     """Make a leaf of a record, which keeps its tapes and tangents and forgets what made it."""
     record[COT:TAPES] = LEAF, None, (), None, None
     record[OTHER] = None
 
 
-def empty_below(pending: list[Any], *, spare: bool) -> None:
+def clear_below(pending: list[Any], *, spare: bool) -> None:
     """Empty records and all that led to them; with `spare` those that an open session holds stay as they are."""
     while pending:
         r = pending.pop()
@@ -485,9 +529,9 @@ def empty_below(pending: list[Any], *, spare: bool) -> None:
 class _Care:
     """Whether sessions track every result by a weak reference.
 
-    That costs as much as recording itself, and in most programs all that outlives a tape is what its sweep has visited
-    and emptied. A session's own TapeSet tells whether something else did: it dies with the session unless a record
-    still holds it. Then those records are searched for, and the next sessions track what they make.
+    Tracking doubles the cost of recording, so it is off until a tensor is found to outlive its tape: the session's own
+    TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
+    and the next 64 sessions track.
     """
 
     __slots__ = ("sessions_left",)
@@ -499,7 +543,7 @@ class _Care:
 _care = _Care()
 
 
-def careful() -> bool:
+def should_track() -> bool:
     """Whether a session that starts now is to track all results, since results outlived recent ones."""
     if _care.sessions_left:
         _care.sessions_left -= 1
@@ -572,5 +616,5 @@ def close(session: Session) -> None:
         del alone
         if left() is not None:
             outlived = _empty_holders(left()) or outlived
-    if outlived and (session.plain or session.cautious):
+    if outlived and (session.plain or session.tracks_for_now):
         _care.sessions_left = 64

@@ -1,7 +1,7 @@
 """NumPy archives of values by name: written whole or not at all, read member by member, and only as declared.
 
-An archive may come from anywhere. What it declares (names, element types, shapes, sizes) is compared with the file and
-with what is asked for before any data are read, and nothing is ever unpickled.
+An archive may come from anywhere. Its declarations (names, element types, shapes, sizes) are compared with the file and
+with the variables before any data are read, and nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from gtape.storage.files import new_file, open_regular
 __all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "write_archive"]
 
 _ENDING = ".npy"
-_LONGEST_NAME = 65_535  # bytes: what an archive has room for
+_LONGEST_NAME = 65_535  # bytes: the limit of the format
 _NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
 _BFLOAT16 = np.dtype("V2")  # how NumPy writes it
-_FORMAT = (1, 0)  # headers of later formats may be as long as 4 GB, and are only needed for records
+_FORMAT = (1, 0)  # not later ones, whose headers may be 4 GB long and serve records only
 
-# What zipfile, zlib and NumPy raise for damaged files; NumPy's warnings may be errors.
+# The errors of zipfile, zlib and NumPy for damaged files; NumPy's warnings may be errors.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError,
     OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, UserWarning,
@@ -50,15 +50,7 @@ _DAMAGE = (
 
 
 def path_text(path: Any) -> str:
-    """A path that is given, as a string.
-
-    Raises
-    ------
-    TypeError
-        For what is no path.
-    gtape.errors.InvalidArgumentError
-        If no file can have such a name.
-    """
+    """A path as a string; TypeError for other objects, InvalidArgumentError if no file can have that name."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"a path must be a str, bytes or os.PathLike object, not {shown(path)}")
     try:
@@ -71,7 +63,7 @@ def path_text(path: Any) -> str:
 
 
 def _member_name(name: str) -> str:
-    """A path of parts as the name of a member: archives cut names at NUL, and hold no halves of characters."""
+    """A path as a member name, escaped because archives cut names at NUL and hold no lone surrogates."""
     text = re.sub("%u|[|\\\\\0\ud800-\udfff]", lambda m: f"%u{ord(m[0][0]):04x}{m[0][1:]}", name)
     text = text.replace("/", "|") + _ENDING
     if len(text.encode()) > _LONGEST_NAME:
@@ -88,16 +80,7 @@ def _path_of(member: str) -> str:
 
 
 def write_archive(path: str, values: dict[str, Any], before: Callable[[], None] | None = None) -> None:
-    """Write an archive; whatever interrupts it leaves the old one.
-
-    Parameters
-    ----------
-    path : str
-    values : dict
-        Arrays by name.
-    before : callable, optional
-        Called when all is written, before the archive takes its place.
-    """
+    """Write arrays by name; an interruption leaves the old archive. Calls `before` before the archive replaces it."""
     members = {_member_name(name): value for name, value in values.items()}  # np.savez takes none of the name "file"
     with new_file(path, before) as f, zipfile.ZipFile(f, "w") as archive:
         for name, value in members.items():
@@ -106,7 +89,7 @@ def write_archive(path: str, values: dict[str, Any], before: Callable[[], None] 
 
 
 def _without_objects(value: Any) -> Any:
-    """Strings as bytes of one length, each with a mark at its end, where NumPy would drop zeros."""
+    """Strings as bytes of one length, each with a mark at its end, because NumPy drops trailing zeros."""
     if value.dtype.kind not in "OS":
         return value
     return np.array([s + b"." for s in value.ravel().tolist()], "S").reshape(value.shape)
@@ -126,7 +109,7 @@ def _as_variables_hold_it(value: Any) -> Any:
 
 
 class Member(NamedTuple):
-    """What an archive declares of one array."""
+    """The declaration of one array in an archive."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -134,16 +117,7 @@ class Member(NamedTuple):
 
 
 class Archive:
-    """An open archive.
-
-    Parameters
-    ----------
-    path : str
-        For messages.
-    file : zipfile.ZipFile
-    size : int
-        Of the file, in bytes.
-    """
+    """An open archive; `path` is for messages, `size` that of the file in bytes."""
 
     def __init__(self, path: str, file: zipfile.ZipFile, size: int) -> None:
         self._path, self._file = path, file
@@ -167,7 +141,7 @@ class Archive:
 
     @property
     def path(self) -> str:
-        """Where the archive lies."""
+        """The path of the archive."""
         return self._path
 
     @property
@@ -179,13 +153,7 @@ class Archive:
         return name in self._infos
 
     def member(self, name: str) -> Member:
-        """What is declared of an array; its data are not read.
-
-        Raises
-        ------
-        gtape.errors.DataLossError
-            If that cannot be, such as another size than shape and element type need.
-        """
+        """The declaration of an array, whose data are not read; DataLossError if the declaration is inconsistent."""
         if name not in self._known:
             with _blaming(self._path):
                 self._known[name] = self._declared(name)
@@ -210,19 +178,9 @@ class Archive:
         return Member(shape, dtype, info.compress_type != zipfile.ZIP_STORED)
 
     def read(self, name: str, *, wanted: tuple[int, ...] | None = None) -> Any:
-        """One array.
+        """One array; strings as an array of objects.
 
-        Parameters
-        ----------
-        name : str
-        wanted : tuple of int, optional
-            The shape of what it is for. Only where it is this shape are compressed numbers read, because a small
-            file can declare any size.
-
-        Returns
-        -------
-        ndarray
-            Strings as an array of objects.
+        Compressed numbers are read only in the shape `wanted`, because a small file can declare any size.
         """
         declared = self.member(name)
         if declared.compressed and (declared.shape != wanted or declared.dtype.kind == "S"):
@@ -240,7 +198,7 @@ class Archive:
 
 @contextmanager
 def _blaming(path: str) -> Iterator[None]:
-    """Whatever damage to the file raises becomes one error that says which file it is."""
+    """Turn every error of a damaged file into a DataLossError that names the file."""
     try:
         yield
     except (*_DAMAGE, OSError) as e:
@@ -252,23 +210,7 @@ def _blaming(path: str) -> Iterator[None]:
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
-    """Open an archive for reading.
-
-    Parameters
-    ----------
-    path : str
-
-    Yields
-    ------
-    Archive
-
-    Raises
-    ------
-    gtape.errors.NotFoundError
-        If there is no such file.
-    gtape.errors.DataLossError
-        If it is no archive of gtape's, or damaged.
-    """
+    """Open an archive for reading; NotFoundError for a missing file, DataLossError for a damaged or foreign one."""
     with _opened(path) as f:
         size = os.fstat(f.fileno()).st_size
         with _blaming(path):
@@ -291,12 +233,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def is_archive(path: str) -> bool:
-    """Whether a file is an archive that gtape may have written; a link to one is none.
-
-    Parameters
-    ----------
-    path : str
-    """
+    """Whether a file, and not a link, is an archive that gtape may have written."""
     if os.path.islink(path):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The note of a folder of checkpoints: the file that says which of them are kept, and which is the newest."""
+"""The note of a folder of checkpoints: the file that names the kept ones and the newest."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ _LARGEST = 64 << 20  # bytes: a million names
 
 
 class Note:
-    """What a note says. All names are those of files in its own folder, without an ending.
+    """The content of a note: names of files in its own folder, without an ending.
 
     Attributes
     ----------
     newest : str or None
     kept : list of str
         The oldest first, the newest among them.
-    unfinished : list of str
-        Those that are being written: they become files before they are kept.
-    doomed : list of str
-        Those that are no longer kept: what remains of them is to be removed.
+    unfinished, doomed : list of str
+        Checkpoints that are being written, and those whose files remain to be removed.
     written : int
-        When that was noted, in nanoseconds.
+        The time of the note, in nanoseconds.
     """
 
     def __init__(
@@ -44,17 +42,9 @@ class Note:
 
 
 def read_note(folder: str, filename: str = NOTE) -> Note | None:
-    """The note of a folder; None if there is none, or none that gtape wrote.
+    """The note of a folder; None for a missing or foreign one.
 
-    Names that lead out of the folder are left out, because whoever reads them would remove files there.
-
-    Parameters
-    ----------
-    folder, filename : str
-
-    Returns
-    -------
-    Note or None
+    Drops names that lead out of the folder, because the reader of a note removes files.
     """
     path = os.path.join(folder, filename)
     try:
@@ -88,7 +78,7 @@ def _note(found: Any, folder: str, written: int) -> Note:
 
 
 def _names(found: Any, folder: str) -> list[str]:
-    """The names among them that a file of the folder can have, each once."""
+    """The valid names of files of the folder, each once."""
     names = [_name(x, folder) for x in found] if isinstance(found, list) else []
     return list(dict.fromkeys([name for name in names if name]))
 
@@ -111,13 +101,7 @@ def _name(x: Any, folder: str) -> str | None:
 
 
 def write_note(folder: str, note: Note) -> None:
-    """Write the note of a folder, whole or not at all.
-
-    Parameters
-    ----------
-    folder : str
-    note : Note
-    """
+    """Write the note of a folder, whole or not at all."""
     data: dict[str, Any] = {"newest": note.newest, "all": note.kept}
     data |= {k: names for k, names in (("unfinished", note.unfinished), ("doomed", note.doomed)) if names}
     with new_file(os.path.join(folder, NOTE)) as f:

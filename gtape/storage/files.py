@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all, also beside other processes that write the same ones.
+"""Files that are written whole or not at all, even while other processes write the same ones.
 
-A file is made under another name, ``<name>.<32 random digits>.part``, and takes its place when it is on the disk. Its
-writer holds a lock on it, which the system lets go when the process ends, however it ends: a part without a lock has
-lost its writer, and whoever writes that file next removes it.
+A file is made under another name, ``<name>.<32 random digits>.part``, and renamed when it is on the disk. Its writer
+holds a lock on it, which the system releases when the process ends: a part without a lock has lost its writer, and the
+next writer of that file removes the part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def part_stem(name: str) -> str:
-    """What the parts of a file begin with: its name, or the first bytes of a long one."""
+    """The beginning of the names of a file's parts: its own name, or the first bytes of a long one."""
     while len(os.fsencode(name)) > _LONGEST_STEM:
         name = name[:-1]
     return name
@@ -40,22 +40,17 @@ def part_stem(name: str) -> str:
 
 @contextmanager
 def new_file(path: str, before: Callable[[], None] | None = None, *, nameless: bool = False) -> Iterator[BinaryIO]:
-    """Write a file: it takes its place when the block ends, and an exception leaves things as they were.
+    """Write a file of bytes, which replaces the old one at the end of the block; an exception changes nothing.
 
     Parameters
     ----------
     path : str
-        A link of this name is replaced; what it leads to is left alone.
+        A link of this name is replaced; its target stays.
     before : callable, optional
-        Called when the new file is on the disk and before it takes its place.
+        Called when the new file is on the disk and before it replaces the old one.
     nameless : bool
-        Whether the file gets a name only when it is on the disk, where the system knows files without a name, as Linux
-        does: a process that is killed before then leaves nothing behind.
-
-    Yields
-    ------
-    file object
-        For bytes.
+        Give the file a name only when it is on the disk, on systems with nameless files, such as Linux, so that a
+        killed process leaves nothing behind.
     """
     folder, name = os.path.split(path)
     folder = folder or os.curdir
@@ -71,7 +66,7 @@ def new_file(path: str, before: Callable[[], None] | None = None, *, nameless: b
             if before is not None:
                 before()
             if found is not None:
-                # The path is absolute, so src_dir_fd does not count; but Python follows links only where it is given.
+                # Python follows links only if src_dir_fd is given; for an absolute path it has no other effect.
                 os.link(f"/proc/self/fd/{handle}", part, src_dir_fd=handle, follow_symlinks=True)
             if fcntl is None:
                 f.close()  # because Windows moves no open file
@@ -88,7 +83,7 @@ def _part(folder: str, stem: str) -> str:
 
 
 def _nameless(folder: str, stem: str) -> tuple[str, int] | None:
-    """A name for a new part, and the part, locked and still without that name; None where there are no such files."""
+    """A name for a new part, and its locked handle, still nameless; None on systems without nameless files."""
     if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
         return None
     with suppress(OSError):  # file systems differ
@@ -105,11 +100,11 @@ def _made(folder: str, stem: str) -> tuple[str, int]:
         handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS | _BINARY, 0o666)
         if not _lock(handle, wait=True) or os.fstat(handle).st_nlink:
             return part, handle
-        os.close(handle)  # somebody took it for a stale one before it was locked
+        os.close(handle)  # another process removed it as stale before it was locked
 
 
 def _lock(handle: int, *, wait: bool) -> bool | None:
-    """Lock an open file: True for done, False if another holds it, None if there are no locks here."""
+    """Lock an open file: True for done, False if another process holds the lock, None on systems without locks."""
     if fcntl is None:
         return None
     try:
@@ -122,18 +117,11 @@ def _lock(handle: int, *, wait: bool) -> bool | None:
 
 
 def remove_stale_parts(folder: str, wanted: Callable[[str], bool]) -> None:
-    """Remove the parts whose writers are dead.
-
-    Parameters
-    ----------
-    folder : str
-    wanted : callable
-        Which files to look after, by what their parts begin with (`part_stem`).
-    """
+    """Remove parts whose writers are dead, of the files whose `part_stem` is `wanted`."""
     try:
         names = os.listdir(folder)
     except OSError:
-        return  # the folder is missing or closed to this user, and what comes next says so
+        return  # the folder is missing or closed to this user: the caller's next step raises
     for name in names:
         found = _PART.fullmatch(name)
         if found is not None and wanted(found[1]):
@@ -163,12 +151,7 @@ def _remove_if_stale(part: str) -> None:
 
 @contextmanager
 def hold(folder: str) -> Iterator[None]:
-    """A block in which no other process or thread is that holds the same folder; where there are no locks, no promise.
-
-    Parameters
-    ----------
-    folder : str
-    """
+    """Hold a folder: other processes and threads wait here for it, on systems with locks."""
     handle = None
     if fcntl is not None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -184,28 +167,19 @@ def hold(folder: str) -> Iterator[None]:
 
 
 def _sync(folder: str) -> None:
-    """Have the system write down which names a folder has."""
+    """Make the system write the names of a folder to the disk."""
     if fcntl is None:
         return  # because Windows opens no folders
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # some file systems know no such thing
+        with suppress(OSError):  # some file systems cannot
             os.fsync(handle)
     finally:
         os.close(handle)
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a plain file for reading bytes; a pipe or a device is an OSError, because reading one may never end.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    file object
-    """
+    """Open a plain file for reading bytes; OSError for a pipe or a device, because reading one may never end."""
     handle = os.open(path, os.O_RDONLY | _NO_WAITING | _BINARY)
     try:
         mode = os.fstat(handle).st_mode

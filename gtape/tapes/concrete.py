@@ -130,9 +130,9 @@ def _kind(x: Any) -> Any:
 
 def _kind_of(x: Any) -> Any:
     if x.__class__ is Tensor or isinstance(x, (Tensor, np.ndarray, np.generic)):
-        return (x._aval.dtype if isinstance(x, Tensor) else x.dtype, tuple(x.shape))
+        return (x._layout.dtype if isinstance(x, Tensor) else x.dtype, tuple(x.shape))
     if isinstance(x, Variable):
-        return ("variable", x._aval.dtype, tuple(x._aval.shape))
+        return ("variable", x._layout.dtype, tuple(x._layout.shape))
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
         return ("value", x)  # 1, 1.0 and True are one, as in TensorFlow
     if isinstance(x, TensorSpec):
@@ -247,7 +247,7 @@ class ConcreteFunction:
         if isinstance(value, Variable):
             return value
         t = value if isinstance(value, Tensor) else convert_to_tensor(value, spec.dtype)
-        if t._aval.dtype != dtypes.np_dtype(spec.dtype):
+        if t._layout.dtype != dtypes.np_dtype(spec.dtype):
             raise InvalidArgumentError(
                 f"cannot compute {self.name.decode()} as input {name!r} was expected to be a {spec.dtype.name} tensor "
                 f"but is a {t.dtype.name} tensor"

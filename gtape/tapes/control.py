@@ -41,8 +41,6 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor or IndexedSlices, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -61,7 +59,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     if isinstance(input, IndexedSlices):
         return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     x = convert_to_tensor(input)
-    if x._aval.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
+    if x._layout.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
         return REGISTRY["identity"](x)
     return _stop(x)
 
@@ -145,7 +143,7 @@ def recompute_grad(f: Any) -> Any:
                 from gtape.tapes.tape import GradientTape
 
                 flat = nest.flatten(list(inner_args))
-                floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._aval.inexact]
+                floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._layout.inexact]
                 with GradientTape(verify=False) as tape:
                     tape.watch(floats)
                     again = f(*inner_args, **inner_kwargs)
@@ -153,7 +151,7 @@ def recompute_grad(f: Any) -> Any:
                 valid = [s if isinstance(s, (Tensor, Variable)) else convert_to_tensor(0.0) for s in sources]
                 made = tape.gradient(nest.flatten(again), valid, output_gradients=list(gs))
                 made = [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]  # as in TensorFlow
-                # What is passed twice is one source, whose gradient counts all its uses: given once.
+                # An argument passed twice is one source: its total gradient is returned once, and None for the repeats.
                 first = {id(x): i for i, x in reversed(list(enumerate(flat)))}
                 of_args = [g if first[id(x)] == i else None for i, (x, g) in enumerate(zip(flat, made, strict=False))]
                 packed = of_args[0] if len(of_args) == 1 else of_args

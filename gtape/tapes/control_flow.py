@@ -42,8 +42,6 @@ def cond(
         Which one.
     true_fn, false_fn : callable
         Take nothing and return anything.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -113,8 +111,6 @@ def case(
         Whether it is an error that several are true.
     strict : bool
         Whether a returned list of one stays a list.
-    name : str
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -195,8 +191,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
         The functions; a plain list is numbered from 0.
     default : callable, optional
         Called for any other number; by default the function with the greatest number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -220,7 +214,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
         raise TypeError(
             f"'branch_index' must be a Tensor, got {type(branch_index).__name__}: wrap it in gtape.constant"
         )
-    if branch_index._aval.dtype.kind not in "iu":
+    if branch_index._layout.dtype.kind not in "iu":
         raise TypeError(f"'branch_index' must be an integer Tensor, got {branch_index.dtype.name}")
     branches = _branches(branch_fns)
     if default is not None and not callable(default):
@@ -292,7 +286,7 @@ def while_loop(
     most = None
     if maximum_iterations is not None:
         limit = convert_to_tensor(maximum_iterations)
-        if limit._aval.shape:
+        if limit._layout.shape:
             raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {limit.shape}")
         most = int(limit)
     form = list(loop_vars)
@@ -362,11 +356,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 @diagnosed
 def no_op(name: str | None = None) -> None:
     """Nothing.
-
-    Parameters
-    ----------
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

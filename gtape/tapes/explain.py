@@ -54,12 +54,12 @@ def explain(tape: Any, y: Any, x: Any) -> str:
             "Use persistent=True to ask afterwards."
         )
     for role, t in (("target", y), ("source", x)):
-        if not hasattr(t, "_aval"):
+        if not hasattr(t, "_layout"):
             return (
                 f"None: the {role} is a {type(t).__name__}, not a tensor. "
                 "Wrap it in gtape.constant and watch it before it is used."
             )
-        if not t._aval.inexact:
+        if not t._layout.inexact:
             return (
                 f"None: the {role} is {t.dtype.name}; only floating-point tensors have gradients. "
                 "Use gtape.cast(x, gtape.float32) first."
@@ -168,7 +168,7 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
     """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
     records = _behind(session, y._record)
     with off():
-        start = [(y._record, one_of(y._aval)._value)]  # type: ignore[union-attr]
+        start = [(y._record, one_of(y._layout)._value)]  # type: ignore[union-attr]
         made, _ = get_stack().run(full_sweep, NUMPY, session, start, records, masked=session.selects, sparse=False)
     came = {r[SEQ]: np.asarray(c) for r, c in zip(records, made, strict=True) if c is not None}
     last = came.get(source[SEQ])

@@ -12,13 +12,13 @@ from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
 from gtape.base.verification import verify_mode
-from gtape.engine.requests import UnconnectedGradients, wants_zeros
-from gtape.engine.rules import held
+from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
+from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.tensors.tensor import Tensor, constant, wrap
+from gtape.tensors.tensor import Tensor, constant
 from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
@@ -63,8 +63,8 @@ def jvp_of(
             else:
                 slope = p(xp, y, *xs, **params)
                 c = t * slope
-                if prim.holds_zero:
-                    c = held(xp, t, c)
+                if prim.zero_absorbs:
+                    c = absorb_zeros(xp, t, c)
                 if prim.selects:
                     mask = getattr(slope, "_value", slope)
                     if hasattr(mask, "dtype") and mask.dtype.kind in "bif":
@@ -101,10 +101,10 @@ class _Push:
 
     def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
         """Push the tangents through one op; called where the op is recorded."""
-        tangents = [self.tangent(t) if t._aval.inexact else None for t in tensors]
+        tangents = [self.tangent(t) if t._layout.inexact else None for t in tensors]
         outs = out if out.__class__ is tuple else (out,)
         # A check has casts to integers recorded, too; they have no tangent.
-        if all(t is None for t in tangents) or not any(o._aval.inexact for o in outs):
+        if all(t is None for t in tangents) or not any(o._layout.inexact for o in outs):
             return
         outer = self.outer
         if outer:  # those that are not paused now
@@ -114,13 +114,13 @@ class _Push:
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
             else:
-                shape = out._aval.shape if isinstance(out, Tensor) else ()
+                shape = out._layout.shape if isinstance(out, Tensor) else ()
                 tangent = jvp_of(TAPE, prim, tangents, out, tuple(tensors), params, shape)
         if tangent is None:
             return
         if out.__class__ is tuple:
             for o, t in zip(out, tangent, strict=True):
-                if o._record is not None and t is not None and o._aval.inexact:
+                if o._record is not None and t is not None and o._layout.inexact:
                     _set_tangent(o._record, self.session(), t)
         else:
             _set_tangent(made, self.session(), tangent)
@@ -172,7 +172,7 @@ class ForwardAccumulator:
                     "was intended, please sum the corresponding tangents."
                 )
             seen.add(id(p))
-            if not p._aval.inexact:
+            if not p._layout.inexact:
                 import logging
 
                 logging.getLogger("gtape").warning(
@@ -181,7 +181,7 @@ class ForwardAccumulator:
                 continue
             if isinstance(t, (Tensor, Variable)):
                 tangent = t if isinstance(t, Tensor) else t._as_tensor()
-                if tangent._aval.dtype != p._aval.dtype:
+                if tangent._layout.dtype != p._layout.dtype:
                     raise ValueError(
                         f"the tangent is {tangent.dtype.name} but its primal is {p.dtype.name}: cast one of them"
                     )
@@ -259,7 +259,7 @@ class ForwardAccumulator:
         if not isinstance(x, (Tensor, Variable)):
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         found = self._push.tangent(x)
-        if self._mode and x._aval.inexact and _traced(x._record):
+        if self._mode and x._layout.inexact and _traced(x._record):
             late.flag.check_jvp(
                 self._session,
                 [p for p, _ in self._directions],
@@ -269,7 +269,7 @@ class ForwardAccumulator:
                 strict=self._mode == "strict",
             )
         if found is None and zero:
-            return wrap(np.zeros(x._aval.shape, x._aval.dtype))
+            return zeros_for(x)
         return found
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:

@@ -39,14 +39,14 @@ def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
     if not flat:
         raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
     for t in flat:
-        if not t._aval.shape:
+        if not t._layout.shape:
             raise ValueError(
                 f"{what}: elements in elems must be 1+ dimensional Tensors, not scalars; a list counts as a structure, "
                 "so make one tensor of its numbers with gtape.constant"
             )
-    rows = {t._aval.shape[0] for t in flat}
+    rows = {t._layout.shape[0] for t in flat}
     if len(rows) > 1:
-        raise ValueError(f"{what}: elems have different numbers of rows: {[t._aval.shape[0] for t in flat]}")
+        raise ValueError(f"{what}: elems have different numbers of rows: {[t._layout.shape[0] for t in flat]}")
     return flat, rows.pop()
 
 
@@ -145,7 +145,7 @@ def map_fn(
 def _fitting(value: Any, spec: TensorSpec) -> Tensor:
     wanted = dtypes.np_dtype(spec.dtype)
     t = convert_to_tensor(value, wanted) if isinstance(value, (bool, int, float)) else convert_to_tensor(value)
-    if t._aval.dtype != wanted:
+    if t._layout.dtype != wanted:
         raise InvalidArgumentError(
             f"map_fn: the function returned {t.dtype.name} where {spec.dtype.name} was expected; say what it returns "
             f"with fn_output_signature=gtape.{t.dtype.name}"
@@ -187,14 +187,14 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     """
     _callable(fn)
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
-    n = max([t._aval.shape[0] for t in flat if t._aval.shape], default=0)
-    flat = [_repeated(t, n) if t._aval.shape[:1] == (1,) and n > 1 else t for t in flat]
+    n = max([t._layout.shape[0] for t in flat if t._layout.shape], default=0)
+    flat = [_repeated(t, n) if t._layout.shape[:1] == (1,) and n > 1 else t for t in flat]
     flat, n = _columns(flat, "vectorized_map")
     if not n:
         # What the function returns is known from a row of zeros; nothing of that row is kept.
-        zeros = [wrap(np.zeros(t._aval.shape[1:], t._aval.dtype)) for t in flat]
+        zeros = [wrap(np.zeros(t._layout.shape[1:], t._layout.dtype)) for t in flat]
         made = fn(nest.pack_sequence_as(elems, zeros) if nest.is_nested(elems) else zeros[0])
-        like = [convert_to_tensor(v)._aval for v in nest.flatten(made)]
+        like = [convert_to_tensor(v)._layout for v in nest.flatten(made)]
         return _packed(made, [wrap(np.zeros((0, *a.shape), a.dtype)) for a in like], True)
     made = [fn(_row(elems, flat, i)) for i in range(n)]
     rows = [[convert_to_tensor(v) for v in nest.flatten(m)] for m in made]
@@ -204,7 +204,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 def _repeated(t: Tensor, n: int) -> Tensor:
     from gtape.declare.primitive import REGISTRY
 
-    return REGISTRY["broadcast_to"](t, shape=(n, *t._aval.shape[1:]))
+    return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
 
 
 # ---------------------------------------------------------------------------------------------- folds and scans
@@ -220,7 +220,7 @@ def _carried(before: Any, after: Any, what: str) -> Any:
     made = []
     for old, new in zip(olds, news, strict=True):
         t = convert_to_tensor(new, old.dtype) if isinstance(new, (bool, int, float)) else convert_to_tensor(new)
-        if t._aval.dtype != old._aval.dtype:
+        if t._layout.dtype != old._layout.dtype:
             raise InvalidArgumentError(
                 f"{what}: the function turned an accumulator of {old.dtype.name} into {t.dtype.name}: use gtape.cast"
             )
@@ -372,7 +372,7 @@ def scan(
     a, rest = _started(elems, initializer, order, flat, "scan")
     rows = [] if len(rest) == n else [nest.flatten(a)]
     if not n:
-        empty = [wrap(np.zeros((0, *t._aval.shape), t._aval.dtype)) for t in nest.flatten(a)]
+        empty = [wrap(np.zeros((0, *t._layout.shape), t._layout.dtype)) for t in nest.flatten(a)]
         return _packed(a, empty, back_prop)
     for i in rest:
         a = _carried(a, fn(a, _row(elems, flat, i)), "scan")

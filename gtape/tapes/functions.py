@@ -20,11 +20,11 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
-from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros
+from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.recording.record import SEQ, record_of
 from gtape.tapes.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
-from gtape.tensors.tensor import Tensor, convert_to_tensor, watcher, wrap
+from gtape.tensors.tensor import Tensor, convert_to_tensor, listener, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["Function", "function", "gradients", "hessians"]
@@ -97,7 +97,7 @@ def _tensors(values: Any) -> Iterator[Any]:
     for v in values:
         if isinstance(v, (list, tuple, dict)):
             yield from _tensors(nest.flatten(v) if nest.is_nested(v) else ())
-        elif isinstance(v, (Tensor, Variable)) and v._aval.inexact:
+        elif isinstance(v, (Tensor, Variable)) and v._layout.inexact:
             yield v
 
 
@@ -218,20 +218,20 @@ class Function:
         graph = GradientTape(persistent=True)
 
         def watch(t: Tensor) -> None:
-            if t._aval.inexact and t._record is None:
+            if t._layout.inexact and t._record is None:
                 graph.watch(t)
 
-        graphs, births = _graphs.get(), watcher.get()
+        graphs, births = _graphs.get(), listener.get()
         try:
             _graphs.set((*graphs, graph))
-            watcher.set(watch)
+            listener.set(watch)
             with graph:
                 known = _tensors([*args, *kwargs.values(), *_seen(self.python_function)])
                 graph.watch(list({id(t): t for t in known}.values()))
                 return self.python_function(*args, **kwargs)
         finally:
             try:
-                watcher.set(births)
+                listener.set(births)
             finally:  # after an interrupt, too
                 _graphs.set(graphs)
 
@@ -378,9 +378,7 @@ def gradients(
     assert graph._session is not None
     made = differentiate(graph._session, targets, seeds, sources, persistent=True, mode=graph._mode, stops=stops)
     if zero:
-        made = [
-            wrap(np.zeros(x._aval.shape, x._aval.dtype)) if g is None else g for g, x in zip(made, sources, strict=True)
-        ]
+        made = [zeros_for(x) if g is None else g for g, x in zip(made, sources, strict=True)]
     return made
 
 
@@ -426,5 +424,5 @@ def hessians(
         assert graph._session is not None
         made = jacobians(graph._session, convert_to_tensor(g), [x], graph._mode())[0]
         # A slope that does not change has second derivative zero, even where no path leads back.
-        found.append(wrap(np.zeros(x._aval.shape * 2, x._aval.dtype)) if made is None else made)
+        found.append(wrap(np.zeros(x._layout.shape * 2, x._layout.dtype)) if made is None else made)
     return found

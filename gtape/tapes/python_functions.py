@@ -54,8 +54,6 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     inp : list of tensors or numbers
     Tout : dtype, TensorSpec or list of these
         What it returns; an empty list for nothing.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -88,7 +86,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
             else None
         )
         t = convert_to_tensor(value) if t is None else t
-        if t._aval.dtype != dtype:
+        if t._layout.dtype != dtype:
             raise InvalidArgumentError(
                 f"py_function: result {i} is {t.dtype.name}, but Tout says {dtypes.as_dtype(dtype).name}"
             )
@@ -112,8 +110,6 @@ def numpy_function(
         What it returns. Python numbers take that dtype, arrays must have it.
     stateful : bool
         TensorFlow has it; it changes nothing.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

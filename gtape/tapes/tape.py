@@ -101,7 +101,7 @@ class GradientTape:
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)
-        except ValueError:
+        except (TypeError, ValueError):
             raise TypeError(
                 "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
                 f"{shown(persistent)} and {shown(watch_accessed_variables)}"
@@ -120,9 +120,14 @@ class GradientTape:
         return self._verify if self._verify is not None else verify_mode()
 
     def _new_session(self) -> Session:
-        trace, exact = bool(self._mode()), self._persistent
-        cautious = not exact and record.careful()
-        session = Session(trace=trace, exact=exact, cautious=cautious) if trace or exact or cautious else Session()
+        exact = self._persistent
+        trace = bool(verify_mode() if self._verify is None else self._verify)
+        tracks_for_now = not exact and record.should_track()
+        session = (
+            Session(trace=trace, exact=exact, tracks_for_now=tracks_for_now)
+            if trace or exact or tracks_for_now
+            else Session()
+        )
         if not self._watch_accessed:
             session.watch_accessed = False
         return session
@@ -135,7 +140,7 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         entered = None
         try:
-            with record.sharing:  # of several threads one enters it
+            with record.sharing.now:  # of several threads one enters it
                 session = self._session
                 if session is None:
                     session = self._session = self._new_session()
@@ -154,7 +159,8 @@ class GradientTape:
         session = self._session
         if session is not None and session.inside is not None:
             record.leave(session)
-        self._pause = None
+        if self._pause is not None:
+            self._pause = None
 
     __exit__ = Leaving(_exit)
 
@@ -189,7 +195,7 @@ class GradientTape:
         for item in items:
             if isinstance(item, IndexedSlices):
                 item = item.values
-            if not item._aval.inexact:
+            if not item._layout.inexact:
                 _dtype_warning(item.dtype)
             elif isinstance(item, Variable):
                 self._session.variables[item._uid] = item
@@ -378,7 +384,7 @@ class GradientTape:
             and unconnected_gradients is _NONE
             and target.__class__ is Tensor
         ):
-            results = self._usual(session, target, sources)
+            results = self._gradient_of_one_scalar(session, target, sources)
             if results is not _NOT_USUAL:
                 return results
         zero = unconnected_gradients is not _NONE and wants_zeros(unconnected_gradients)
@@ -390,7 +396,7 @@ class GradientTape:
         flat_sources = leaves(sources, "source")
         flat_targets = leaves(target, "target")
         if output_gradients is None and len(flat_targets) == 1:
-            seeds = [one_of(flat_targets[0]._aval)]
+            seeds = [one_of(flat_targets[0]._layout)]
         else:
             seeds = seeds_of(flat_targets, output_gradients, target)
         session = self._begin()
@@ -410,18 +416,18 @@ class GradientTape:
             return results[0]
         return nest.pack_sequence_as(sources, results)
 
-    def _usual(self, session: Session, target: Tensor, sources: Any) -> Any:
+    def _gradient_of_one_scalar(self, session: Session, target: Tensor, sources: Any) -> Any:
         """What most training steps ask for: one real scalar by variables, no other tape; _NOT_USUAL for anything else.
 
         The same as the general way, in fewer steps.
         """
-        r, seed = target._record, target._aval.one
-        if r is None or seed is None or not target._aval.real or r[TAPES] is not session.alone:
+        r, seed = target._record, target._layout.one
+        if r is None or seed is None or not target._layout.real or r[TAPES] is not session.alone:
             return _NOT_USUAL
         flat: list[Any] = sources if sources.__class__ is list else [sources]
         records = []
         for s in flat:
-            if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._aval.real:
+            if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._layout.real:
                 return _NOT_USUAL
             records.append(s._record or record_of(s))
         if session.inside is not None:
@@ -444,11 +450,11 @@ class GradientTape:
         results: list[Any] = []
         for c, s in zip(made, flat, strict=True):
             if c.__class__ is np.ndarray:
-                aval = s._aval if s.__class__ is Tensor else s._tensor_aval
-                if c.dtype is aval.dtype and c.shape == aval.shape:
+                layout = s._layout if s.__class__ is Tensor else s._tensor_layout
+                if c.dtype is layout.dtype and c.shape == layout.shape:
                     t = Tensor()
                     t._value = c
-                    t._aval = aval
+                    t._layout = layout
                     t._record = None
                     results.append(t)
                     continue
@@ -512,14 +518,20 @@ class GradientTape:
                 release(session, target._record)
                 record.close(session)
         if zero:
-            shape = target._aval.shape
+            shape = target._layout.shape
             results = [
-                wrap(np.zeros(shape + s._aval.shape, s._aval.dtype)) if r is None else r
+                wrap(np.zeros(shape + s._layout.shape, s._layout.dtype)) if r is None else r
                 for r, s in zip(results, flat_sources, strict=True)
             ]
         return nest.pack_sequence_as(sources, results)
 
     def _check_pfor(self, use_pfor: bool, method: str) -> None:
+        try:
+            use_pfor = bool(use_pfor)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"GradientTape.{method}: `experimental_use_pfor` must be True or False, not {shown(use_pfor)}"
+            ) from None
         if not (use_pfor or self._persistent):
             raise RuntimeError(
                 f"GradientTape must be created with persistent=True to compute the {method} with "
@@ -579,12 +591,12 @@ class GradientTape:
                 raise AttributeError(
                     f"batch_jacobian() takes one tensor or variable as its {role}, not {type(t).__name__}"
                 )
-            if len(t._aval.shape) < 2:
-                raise ValueError(f"Shape {t._aval.tensor_shape} must have rank at least 2")
-        if target._aval.shape[0] != source._aval.shape[0]:
+            if len(t._layout.shape) < 2:
+                raise ValueError(f"Shape {t._layout.tensor_shape} must have rank at least 2")
+        if target._layout.shape[0] != source._layout.shape[0]:
             raise ValueError(
-                f"Need first dimension of target shape ({target._aval.tensor_shape}) and "
-                f"source shape ({source._aval.tensor_shape}) to match."
+                f"Need first dimension of target shape ({target._layout.tensor_shape}) and "
+                f"source shape ({source._layout.tensor_shape}) to match."
             )
         session = self._begin()
         try:

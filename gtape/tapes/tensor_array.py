@@ -161,7 +161,7 @@ class TensorArray:
 
     def _checked(self, value: Any) -> Tensor:
         t = _as(value, self._dtype)
-        if t._aval.dtype != self._dtype:
+        if t._layout.dtype != self._dtype:
             raise InvalidArgumentError(
                 f"TensorArray dtype is {self.dtype.name} but Op is trying to write dtype {t.dtype.name}: use gtape.cast"
             )
@@ -241,7 +241,7 @@ class TensorArray:
         """All elements one behind the other along their first axis."""
         parts = self._all()
         for i, t in enumerate(parts):
-            if not t._aval.shape:
+            if not t._layout.shape:
                 raise InvalidArgumentError(f"Concat saw a scalar shape at index {i} but requires at least vectors.")
         if not parts:
             return wrap(np.zeros(0, self._dtype))
@@ -271,9 +271,9 @@ class TensorArray:
         sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
             raise InvalidArgumentError(f"Expected lengths to be a vector, received shape: {list(sizes.shape)}")
-        if not t._aval.shape:
+        if not t._layout.shape:
             raise InvalidArgumentError(f"Expected value to be at least a vector, but received shape: {t.shape}")
-        if int(sizes.sum()) != t._aval.shape[0]:
+        if int(sizes.sum()) != t._layout.shape[0]:
             raise InvalidArgumentError(
                 "Expected sum of lengths to be equal to values.shape[0], "
                 f"but sum of lengths is {int(sizes.sum())} and value's shape is: {t.shape}"

@@ -40,7 +40,7 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
     """
     try:
         found = operator.index(value)
-    except TypeError:
+    except (TypeError, ValueError):  # NumPy's masked numbers raise the second
         found = None
     if found is None or abs(found) > most or (least is not None and found < least):
         wanted = "an integer" if least is None else "a positive integer" if least == 1 else f"an integer >= {least}"
@@ -52,7 +52,7 @@ def _real(value: Any) -> float | None:
     """A real number as a float; None for what is none."""
     if is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
         kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else value.dtype.dtype.kind
-        if tuple(value.shape) or kind not in "biufV":
+        if tuple(value.shape) or kind not in "biufV" or np.any(getattr(value, "mask", False)):
             return None
     elif isinstance(value, (str, bytes, bytearray)) or not hasattr(type(value), "__float__"):
         try:
@@ -94,7 +94,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
         raise _wrong(owner, name, "must be True or False", value)
     try:
         return bool(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _wrong(owner, name, "must be True or False", value) from None
 
 
@@ -159,7 +159,8 @@ def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]
     if not isinstance(value, (str, bytes, bytearray, Mapping, type)):
         try:
             return list(value)
-        except (TypeError, ValueError):  # a number, a scalar array, a shape of unknown rank
+        except (TypeError, ValueError, NotImplementedError):
+            # A number, a scalar array, a shape of unknown rank, a memoryview of several axes.
             pass
     raise TypeError(f"{owner_of(owner)}: `{name}` must be {wanted}. Received: {name}={shown(value)}")
 
@@ -195,7 +196,7 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
     found = None
     if value.__class__ is tuple and all(d.__class__ is int and least <= d <= _LARGEST for d in value):
         return value
-    if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(value, "_is_gtape_tensor", False):
+    if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(type(value), "_is_gtape_tensor", False):
         try:
             found = tuple([None if d is None else operator.index(d) for d in value])
         except (TypeError, ValueError):  # a size that is no integer; a shape of unknown rank
@@ -237,7 +238,7 @@ def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
         found = np.asarray(value._value if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
         found = np.empty((), object)
-    if found.dtype.kind not in "biufcV" or found.dtype.names:
+    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 is of kind V, too
         raise _wrong(owner, name, "must be numbers", value)
     return found
 

@@ -62,12 +62,12 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
     """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
     from gtape.declare.primitive import REGISTRY
 
-    shape = tuple(t._aval.shape)
+    shape = tuple(t._layout.shape)
     kept = [i for i in range(len(shape)) if i - len(shape) not in axis]
     if kept and axis and axis != tuple(range(-len(axis), 0)):
         t = REGISTRY["transpose"](t, perm=(*kept, *[a + len(shape) for a in axis]))
     rows = (*[shape[i] for i in kept], count_of(shape, axis))
-    return t if t._aval.shape == rows else REGISTRY["reshape"](t, shape=rows)
+    return t if t._layout.shape == rows else REGISTRY["reshape"](t, shape=rows)
 
 
 _LARGEST = 2**63
@@ -81,7 +81,7 @@ def scalar_int(v: Any) -> int:
         if not -_LARGEST <= v < _LARGEST:
             raise ValueError(f"a whole number in a shape, an axis or a size must be less than 2**63, not {shown(v)}")
         return v
-    if getattr(v, "_is_gtape_tensor", False) and v.__class__ is not type:
+    if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
     if isinstance(v, np.ndarray):
         if v.size != 1:
@@ -103,9 +103,9 @@ def static_ints(v: Any) -> tuple[int, ...]:
     """
     if isinstance(v, type):
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
-    if getattr(v, "_is_gtape_tensor", False):
+    if getattr(type(v), "_is_gtape_tensor", False):
         v = v._as_tensor()
-    if hasattr(v, "_aval"):
+    if hasattr(v, "_layout"):
         v = np.asarray(v._value)
     if isinstance(v, np.ndarray):
         if v.size > _MOST:
@@ -116,7 +116,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
         try:
             items = iter(v)
-        except TypeError:  # a scalar: it has __iter__, but refuses
+        except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar, a memoryview of several axes
             return (scalar_int(v),)
         found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
         if len(found) > _MOST:
@@ -137,9 +137,11 @@ def truth_of(v: Any, op: str, name: str) -> bool:
     OperandTypeError
         For what is neither, such as an array of several.
     """
+    if isinstance(v, bool):
+        return v
     try:
         return bool(v)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
 
 

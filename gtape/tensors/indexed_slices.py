@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape import dtypes
-from gtape.base.layout import Aval
+from gtape.base.layout import Layout
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.registry import REGISTRY
 from gtape.tensors.tensor import Tensor
@@ -49,7 +49,7 @@ class IndexedSlices:
     def shape(self) -> TensorShape:
         """Shape of the whole."""
         if self.dense_shape is None:
-            return TensorShape([None, *self.values._aval.shape[1:]])
+            return TensorShape([None, *self.values._layout.shape[1:]])
         return TensorShape(self._whole())
 
     @property
@@ -58,9 +58,9 @@ class IndexedSlices:
         return self.values.dtype
 
     @property
-    def _aval(self) -> Aval:
+    def _layout(self) -> Layout:
         # One of its own, as a variable has: the short ways of the ops take operands that share one for tensors.
-        return Aval(self.values._aval.dtype, self._whole())
+        return Layout(self.values._layout.dtype, self._whole())
 
     def _whole(self) -> tuple[int, ...]:
         if self.dense_shape is None:

@@ -34,34 +34,34 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
     ------
     gtape.errors.InvalidArgumentError
     """
-    if len(tensors) == 2 and tensors[0]._aval.dtype is tensors[1]._aval.dtype and tensors[0]._aval.inexact:
+    if len(tensors) == 2 and tensors[0]._layout.dtype is tensors[1]._layout.dtype and tensors[0]._layout.inexact:
         return
     checked = []
     for i, t in enumerate(tensors):
-        aval = t._aval
+        layout = t._layout
         if prim.kind == "elementwise":
-            if not aval.inexact and not prim.ints and not prim.promotes:
-                if aval.dtype.kind == "b" and "selection" in prim.roles:
+            if not layout.inexact and not prim.ints and not prim.promotes:
+                if layout.dtype.kind == "b" and "selection" in prim.roles:
                     continue
                 raise errors.OperandTypeError(
-                    f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {aval.tensor_shape}; "
+                    f"{prim.name} needs a floating-point tensor, not {t.dtype.name} of shape {layout.tensor_shape}; "
                     "use gtape.cast(x, gtape.float32) first"
                 ) from None
-            if aval.dtype.kind == "O" and "string" not in prim.takes:
+            if layout.dtype.kind == "O" and "string" not in prim.takes:
                 able = sorted([p.name for p in REGISTRY.values() if "string" in p.takes])
                 raise errors.OperandTypeError(
-                    f"{prim.name} needs numbers, not string of shape {aval.tensor_shape}; only {', '.join(able)} "
+                    f"{prim.name} needs numbers, not string of shape {layout.tensor_shape}; only {', '.join(able)} "
                     "take strings"
                 ) from None
-            if aval.dtype.kind == "b":
+            if layout.dtype.kind == "b":
                 if "selection" in prim.roles:
                     continue
                 if "bool" not in prim.takes and BOOLEAN not in prim.domain.intervals:
                     raise errors.OperandTypeError(
-                        f"{prim.name} needs numbers, not bool of shape {aval.tensor_shape}; use gtape.cast(x, "
+                        f"{prim.name} needs numbers, not bool of shape {layout.tensor_shape}; use gtape.cast(x, "
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     ) from None
-        elif not aval.inexact and not prim.connected(i):
+        elif not layout.inexact and not prim.connected(i):
             continue  # indices and the like
         checked.append(t)
     check_same(prim, checked)
@@ -70,10 +70,10 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
 def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
     """Refuse operands of different dtypes."""
     for t in tensors[1:]:
-        if t._aval.dtype != tensors[0]._aval.dtype:
+        if t._layout.dtype != tensors[0]._layout.dtype:
             raise errors.InvalidArgumentError(
                 f"{prim.name} cannot combine tensors of {tensors[0].dtype.name} and {t.dtype.name} (shapes "
-                f"{', '.join(str(u._aval.tensor_shape) for u in tensors)}): cast one of them with gtape.cast"
+                f"{', '.join(str(u._layout.tensor_shape) for u in tensors)}): cast one of them with gtape.cast"
             ) from None
 
 
@@ -82,28 +82,28 @@ def operands(*args: Any) -> list[Tensor]:
     if len(args) == 2:
         x, y = args
         if x.__class__ is Tensor:
-            if getattr(y, "_is_gtape_tensor", False):
+            if getattr(type(y), "_is_gtape_tensor", False):
                 return [x, as_operand(y)]
             return [x, as_operand(y, x)]
-        if getattr(x, "_is_gtape_tensor", False):
+        if getattr(type(x), "_is_gtape_tensor", False):
             x = as_operand(x)
             return [x, as_operand(y, x)]
         if y.__class__ is Tensor:
             return [as_operand(x, y), y]
     like = None
     for a in args:
-        if a.__class__ is Tensor or (getattr(a, "_is_gtape_tensor", False) and a.__class__ is not type):
+        if a.__class__ is Tensor or getattr(type(a), "_is_gtape_tensor", False):
             like = a
-            if a._aval.dtype.kind != "b":  # a condition gives its dtype to nobody
+            if a._layout.dtype.kind != "b":  # a condition gives its dtype to nobody
                 break
-    if like is None or (like._aval.dtype.kind == "b" and len(args) > 2):
+    if like is None or (like._layout.dtype.kind == "b" and len(args) > 2):
         arrays = [a for a in args if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind != "b"]
         like = arrays[0] if arrays else None
     if like is None and len(args) > 1:
         numbers = [as_operand(a) for a in args]
-        first = next((t for t in numbers if t._aval.dtype.kind != "b"), numbers[0])
+        first = next((t for t in numbers if t._layout.dtype.kind != "b"), numbers[0])
         return [
-            t if t._aval.dtype == first._aval.dtype or t._aval.dtype.kind == "b" else as_operand(a, first)
+            t if t._layout.dtype == first._layout.dtype or t._layout.dtype.kind == "b" else as_operand(a, first)
             for t, a in zip(numbers, args, strict=True)
         ]
     return [as_operand(a, None if isinstance(a, (bool, np.bool_)) and len(args) > 2 else like) for a in args]
@@ -111,7 +111,7 @@ def operands(*args: Any) -> list[Tensor]:
 
 def require_floats(t: Tensor, op: str) -> Tensor:
     """The tensor, which the op named `op` takes if it is of floats or complex numbers."""
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise errors.OperandTypeError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
         )
@@ -126,18 +126,18 @@ def float_operand(x: Any, op: str) -> Tensor:
 def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
     """One operand as a tensor of matrices of floats or complex numbers."""
     t = float_operand(x, op)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if len(shape) < 2 or (square and shape[-1] != shape[-2]):
         kind = "square matrices are needed (shape [..., n, n])" if square else "matrices are needed (shape [..., m, n])"
-        raise errors.InvalidArgumentError(f"{op}: {kind}, not the shape {t._aval.tensor_shape}")
+        raise errors.InvalidArgumentError(f"{op}: {kind}, not the shape {t._layout.tensor_shape}")
     return t
 
 
 def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
     """Integer operands of true division as floats; None where the op or its operands are not of that kind."""
-    if prim.promotes and all(t._aval.dtype.kind in "iu" for t in tensors):
+    if prim.promotes and all(t._layout.dtype.kind in "iu" for t in tensors):
         check_same(prim, tensors)
-        small = tensors[0]._aval.dtype.itemsize <= 2
+        small = tensors[0]._layout.dtype.itemsize <= 2
         return [REGISTRY["cast"](t, dtype=np.dtype(np.float32 if small else np.float64)) for t in tensors]
     return None
 
@@ -157,7 +157,7 @@ def failure(
     """The error of a kernel, with the op's name, the dtypes and shapes and the parameters that it was given."""
     if isinstance(e, errors.OpError):
         return e  # the kernel itself says what is wrong
-    given = [f"{u.dtype.name}{list(u._aval.shape)}" for u in tensors]
+    given = [f"{u.dtype.name}{list(u._layout.shape)}" for u in tensors]
     given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
     shapes = ", ".join(given)
     reason = str(e)
@@ -169,7 +169,7 @@ def failure(
     if prim.kind == "elementwise" and "broadcast" in reason:
         reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
     elif prim.name == "matmul" and len(tensors) == 2:
-        columns, rows = tensors[0]._aval.shape[-1], tensors[1]._aval.shape[-2]
+        columns, rows = tensors[0]._layout.shape[-1], tensors[1]._layout.shape[-2]
         if columns != rows:
             reason = (
                 f"incompatible shapes: the {columns} columns of the first meet {rows} rows of the second; is "

@@ -30,13 +30,13 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
-    if b is None or (isinstance(b, str) and a._aval.dtype.kind != "O"):
+    if b is None or (isinstance(b, str) and a._layout.dtype.kind != "O"):
         return otherwise
     try:
         return REGISTRY[name](a, b)
     except InvalidArgumentError:
         try:
-            shapes = [x._aval.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
+            shapes = [x._layout.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
         except (ValueError, TypeError):
             shapes = []  # a list without a shape, which the op refused for it
         try:
@@ -61,11 +61,11 @@ def _bitwise(name: str, kernel: Any) -> Callable[..., Any]:
     logical = REGISTRY[name].function
 
     def operator(x: Any, *y: Any) -> Any:
-        if x._aval.dtype.kind not in "iu":
+        if x._layout.dtype.kind not in "iu":
             return logical(x, *y)
         tensors = [as_operand(t, x) for t in (x, *y)]
         for t in tensors:
-            if t._aval.dtype != x._aval.dtype:
+            if t._layout.dtype != x._layout.dtype:
                 raise InvalidArgumentError(
                     f"{x.dtype.name} and {t.dtype.name} do not combine bit by bit: cast one of them"
                 )

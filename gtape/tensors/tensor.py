@@ -14,7 +14,7 @@ import numpy as np
 
 from gtape import dtypes, errors
 from gtape.base import late
-from gtape.base.layout import FLOAT64_SCALAR, Aval, make_aval
+from gtape.base.layout import FLOAT, Layout, make_layout
 from gtape.base.python_values import adapted, array_from_python, cast_number, copied, exhausted, own_dtype
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
@@ -23,7 +23,15 @@ from gtape.recording.trace import note_branch
 from gtape.tensors.axes import static_ints
 
 __all__ = [
-    "PublicTensor", "Tensor", "as_operand", "born", "constant", "convert_to_tensor", "is_tensor", "watcher", "wrap",
+    "PublicTensor",
+    "Tensor",
+    "announce",
+    "as_operand",
+    "constant",
+    "convert_to_tensor",
+    "is_tensor",
+    "listener",
+    "wrap",
 ]  # fmt: skip
 
 
@@ -75,10 +83,10 @@ class PublicTensor(Operators):
     array([1., 4.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_aval", "_record", "_value")
+    __slots__ = ("__weakref__", "_layout", "_record", "_value")
 
     _value: Any
-    _aval: Aval
+    _layout: Layout
     _record: Any
 
     # NumPy arrays on the left (ndarray * tensor) leave the operation to the tensor.
@@ -91,17 +99,17 @@ class PublicTensor(Operators):
     @property
     def shape(self) -> TensorShape:
         """The static shape, comparable with tuples and lists."""
-        return self._aval.tensor_shape
+        return self._layout.tensor_shape
 
     @property
     def dtype(self) -> dtypes.DType:
         """The element type."""
-        return dtypes.as_dtype(self._aval.dtype)
+        return dtypes.as_dtype(self._layout.dtype)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._aval.shape)
+        return len(self._layout.shape)
 
     @property
     def device(self) -> str:
@@ -110,7 +118,7 @@ class PublicTensor(Operators):
 
     def get_shape(self) -> TensorShape:
         """The static shape."""
-        return self._aval.tensor_shape
+        return self._layout.tensor_shape
 
     def set_shape(self, shape: Any) -> None:
         """Check the shape, which never changes; TensorFlow has it for graphs.
@@ -120,7 +128,7 @@ class PublicTensor(Operators):
         ValueError
             If `shape` is not compatible with it.
         """
-        if not self._aval.tensor_shape.is_compatible_with(shape):
+        if not self._layout.tensor_shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
 
     def numpy(self) -> Any:
@@ -142,7 +150,7 @@ class PublicTensor(Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
-        if self._aval.complex and dtype is not None and np.dtype(dtype).kind not in "cO":
+        if self._layout.complex and dtype is not None and np.dtype(dtype).kind not in "cO":
             raise TypeError(
                 f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
             )
@@ -170,9 +178,9 @@ class PublicTensor(Operators):
         return format(self.numpy(), spec)
 
     def _scalar(self, what: type, name: str) -> Any:
-        if self._aval.shape != ():
+        if self._layout.shape != ():
             raise TypeError(
-                f"only a scalar tensor can be converted to {name}; this one has shape {self._aval.tensor_shape}"
+                f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
         value = self._value
         if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
@@ -195,14 +203,14 @@ class PublicTensor(Operators):
         return result
 
     def __index__(self) -> int:
-        if self._aval.dtype.kind not in "iu":
+        if self._layout.dtype.kind not in "iu":
             raise TypeError(f"only an integer scalar tensor can be used as an index; this one is {self.dtype.name}")
         result: int = self._scalar(int, "an index")
         return result
 
     def __bool__(self) -> bool:
-        if self._aval.size != 1:
-            if not self._aval.size:
+        if self._layout.size != 1:
+            if not self._layout.size:
                 return False
             raise ValueError(
                 "The truth value of an array with more than one element is ambiguous. Use a reduction such as "
@@ -213,14 +221,14 @@ class PublicTensor(Operators):
         return bool(self._value)
 
     def __len__(self) -> int:
-        if not self._aval.shape:
+        if not self._layout.shape:
             raise TypeError("Scalar tensor has no `len()`")
-        return self._aval.shape[0]
+        return self._layout.shape[0]
 
     def __iter__(self) -> Any:
-        if not self._aval.shape:
+        if not self._layout.shape:
             raise TypeError("Cannot iterate over a scalar tensor.")
-        return (self[i] for i in range(self._aval.shape[0]))
+        return (self[i] for i in range(self._layout.shape[0]))
 
     def __getitem__(self, key: Any) -> Any:
         return late.getitem(self, key)
@@ -261,14 +269,14 @@ def wrap(value: Any) -> Tensor:
     """A tensor without a record around a raw value, which must not be changed afterwards."""
     t = Tensor()
     if value.__class__ is float:
-        t._aval = FLOAT64_SCALAR
+        t._layout = FLOAT
     else:
         if not isinstance(value, (np.ndarray, np.generic)):
             value = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
-        t._aval = aval = make_aval(value.dtype, value.shape)
-        if aval is FLOAT64_SCALAR:
+        t._layout = layout = make_layout(value.dtype, value.shape)
+        if layout is FLOAT:
             value = float(value)
-        elif not aval.shape and isinstance(value, np.ndarray):
+        elif not layout.shape and isinstance(value, np.ndarray):
             value = value[()]
     t._value = value
     t._record = None
@@ -292,7 +300,7 @@ def is_tensor(x: Any) -> bool:
     >>> tf.is_tensor(tf.constant(1.0)), tf.is_tensor(1.0)
     (True, False)
     """
-    return isinstance(x, Tensor) or (getattr(x, "_is_gtape_tensor", False) and not isinstance(x, type))
+    return isinstance(x, Tensor) or getattr(type(x), "_is_gtape_tensor", False)
 
 
 def _has_tensors(value: Any, depth: int = 0) -> bool:
@@ -307,12 +315,12 @@ _MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's hav
 
 
 # Takes each new constant while `gtape.function` runs a body that calls `gradients`, to watch it; None otherwise.
-watcher: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_births", default=None)
+listener: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_births", default=None)
 
 
-def born(tensor: Tensor) -> Tensor:
+def announce(tensor: Tensor) -> Tensor:
     """Show a new constant to the function that keeps a graph, if there is one; returns it."""
-    watch = watcher.get()
+    watch = listener.get()
     if watch is not None:
         watch(tensor)
     return tensor
@@ -328,8 +336,6 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         The element type to have. A tensor of another dtype is refused.
     dtype_hint : dtype, optional
         Used when `dtype` is not given and the value can have it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -351,36 +357,35 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     """
     wanted = None if dtype is None else dtypes.np_dtype(dtype)
     if isinstance(value, Tensor):
-        if wanted is not None and value._aval.dtype != wanted:
+        if wanted is not None and value._layout.dtype != wanted:
             raise ValueError(
                 f"Tensor conversion requested dtype {dtypes.as_dtype(wanted).name} for Tensor with dtype "
                 f"{value.dtype.name}: {shown(value)}; "
                 "use gtape.cast to change the dtype"
             )
         return value
-    if getattr(value, "_is_gtape_tensor", False):
-        if isinstance(value, type):
-            raise TypeError(f"a tensor or a variable is needed, not the class {value.__name__}")
+    # Of the class: a mock has every attribute.
+    if getattr(type(value), "_is_gtape_tensor", False):
         # Of a variable an op of its own: as in TensorFlow each read is another source.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
             if not value.size and wanted is None:  # an empty list would say neither the shape nor that they are strings
-                return born(wrap(np.empty(value.shape, object)))
+                return announce(wrap(np.empty(value.shape, object)))
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
-            return born(wrap(copied(value, own_dtype(value.dtype))))
-        return born(wrap(copied(value, wanted)))
+            return announce(wrap(copied(value, own_dtype(value.dtype))))
+        return announce(wrap(copied(value, wanted)))
     if value.__class__ is float and wanted is None and dtype_hint is None and -3e38 < value < 3e38:
-        return born(wrap(np.float32(value)))
+        return announce(wrap(np.float32(value)))
     if isinstance(value, (list, tuple)) and _has_tensors(value):
         return _stacked(value, wanted)
     if wanted is None and dtype_hint is not None:
         try:
-            return born(wrap(array_from_python(value, dtypes.np_dtype(dtype_hint))))
+            return announce(wrap(array_from_python(value, dtypes.np_dtype(dtype_hint))))
         except TypeError:
             pass
-    return born(wrap(array_from_python(value, wanted)))
+    return announce(wrap(array_from_python(value, wanted)))
 
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
@@ -389,12 +394,17 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
     Numbers and arrays among them take the dtype that is given, or that of the first tensor.
     """
     cast, stack = late.find_op("cast"), late.find_op("stack")
-    numbers = _first_tensor(value)._aval.dtype if dtype is None else dtype
+    numbers = _first_tensor(value)._layout.dtype if dtype is None else dtype
     made = []
     for v in value:
         if isinstance(v, (list, tuple)) and _has_tensors(v):
             made.append(_stacked(v, dtype))
-        elif dtype is not None and is_tensor(v) and dtype != v._aval.dtype and _widens(v._aval.dtype.kind, dtype.kind):
+        elif (
+            dtype is not None
+            and is_tensor(v)
+            and dtype != v._layout.dtype
+            and _widens(v._layout.dtype.kind, dtype.kind)
+        ):
             made.append(cast(v, dtype))
         else:
             made.append(convert_to_tensor(v, dtype if is_tensor(v) else numbers))
@@ -425,8 +435,6 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         The element type.
     shape : int or sequence of int, optional
         The shape to give it; one value is repeated to fill it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -450,16 +458,16 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
             raise TypeError(str(e)) from None
         raise
     if shape is None:
-        return born(t)
+        return announce(t)
     unknown = isinstance(shape, (list, tuple)) and any(d is None for d in shape)
     sizes = () if unknown else static_ints(shape)
     if unknown or any(d < 0 for d in sizes):
         raise ValueError(f"the shape of a constant must be whole numbers that are not negative, got {shape}")
     shape = tuple(int(d) for d in sizes)
-    array = np.asarray(t._value, dtype=t._aval.dtype)
+    array = np.asarray(t._value, dtype=t._layout.dtype)
     if array.size == 1 and array.shape != shape:
         try:
-            return born(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
+            return announce(wrap(np.full(shape, array.reshape(()), dtype=array.dtype)))
         except (MemoryError, ValueError) as e:
             raise exhausted(f"a constant of shape {shape}", e) from None
     if array.size != int(np.prod(shape)):
@@ -467,7 +475,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
             f"Eager execution of gtape.constant with unsupported shape. Tensor {shown(value)} has {array.size} "
             f"elements, but got `shape` {shape}"
         )
-    return born(wrap(array.reshape(shape)))
+    return announce(wrap(array.reshape(shape)))
 
 
 _NUMBERS = (bool, int, float, complex)
@@ -480,15 +488,13 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     """
     if x.__class__ is Tensor:
         return x
-    if getattr(x, "_is_gtape_tensor", False):
-        if x.__class__ is type:
-            raise errors.OperandTypeError(f"a tensor or a variable is needed, not the class {x.__name__}")
+    if getattr(type(x), "_is_gtape_tensor", False):
         return x._as_tensor()  # type: ignore[no-any-return]
     dtype = None
     if like is not None:
-        if like.__class__ is Tensor or getattr(like, "_is_gtape_tensor", False):
-            dtype = like._aval.dtype
-        elif isinstance(like, (np.ndarray, np.generic, Aval)):
+        if like.__class__ is Tensor or getattr(type(like), "_is_gtape_tensor", False):
+            dtype = like._layout.dtype
+        elif isinstance(like, (np.ndarray, np.generic, Layout)):
             dtype = like.dtype
     if dtype is not None:
         if isinstance(x, _NUMBERS):
@@ -514,16 +520,16 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
     if kind in "fV" and not isinstance(x, complex):
         t = Tensor()
         t._record = None
-        if dtype == FLOAT64_SCALAR.dtype:
+        if dtype == FLOAT.dtype:
             try:
                 t._value = float(x)
             except OverflowError:
                 t._value = float(cast_number(x, dtype))
-            t._aval = FLOAT64_SCALAR
+            t._layout = FLOAT
         else:
             # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
             t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
-            t._aval = make_aval(dtype, ())
+            t._layout = make_layout(dtype, ())
         return t
     if kind == "c" or (kind in "iu" and isinstance(x, int)) or (kind == "b" and isinstance(x, bool)):
         try:

@@ -12,13 +12,14 @@ import numpy as np
 from gtape import dtypes, errors
 from gtape.base import locks
 from gtape.base.escaping import plain
-from gtape.base.layout import FLOAT64_SCALAR, Aval
+from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitive import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.tensors import operators
+from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
 from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
 
@@ -39,6 +40,18 @@ def _start(value: Any, dtype: Any) -> Tensor:
             f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for a value of dtype {value.dtype.name}"
         )
     return convert_to_tensor(value, dtype)
+
+
+def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
+    """The method of an operator that would change a variable in place."""
+
+    def refuse(self: Any, other: Any) -> NoReturn:
+        raise RuntimeError(
+            f"`{v} {sign}= value` with `gtape.Variable`s is not supported. Use `{instead}` to modify the variable, or "
+            f"`out = {v} {sign} value` if you need to get a new output Tensor."
+        )
+
+    return refuse
 
 
 class Variable(ChangesInPart, Operators):
@@ -82,19 +95,19 @@ class Variable(ChangesInPart, Operators):
 
     __slots__ = (
         "__weakref__",
-        "_aval",
+        "_layout",
         "_name",
         "_policies",
         "_record",
         "_static",
-        "_tensor_aval",
+        "_tensor_layout",
         "_trainable",
         "_uid",
         "_value",
         "constraint",
     )
 
-    _aval: Aval
+    _layout: Layout
 
     def __init__(
         self,
@@ -122,17 +135,17 @@ class Variable(ChangesInPart, Operators):
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
         static = None if shape is None else as_shape(shape)
-        if static is not None and not static.is_compatible_with(t._aval.tensor_shape):
+        if static is not None and not static.is_compatible_with(t._layout.tensor_shape):
             raise ValueError(
-                f"In this `gtape.Variable` creation, the initial value's shape ({t._aval.tensor_shape}) is not "
+                f"In this `gtape.Variable` creation, the initial value's shape ({t._layout.tensor_shape}) is not "
                 f"compatible with the explicitly supplied `shape` argument ({shape})."
             )
         self._static = None if static is None or static.is_fully_defined() else static
-        self._tensor_aval = t._aval
-        # A copy: ops take two equal Avals that are one object for those of tensors.
-        self._aval = Aval(t._aval.dtype, t._aval.shape)
+        self._tensor_layout = t._layout
+        # Deliberately not interned: fast paths take operands that share one interned Layout object to be Tensors.
+        self._layout = Layout(t._layout.dtype, t._layout.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
-        self._trainable = trainable is None or bool(trainable)
+        self._trainable = trainable is None or flag("Variable", "trainable", trainable)
         self._name = SCOPE.get() + (name or "Variable")
         self._uid = next(_uids)
         self._record = record.leaf()
@@ -162,7 +175,7 @@ class Variable(ChangesInPart, Operators):
         """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
         t = Tensor()
         t._value = self._value
-        t._aval = self._tensor_aval
+        t._layout = self._tensor_layout
         stack = record.peek() or record.idle_stack()
         r = self._record
         if r[TAPES] is stack.tapes and stack.probe is None:  # not the first read under the one tape there is
@@ -186,7 +199,7 @@ class Variable(ChangesInPart, Operators):
                         return
                 else:
                     tracker.variables[self._uid] = self
-                    if not self._aval.inexact:
+                    if not self._layout.inexact:
                         return
                     with sharing:
                         sessions = self._record[TAPES].sessions
@@ -202,7 +215,7 @@ class Variable(ChangesInPart, Operators):
                 asking = tuple([s for s in stack.sessions if s.watch_accessed and s not in tapes.sessions])
                 for s in asking:
                     s.variables[self._uid] = self
-                if asking and self._aval.inexact:
+                if asking and self._layout.inexact:
                     self._watch(asking)
                     r = self._record
             if not stack.meet(r[TAPES]).sessions:
@@ -229,17 +242,17 @@ class Variable(ChangesInPart, Operators):
     @property
     def shape(self) -> TensorShape:
         """The static shape; unknown sizes where the variable was made with such."""
-        return self._aval.tensor_shape if self._static is None else self._static
+        return self._layout.tensor_shape if self._static is None else self._static
 
     @property
     def dtype(self) -> dtypes.DType:
         """The element type."""
-        return dtypes.as_dtype(self._aval.dtype)
+        return dtypes.as_dtype(self._layout.dtype)
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._aval.shape)
+        return len(self._layout.shape)
 
     @property
     def trainable(self) -> bool:
@@ -340,7 +353,7 @@ class Variable(ChangesInPart, Operators):
     def __getitem__(self, key: Any) -> Any:
         t = self._as_tensor()[key]
         made = VariableSlice()
-        made._value, made._aval, made._record, made._variable, made._key = t._value, t._aval, t._record, self, key
+        made._value, made._layout, made._record, made._variable, made._key = t._value, t._layout, t._record, self, key
         if t._record is not None:
             for s in record.get_stack().sessions:
                 s.track(made)
@@ -352,48 +365,24 @@ class Variable(ChangesInPart, Operators):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("'gtape.Variable' object doesn't support item deletion; make a smaller variable")
 
-    def __iadd__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable += value` with `gtape.Variable`s is not supported. Use `variable.assign_add(value)` to modify "
-            "the variable, or `out = variable + value` if you need to get a new output Tensor."
-        )
-
-    def __isub__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`variable -= value` with `gtape.Variable`s is not supported. Use `variable.assign_sub(value)` to modify "
-            "the variable, or `out = variable - value` if you need to get a new output Tensor."
-        )
-
-    def __imul__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var *= value` with `gtape.Variable`s is not supported. Use `var.assign(var * value)` to modify the "
-            "variable, or `out = var * value` if you need to get a new output Tensor."
-        )
-
-    def __itruediv__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var /= value` with `gtape.Variable`s is not supported. Use `var.assign(var / value)` to modify the "
-            "variable, or `out = var / value` if you need to get a new output Tensor."
-        )
-
-    def __ipow__(self, other: Any) -> NoReturn:
-        raise RuntimeError(
-            "`var **= value` with `gtape.Variable`s is not supported. Use `var.assign(var ** value)` to modify the "
-            "variable, or `out = var ** value` if you need to get a new output Tensor."
-        )
+    __iadd__ = _refusal("+", "variable", "variable.assign_add(value)")
+    __isub__ = _refusal("-", "variable", "variable.assign_sub(value)")
+    __imul__ = _refusal("*", "var", "var.assign(var * value)")
+    __itruediv__ = _refusal("/", "var", "var.assign(var / value)")
+    __ipow__ = _refusal("**", "var", "var.assign(var ** value)")
 
     # ------------------------------------------------------------------------------------------ writing
 
     def _incoming(self, value: Any) -> Any:
-        if isinstance(value, (Tensor, Variable)) and value._aval.dtype != self._aval.dtype:
+        if isinstance(value, (Tensor, Variable)) and value._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
                 "gtape.cast"
             )
-        if isinstance(value, (str, bytes)) and self._aval.dtype.kind != "O":
+        if isinstance(value, (str, bytes)) and self._layout.dtype.kind != "O":
             raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {self.dtype.name}")
         t = value if isinstance(value, Tensor) else as_operand(value, self)
-        if t._aval.dtype != self._aval.dtype:
+        if t._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"cannot assign a value of dtype {t.dtype.name} to {plain(self.name)} of dtype {self.dtype.name}"
             )
@@ -405,9 +394,9 @@ class Variable(ChangesInPart, Operators):
 
     def _kept(self, value: Any) -> Any:
         """A value as this variable keeps it."""
-        if self._tensor_aval is FLOAT64_SCALAR:
+        if self._tensor_layout is FLOAT:
             return float(value)
-        return value[()] if isinstance(value, np.ndarray) and not self._aval.shape else value
+        return value[()] if isinstance(value, np.ndarray) and not self._layout.shape else value
 
     def _put(self, value: Any) -> None:
         with locks.of_variable(self._uid):
@@ -450,24 +439,25 @@ class Variable(ChangesInPart, Operators):
         ValueError
             For another shape or dtype.
         """
+        read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
         with locks.of_variable(self._uid):
-            if t._aval.shape != self._aval.shape and not self._reshaped(t._aval):
+            if t._layout.shape != self._layout.shape and not self._reshaped(t._layout):
                 raise ValueError(
                     f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
-                    f"{self.shape}, and the assigned value shape {t._aval.tensor_shape} are incompatible."
+                    f"{self.shape}, and the assigned value shape {t._layout.tensor_shape} are incompatible."
                 )
             self._value = self._kept(made)
         return self if read_value else None
 
-    def _reshaped(self, aval: Aval) -> bool:
+    def _reshaped(self, layout: Layout) -> bool:
         """Whether a value of another shape may come; takes the shape on."""
-        if self._static is None or not self._static.is_compatible_with(aval.tensor_shape):
+        if self._static is None or not self._static.is_compatible_with(layout.tensor_shape):
             return False
-        self._tensor_aval = aval
-        self._aval = Aval(aval.dtype, aval.shape)
+        self._tensor_layout = layout
+        self._layout = Layout(layout.dtype, layout.shape)
         return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
@@ -480,15 +470,15 @@ class Variable(ChangesInPart, Operators):
         run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
 
         def changed(old: Any) -> Any:
-            if t._aval.shape != self._aval.shape:
+            if t._layout.shape != self._layout.shape:
                 raise errors.InvalidArgumentError(
-                    f"Cannot update variable with shape {self._aval.tensor_shape} using a Tensor with shape "
-                    f"{t._aval.tensor_shape}, shapes must be equal."
+                    f"Cannot update variable with shape {self._layout.tensor_shape} using a Tensor with shape "
+                    f"{t._layout.tensor_shape}, shapes must be equal."
                 )
             try:
                 return run(kernel, old, t._value)
             except RuntimeError as e:
-                return record.settle(e).run(kernel, old, t._value)
+                return record.adopt_thread(e).run(kernel, old, t._value)
 
         return self._change(changed)
 
@@ -496,6 +486,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
 
@@ -503,6 +494,7 @@ class Variable(ChangesInPart, Operators):
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, -1)
         return self if read_value else None
 

@@ -176,7 +176,7 @@ class VariableSlice(Tensor):
     def _as_tensor(self) -> Tensor:
         """As an operand: the generated functions take exact tensors only."""
         t = Tensor()
-        t._value, t._aval, t._record = self._value, self._aval, self._record
+        t._value, t._layout, t._record = self._value, self._layout, self._record
         return t
 
     def _change(self, value: Any, how: Any) -> Variable:

@@ -77,7 +77,7 @@ def _adopt(made: Mirror) -> None:
     """Take in a mirror that was declared beside its op, outside gtape; it replaces that of an earlier declaration."""
     name = made.prim.name
     for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES):
-        table.pop(name, None)  # type: ignore[attr-defined]
+        table.pop(name, None)
     if made.prim.kind == "elementwise":
         scalar(name, made.function, complex=made.complex)
         return

@@ -1,4 +1,4 @@
-"""Notes and archives may come from anywhere: they do what TensorFlow's do, or are refused with one clear error."""
+"""Writer and archives may come from anywhere: they do what TensorFlow's do, or are refused with one clear error."""
 
 from __future__ import annotations
 

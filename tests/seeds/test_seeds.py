@@ -129,7 +129,9 @@ def test_every_gradient_is_the_exact_one(name: str) -> None:
 
 def test_all_programs_pass_in_a_process_with_the_flag_set() -> None:
     # Warnings are errors, so a gradient that is left undecided fails.
-    script = "from gtape.verify import seeds\nfor f in seeds.SNIPPETS.values(): f()\nprint(len(seeds.SNIPPETS))"
+    script = (
+        "from gtape.verify.programs import seeds\nfor f in seeds.SNIPPETS.values(): f()\nprint(len(seeds.SNIPPETS))"
+    )
     env = {**os.environ, "GTAPE_VERIFY": "1", "PYTHONPATH": ROOT}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], env=env, capture_output=True, text=True, timeout=300

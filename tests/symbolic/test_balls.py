@@ -15,12 +15,12 @@ from gtape.symbolic.balls import (
     Undecided,
     digits,
     lift_balls,
-    matmul_balls,
     precision,
     radius,
     to_double_double,
     to_float,
 )
+from gtape.symbolic.worlds import BallWorld
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -128,13 +128,13 @@ def test_digits() -> None:
 def test_matmul_agrees_with_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(-9, 9, a).astype(float), rng.integers(-9, 9, b).astype(float)
-    out = matmul_balls(lift_balls(x), lift_balls(y))
+    out = BallWorld().matmul(lift_balls(x), lift_balls(y))
     assert isinstance(out, np.ndarray) and out.shape == (x @ y).shape
     np.testing.assert_array_equal(to_float(out), x @ y)
 
 
 def test_matmul_of_wrong_shapes_says_so() -> None:
     with pytest.raises(ValueError, match="mismatch"):
-        matmul_balls(lift_balls(np.ones((9, 9))), lift_balls(np.ones((8, 9))))
+        BallWorld().matmul(lift_balls(np.ones((9, 9))), lift_balls(np.ones((8, 9))))
     with pytest.raises(ValueError, match="use multiply"):
-        matmul_balls(lift_balls(np.ones(())), lift_balls(np.ones(3)))
+        BallWorld().matmul(lift_balls(np.ones(())), lift_balls(np.ones(3)))

@@ -267,8 +267,6 @@ def test_a_narrow_terminal_gets_rows_as_words(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    output.show_table(
-        "t", (("op", "left"), ("verdict", "left"), ("where", "left")), [("sin", "fine", "1" * 30)], [None]
-    )
+    output.show_table("t", ("op", "verdict", "where"), [("sin", "fine", "1" * 30)], [True])
     out = " ".join(capsys.readouterr().out.split())
     assert "sin: verdict fine" in out and "1" * 29 in out

@@ -110,10 +110,10 @@ def test_one_wrong_number_is_found_where_it_is(place: tuple[int, int], small: No
 
 
 def test_what_is_undecided_does_not_hide_what_is_wrong_further_on(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape.verify.judging import examine as engine
+    from gtape.verify.judging.examine import Gradient
     from gtape.verify.verdicts.verdict import Finding
 
-    usual, calls = engine._examine, iter(range(1000))
+    usual, calls = Gradient.examine, iter(range(1000))
 
     def first_undecided(*args: Any) -> Any:
         report = usual(*args)
@@ -121,7 +121,7 @@ def test_what_is_undecided_does_not_hide_what_is_wrong_further_on(small: None, m
             report.findings.append(Finding("undecided", reason="a planted one"))
         return report
 
-    monkeypatch.setattr(engine, "_examine", first_undecided)
+    monkeypatch.setattr(Gradient, "examine", first_undecided)
     x = _points((9, 30))
     claimed = np.cos(x)
     claimed[8, 29] = 3.0

@@ -22,7 +22,10 @@ from gtape.verify.search.pools import ATTEMPTS, Harvest, WorkerDied, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals as Unix has them")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals as Unix has them"),
+    pytest.mark.usefixtures("signals_as_in_a_terminal"),
+]
 
 
 @pytest.fixture(params=["fork", "spawn"])
@@ -32,17 +35,6 @@ def started_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("this process has threads, or its system no safe fork")
     monkeypatch.setattr(pools, "start_method", lambda: method)
     return method
-
-
-@pytest.fixture(autouse=True)
-def signals_as_in_a_terminal() -> Iterator[None]:
-    """A shell ignores SIGINT for what it runs in the background, nohup SIGHUP, and programs leave that as it is."""
-    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGHUP)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    for s, handler in before.items():
-        signal.signal(s, handler)
 
 
 @pytest.fixture(autouse=True)
@@ -218,15 +210,11 @@ if {threads}:
 """
 
 OWN = """
-from gtape import catalogue
-from gtape.declare.domains import Domain, Interval
-from gtape.declare.primitive import elementwise
-from gtape.symbolic import mirrors
-from gtape.symbolic.mirrors.registry import scalar
-catalogue.load()
-mirrors.load()
-elementwise("my_square", lambda x: x * x, lambda xp, y, x: 2 * x, domain=Domain(Interval(-9.0, 9.0)), ulps=1.0)
-scalar("my_square", lambda x: x**2)
+from gtape import declare
+declare.elementwise(
+    "my_square", lambda x: x * x, lambda xp, y, x: 2 * x, domain=declare.Interval(-9.0, 9.0), ulps=1.0
+)
+declare.mirror("my_square", lambda x: x**2)
 """
 
 
@@ -313,7 +301,7 @@ def test_a_second_signal_ends_the_process_at_once(processes: int) -> None:
 def test_a_report_that_nobody_reads_does_not_hold_up_the_end() -> None:
     script = """
 import os, signal, time
-from gtape.verify import interrupts
+from gtape.verify.search import interrupts
 interrupts._GRACE = 0.5
 with interrupts.Interrupts() as taken:
     taken.reporting()

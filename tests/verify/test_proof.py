@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.declare.primitive import REGISTRY, implicit
 from gtape.declare.rounding import stable
 from gtape.engine.rules import RuleStep, cotangents
@@ -350,13 +350,13 @@ def test_batched_rules_are_the_rules_row_by_row(name: str) -> None:
 def _pulled(cell: Cell, gs: list[Any], *, batch: bool) -> list[Any]:
     """The cotangents of all active arguments."""
     arguments = cell.setting.arguments
-    avals = tuple(a.aval for a in arguments)
+    layouts = tuple(a.layout for a in arguments)
     active = tuple(i for i, a in enumerate(arguments) if a.symbols is not None and cell.prim.connected(i))
-    outs = tuple(make_aval(np.dtype(np.float64), o.shape) for o in cell.outputs)
-    step = RuleStep(cell.prim, active, cell.params, avals, outs if cell.several else outs[0])
+    outs = tuple(make_layout(np.dtype(np.float64), o.shape) for o in cell.outputs)
+    step = RuleStep(cell.prim, active, cell.params, layouts, outs if cell.several else outs[0])
     g, y = (tuple(gs), tuple(cell.outputs)) if cell.several else (gs[0], cell.outputs[0])
     shape = () if cell.several else outs[0].shape
-    return cotangents(cell.world, step, g, y, tuple(cell.xs), avals=avals, out_shape=shape, batch=batch)
+    return cotangents(cell.world, step, g, y, tuple(cell.xs), layouts=layouts, out_shape=shape, batch=batch)
 
 
 def _symbols(letter: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape.errors import VerificationError
+from gtape.verify.verdicts.collect import collecting
 
 NAN, INF = np.float32("nan"), np.float32("inf")
 
@@ -66,7 +67,7 @@ def test_a_target_that_nothing_connects_gives_the_same_under_the_flag(name: str,
 @pytest.mark.parametrize("name", IDLE)
 def test_beside_it_the_target_that_is_connected_is_checked_as_ever(name: str) -> None:
     x, c = tf.Variable([[1.5, 2.0], [3.0, -4.0]]), tf.constant([[1.0, 2.0], [3.0, 4.0]])
-    with tf.verify.collect.collecting() as report, tf.GradientTape(verify="strict") as tape:
+    with collecting() as report, tf.GradientTape(verify="strict") as tape:
         targets = [tf.sin(x), IDLE[name](x, c)]
         g = tape.gradient(targets, x)
     np.testing.assert_allclose(g.numpy(), np.cos(x.numpy()), rtol=1e-6)

@@ -74,7 +74,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     if prim.kind == "elementwise":
         if holds_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
             return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
-        narrow = prim.wide and np.dtype(dtype).itemsize < 8
+        narrow = prim.rounding.wide and np.dtype(dtype).itemsize < 8
         own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
         if narrow:  # computed in float64, rounded once
             own = own + prim.ulps * spacing(y, np.dtype(np.float64))
@@ -100,7 +100,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     if how.kind == "product":
         terms = _counts(prim, values, params)
         return how.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
-    if prim.wide and np.dtype(dtype).itemsize == 4:  # computed in float64, rounded once
+    if how.wide and np.dtype(dtype).itemsize == 4:  # computed in float64, rounded once
         if isinstance(y, tuple):  # how close eigenvalues are, only the wide ones tell
             inner = local_error(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
-from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
@@ -119,7 +120,7 @@ class Local(Algebra):
         if outside_its_domain(node.prim, self.inputs(node)):
             verdict = "domain"
             reason = f"{node.name} is given an array outside its domain, such as one that is not symmetric; {reason}"
-        self.findings.append(Finding(verdict, op=node.name, line=node.line, reason=reason, **found))
+        self.findings.append(Finding(verdict, at=node, reason=reason, **found))
 
     def value(self, node: Node) -> None:
         """Is the op's result its exact value at its recorded inputs?"""
@@ -157,10 +158,10 @@ class Local(Algebra):
 
     def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
         self.terms.setdefault(j, []).append(c)
-        super().arrive(cotangents, j, c if isinstance(c, Parts) else np.asarray(c))
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else np.asarray(c))
 
     def reached(self, node: Node, g: Any) -> None:
-        if len(self.terms[node.index]) > 2 and not isinstance(g, Parts):
+        if len(self.terms[node.index]) > 2 and not isinstance(g, PartialOutputs):
             self.sum(node, g, self.terms[node.index])
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
@@ -171,14 +172,12 @@ class Local(Algebra):
         values = self.inputs(node)
         several = isinstance(node.output, tuple)
         outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
-        parts = tuple([np.asarray(v) for v in Parts.filled(g, outputs)]) if several else (np.asarray(g),)
+        parts = tuple([np.asarray(v) for v in PartialOutputs.filled(g, outputs)]) if several else (np.asarray(g),)
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
 
-        def one(of: Any) -> Any:
-            return tuple(of) if several else of[0]
-
         def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
-            return by_rule(world, node, one(gs), one(ys), xs, values)
+            g, y = (tuple(gs), tuple(ys)) if several else (gs[0], ys[0])
+            return by_rule(world, node, g, y, xs, values)
 
         float_g = [_scalar(v) for v in parts]
         made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))

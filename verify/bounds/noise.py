@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
-from gtape.verify.oracles.backward import Algebra, Parts, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
-__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "spreads"]
+__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "noisy_values", "spreads"]
 
 SPREADS = 16.0
 # By chance all of a few runs may stay close to the plain one. A number that lies outside what they say meets many.
@@ -63,15 +65,19 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> li
     return bounds
 
 
-def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
-    """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body."""
+def noisy_values(program: Program, world: Any) -> dict[int, Any]:
+    """The value of every node in a noisy world; decisions and whole numbers as recorded."""
     env: dict[int, Any] = {}
     for node in program.nodes:
-        if node.kind == "op" and not isinstance(node.output, tuple) and np.asarray(node.output).dtype.kind in "biu":
-            env[node.index] = np.asarray(node.output)
-        else:
-            env[node.index] = program.step(world, node, env)
-    return [None if g is None else widest(g) for g in gradient(program, seeds, _Noisy(world, env))]
+        fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
+        env[node.index] = np.asarray(node.output) if fixed else program.step(world, node, env)
+    return env
+
+
+def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
+    """The gradient in a noisy world; a custom gradient is replaced by the derivative of its body."""
+    arithmetic = _Noisy(world, noisy_values(program, world))
+    return [None if g is None else widest(g) for g in gradient(program, seeds, arithmetic)]
 
 
 class _Noisy(Algebra):
@@ -84,7 +90,7 @@ class _Noisy(Algebra):
         return self.world.lift(c)
 
     def add(self, a: Any, b: Any) -> Any:
-        return a + b if isinstance(a, Parts) else self.world.rounded(a + b)
+        return a + b if isinstance(a, PartialOutputs) else self.world.rounded(a + b)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         if node.prim.declared is None:
@@ -93,7 +99,7 @@ class _Noisy(Algebra):
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         xs, y, prim = [self.env[j] for j in node.inputs], self.env[node.index], node.prim
-        g = Parts.filled(g, y)
+        g = PartialOutputs.filled(g, y)
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
             made = kept_off(made, g)

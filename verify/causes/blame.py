@@ -48,14 +48,7 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
     else:
         nothing = ""
     return [
-        Finding(
-            "rule",
-            order=order,
-            op=None if node is None else node.name,
-            line=None if node is None else node.line,
-            reason=reason + nothing,
-            **shown,
-        )
+        Finding("rule", order=order, at=node, reason=reason + nothing, **shown)
         for node, reason in culprits(program, oracle, failures)
     ]
 

@@ -70,7 +70,7 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     findings: dict[Any, Finding] = {}
     for node, _ in blamed:
         reason = f"{_words(node)}: {said}"
-        found = Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
+        found = Finding("convention", order=order, at=node, inside=True, reason=reason)
         findings.setdefault((node.name, node.line), found)
     return list(findings.values())
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
-from gtape.symbolic.program import Node, Program
+from gtape.symbolic.program import Node
 from gtape.verify.bounds.local import Local
-from gtape.verify.oracles.backward import Parts
 from gtape.verify.oracles.certificates import Failure, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
     directions,
@@ -64,7 +64,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
         u = directions[node.inputs[a]]
         if c is not None:
             got, scale = got + inner(u, c), scale + magnitude(u, c)
-    for k, c in Parts.of(g).items():
+    for k, c in PartialOutputs.of(g).items():
         along = world.component(body[node.body[k]], 1)
         c = np.broadcast_to(objects(c), np.shape(along))
         expected, scale = expected + inner(c, along), scale + magnitude(c, along)
@@ -91,7 +91,7 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
             u, c = once[node.inputs[a]], world.component(slopes[o], 1)
             c = turned(c) if is_complex(sub.nodes[o].output) else c
             got, scale = got + inner(u, c), scale + magnitude(u, c)
-    for k, c in Parts.of(g).items():
+    for k, c in PartialOutputs.of(g).items():
         both = deeper.component(deep[node.body[k]], 3)
         c = np.broadcast_to(objects(c), np.shape(both))
         expected, scale = expected + inner(c, both), scale + magnitude(c, both)
@@ -125,7 +125,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
-    """The custom gradients that are not the derivatives of their bodies, asked with cotangents of ones.
+    """The custom gradients that are not the derivatives of their bodies, for cotangents of ones.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
         several = isinstance(n.output, tuple)
         shapes = [np.shape(v) for v in (n.output if several else (n.output,))]
         gs = [directions(s, oracle.rng, complex=is_complex(n.output)) for s in shapes]
-        g: Any = Parts(dict(enumerate(gs))) if several else gs[0]
+        g: Any = PartialOutputs(dict(enumerate(gs))) if several else gs[0]
         try:
             failure = certify_rule(oracle, n, g, oracle.pulled(n, g))
         except ArithmeticError:
@@ -190,30 +190,19 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
     return list(found.values())
 
 
-class _Watching(Local):
-    """A sweep in floats that keeps, for each custom gradient, the cotangent that arrived and those that it returned."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program, {})
-        self.seen: dict[int, tuple[Any, list[Any]]] = {}
-
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        if node.kind == "custom":
-            self.seen[node.index] = g, made
-
-
 def least_stable(oracle: Oracle) -> Node | None:
-    """The custom gradient by which a relative error grows most, from what arrives to what it hands back."""
+    """The custom gradient by which a relative error grows most on the way from its cotangent to what it returns."""
     nodes = oracle.program.nodes
-    watching = _Watching(oracle.program)
-    watching.sweep(oracle.seeds)
+    floats = Local(oracle.program, {})
+    floats.kept = {}
+    floats.sweep(oracle.seeds)
     growth: dict[int, float] = {}
-    for i, (g, made) in watching.seen.items():
-        if i not in oracle.made or nodes[i].prim.declared is not None:
+    for i, (g, made) in floats.kept.items():
+        if nodes[i].kind != "custom" or i not in oracle.made or nodes[i].prim.declared is not None:
             continue
         arrived, exact = oracle.made[i]
-        parts = Parts.of(arrived)
-        before = max([_apart(v, parts[k]) for k, v in Parts.of(g).items() if k in parts])
+        parts = PartialOutputs.of(arrived)
+        before = max([_apart(v, parts[k]) for k, v in PartialOutputs.of(g).items() if k in parts])
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
         growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
     return nodes[max(growth, key=lambda i: growth[i])] if growth else None
@@ -228,7 +217,7 @@ def _apart(got: Any, exact: Any) -> float:
 
 
 def ones_like(node: Node) -> tuple[Any, ...]:
-    """Cotangents of ones in balls, one for each output of a node."""
+    """Exact cotangents of ones, one for each output of a node."""
     return tuple(
         np.frompyfunc(arb, 1, 1)(np.ones(np.shape(o), dtype=object)) if np.ndim(o) else objects(arb(1))
         for o in (node.output if isinstance(node.output, tuple) else (node.output,))

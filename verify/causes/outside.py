@@ -44,8 +44,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                 return Finding(
                     "domain",
                     order=order,
-                    op=node.name,
-                    line=node.line,
+                    at=node,
                     element=("value", place),
                     reason=f"the derivative of {called(node, values, place)}{by} is {slope[place].item()!r}: "
                     f"{node.name} is not differentiable there",
@@ -84,8 +83,7 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
     def finding(verdict: str, reason: str) -> Finding:
         return Finding(
             verdict,
-            op=node.name,
-            line=node.line,
+            at=node,
             element=("value", place),
             got=came,
             exact=None if verdict == "domain" else exact,
@@ -165,8 +163,7 @@ def _moved(program: Program, node: Node) -> bool:
     """Whether rounding has changed what goes into an op."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
-        for i in program.ancestors(node.inputs):
-            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        replay.evaluate(program.ancestors(node.inputs))
         for j in node.inputs:
             recorded = objects(BALLS.lift(np.asarray(program.nodes[j].output))).ravel().tolist()
             for here, exactly in zip(recorded, objects(replay.env[j]).ravel().tolist(), strict=True):
@@ -184,8 +181,7 @@ def _exact_output(program: Program, node: Node) -> Any:
     """What an op gives exactly; None where that is not to be had."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
-        for i in program.ancestors([node.index]):
-            replay.env[i] = replay.value_of(program.nodes[i], replay.env)
+        replay.evaluate(program.ancestors([node.index]))
         return objects(replay.env[node.index])
     return None
 

@@ -50,9 +50,7 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
         except (ArithmeticError, Undecided):
             continue
         if reason:
-            findings.append(
-                Finding("convention", order=order, op=node.name, line=node.line, inside=True, reason=reason)
-            )
+            findings.append(Finding("convention", order=order, at=node, inside=True, reason=reason))
     return findings
 
 

@@ -99,38 +99,25 @@ def _parser() -> argparse.ArgumentParser:
         )
         return made
 
+    def points(c: argparse.ArgumentParser, default: int | None, words: str) -> None:
+        c.add_argument("--points", type=_whole(100, _MOST_POINTS), default=default, metavar="N", help=words)
+
+    def names(c: argparse.ArgumentParser, words: str) -> None:
+        c.add_argument("names", nargs="*", metavar="NAME", help=words)
+
     c = command(
         "verify", _verify, "Prove all rules, search all primitives for bad derivatives, check the example programs."
     )
-    c.add_argument(
-        "--points",
-        type=_whole(100, _MOST_POINTS),
-        default=None,
-        metavar="N",
-        help="points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)",
-    )
+    points(c, None, "points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)")
     c.add_argument("--quick", action="store_true", help="500 points, float64 only")
-    c.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="ops, such as sin or tf.reduce_sum; all of them, and the programs, by default",
-    )
+    names(c, "ops, such as sin or tf.reduce_sum; all of them, and the programs, by default")
 
     c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
-    c.add_argument("names", nargs="*", metavar="NAME", help="ops, such as sin or tf.reduce_sum; all of them by default")
+    names(c, "ops, such as sin or tf.reduce_sum; all of them by default")
 
     c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
-    c.add_argument(
-        "names", nargs="*", metavar="NAME", help="elementwise ops, such as sin or tf.math.log1p; all of them by default"
-    )
-    c.add_argument(
-        "--points",
-        type=_whole(100, _MOST_POINTS),
-        default=10_000,
-        metavar="N",
-        help="points for each primitive and dtype (default: %(default)s)",
-    )
+    names(c, "elementwise ops, such as sin or tf.math.log1p; all of them by default")
+    points(c, 10_000, "points for each primitive and dtype (default: %(default)s)")
     c.add_argument(
         "--orders", type=int, nargs="+", choices=(1, 2), default=[1, 2], metavar="K", help="1, 2 or both (default)"
     )
@@ -151,14 +138,8 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     c = command("doctor", _doctor, "Measure the declared accuracy of kernels on this machine; show versions.")
-    c.add_argument("names", nargs="*", metavar="NAME", help="elementwise ops; all of them by default")
-    c.add_argument(
-        "--points",
-        type=_whole(100, _MOST_POINTS),
-        default=2_000,
-        metavar="N",
-        help="points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised",
-    )
+    names(c, "elementwise ops; all of them by default")
+    points(c, 2_000, "points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised")
 
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
@@ -320,28 +301,12 @@ def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
     }
 
     def show() -> None:
+        columns = ("op", "kind", "proof", ">order 1, ULP", ">order 2, ULP", ">at roots", "verdict")
         rows = [
-            (
-                x.name,
-                x.kind,
-                x.proof,
-                ulp_text(x.worst.get(1)),
-                ulp_text(x.worst.get(2)),
-                str(x.at_roots or ""),
-                x.verdict,
-            )
+            (x.name, x.kind, x.proof, *[ulp_text(x.worst.get(k)) for k in (1, 2)], str(x.at_roots or ""), x.verdict)
             for x in outcome.lines
         ]
-        columns = (
-            ("op", "left"),
-            ("kind", "left"),
-            ("proof", "left"),
-            ("order 1, ULP", "right"),
-            ("order 2, ULP", "right"),
-            ("at roots", "right"),
-            ("verdict", "left"),
-        )
-        show_table("gtape verify", columns, rows, [None if x.ok else "bold red" for x in outcome.lines])
+        show_table("gtape verify", columns, rows, [x.ok for x in outcome.lines])
         _closing(outcome, points, dtypes)
 
     return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
@@ -390,12 +355,7 @@ def _prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     def show() -> None:
         rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
-        show_table(
-            "gtape prove",
-            (("op", "left"), ("kind", "left"), ("proof", "left"), ("seconds", "right")),
-            rows,
-            [None if x.ok else "bold red" for x in lines],
-        )
+        show_table("gtape prove", ("op", "kind", "proof", ">seconds"), rows, [x.ok for x in lines])
         for x in lines:
             for text in x.findings:
                 say(f"{plain(x.name)}: {plain_lines(text)}")
@@ -424,26 +384,17 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     def show() -> None:
         columns = (
-            ("op", "left"),
-            ("by", "left"),
-            ("order", "right"),
-            ("dtype", "left"),
-            ("points", "right"),
-            ("worst ULP", "right"),
-            ("where", "left"),
-            ("at roots", "right"),
-            ("at kinks", "right"),
-            ("verdict", "left"),
-        )
+            "op", "by", ">order", "dtype", ">points", ">worst ULP", "where", ">at roots", ">at kinks", "verdict",
+        )  # fmt: skip
         texts = [
             (
                 r.op, r.argument, str(r.order), r.dtype, str(r.points), ulp_text(r.worst_ulp),
-                ", ".join(f"{v:.17g}" for v in r.where) if r.worst_ulp else "", str(r.at_roots or ""),
+                _place(r.where) if r.worst_ulp else "", str(r.at_roots or ""),
                 str(r.at_kinks or ""), r.verdict,
             )
             for r in rows
         ]  # fmt: skip
-        show_table("gtape census", columns, texts, [None if r.ok else "bold red" for r in rows])
+        show_table("gtape census", columns, texts, [r.ok for r in rows])
         say("by: the argument, counted from 0, or the two of a second derivative")
         if any(r.at_roots for r in rows):
             say("at roots: points beside a root of the derivative, exact for an input moved by 2 ULP")
@@ -454,6 +405,10 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
+
+
+def _place(where: Sequence[float]) -> str:
+    return ", ".join(f"{v:.17g}" for v in where)
 
 
 def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -472,29 +427,17 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
             )
     except ValueError as e:
         raise Usage(str(e)) from None
-    found = [harvest.values[i] for i in sorted(harvest.values)]
+    found = harvest.results()
     bad = [k for k in found if not k.ok]
 
     def show() -> None:
         say(", ".join(f"{k} {v}" for k, v in versions().items()))
-        columns = (
-            ("kernel", "left"),
-            ("dtype", "left"),
-            ("declared ULP", "right"),
-            ("measured", "right"),
-            ("where", "left"),
-        )
+        columns = ("kernel", "dtype", ">declared ULP", ">measured", "where")
         rows = [
-            (
-                k.op,
-                k.dtype,
-                f"{k.declared:g}",
-                ulp_text(k.measured),
-                ", ".join(f"{v:.17g}" for v in k.where) if k.measured else "",
-            )
+            (k.op, k.dtype, f"{k.declared:g}", ulp_text(k.measured), _place(k.where) if k.measured else "")
             for k in found
         ]
-        show_table("gtape doctor", columns, rows, [None if k.ok else "bold red" for k in found])
+        show_table("gtape doctor", columns, rows, [k.ok for k in found])
         say(
             f"{len(bad)} of {len(found)} kernels are less accurate here than declared"
             if bad

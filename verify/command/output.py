@@ -135,15 +135,26 @@ class _Page(io.StringIO):
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
-def show_table(
-    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], styles: Sequence[str | None]
-) -> None:
-    """Print a table; on a terminal that is too narrow for it, each row as words."""
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], fine: Sequence[bool]) -> None:
+    """Print a table; on a terminal that is too narrow for it, each row as words.
+
+    Parameters
+    ----------
+    title : str
+    columns : sequence of str
+        Their names; a column whose name begins with ">" is justified to the right.
+    rows : sequence of sequences of str
+    fine : sequence of bool
+        Which rows are no finding: the others are red.
+    """
     from rich.console import Console
     from rich.table import Table
 
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, (name, _) in enumerate(columns)]
+    justified = ["right" if name[:1] == ">" else "left" for name in columns]
+    columns = [name.removeprefix(">") for name in columns]
+    styles = [None if ok else "bold red" for ok in fine]
+    widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, name in enumerate(columns)]
     needed = sum(widths) + 3 * len(widths) + 1
     # Piped output gets the width that it needs, not that of a terminal that is not there.
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if terminal else max(needed, 160)
@@ -155,11 +166,11 @@ def show_table(
     if needed > width:
         console.print(rich_text(title))
         for row, style in zip(rows, styles, strict=True):
-            words = [f"{name} {text}" for (name, _), text in list(zip(columns, row, strict=True))[1:] if text]
+            words = [f"{name} {text}" for name, text in list(zip(columns, row, strict=True))[1:] if text]
             console.print(rich_text(f"{row[0]}: {', '.join(words)}"), style=style, highlight=False)
     else:
         made = Table(title=rich_text(title), title_justify="left")
-        for name, justify in columns:
+        for name, justify in zip(columns, justified, strict=True):
             made.add_column(name, justify=justify, no_wrap=True, overflow="fold")  # type: ignore[arg-type]
         for row, style in zip(rows, styles, strict=True):
             made.add_row(*[rich_text(text) for text in row], style=style)

@@ -18,7 +18,7 @@ from gtape.namespaces import catalogue
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import wrap
 from gtape.verify.judging.api import exact
-from gtape.verify.search.special_values import CHOOSING, KEPT
+from gtape.verify.search.special_values import CHOOSING, COMPLEX_NUMBERS, KEPT, KEPT_BY_ARRAYS
 
 __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivative"]
 
@@ -355,11 +355,27 @@ Functions composed of these, or with outputs that are integers:
 |---|---|
 """
 
+_ARRAYS = """
+Ops of arrays (sums, products, softmax, norms, convolutions, segments, linear algebra), what is composed of them, and
+ops of complex numbers follow the same rule, with special values in one element or in all of an argument. These are the
+exceptions. *Of* tells whether a row is about the value or the derivatives (vjp and jvp). Where NaN stands, a limit
+exists, but the arithmetic of floats does not always reach it; a row with NaN allows no other number. `linalg.inv`,
+`linalg.solve` and their like may raise InvalidArgumentError in place of NaN.
+
+| op or function | at | of | gives | because |
+|---|---|---|---|---|
+"""
+
 _NONE = """
 ## Without a derivative
 
 The gradient of these is None, everywhere: {}.
 """
+
+
+def _function(label: str) -> str:
+    """The name of a function that is tried with several arguments: "norm 2" is norm."""
+    return label if label == COMPLEX_NUMBERS else label.split()[0]
 
 
 def page() -> str:
@@ -383,6 +399,14 @@ def page() -> str:
     for row in KEPT:
         ops = ", ".join(op if REGISTRY[op].public else f"*{op}*" for op in row.ops)
         text += f"| {ops} | {row.where} | {row.gives} | {row.reason} |\n"
+    text += _ARRAYS
+    for kept in KEPT_BY_ARRAYS:
+        names = dict.fromkeys(
+            n if n not in REGISTRY or REGISTRY[n].public else f"*{n}*" for n in map(_function, kept.ops)
+        )
+        ops = ", ".join(names)
+        of = "value, derivative" if kept.of == "both" else kept.of
+        text += f"| {ops} | {kept.at} | {of} | {kept.gives} | {kept.reason} |\n"
     text += _CHOOSING
     for op, convention in CHOOSING.items():
         text += f"| {op} | {convention} |\n"

@@ -170,10 +170,9 @@ def _proof(name: str) -> dict[str, Any]:
 
 def _census(name: str, params: dict[str, Any], dtype: str, points: int) -> list[dict[str, Any]]:
     from gtape.verify.search.census import survey
-    from gtape.verify.search.subjects import subjects
+    from gtape.verify.search.subjects import subject_of
 
-    subject = next(s for s in subjects([name]) if s.params == params)
-    return [r._asdict() for r in survey(subject, dtype=dtype, points=points)]
+    return [r._asdict() for r in survey(subject_of(name, params), dtype=dtype, points=points)]
 
 
 def _trials(name: str, dtypes: tuple[str, ...]) -> list[dict[str, Any]]:

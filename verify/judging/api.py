@@ -129,11 +129,11 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
             if b is None:
                 row.append(None)
                 continue
-            made = np.empty(t._aval.shape, dtype=object)
-            b = turned(b) if t._aval.complex else objects(b)
-            for index in np.ndindex(*t._aval.shape):
+            made = np.empty(t._layout.shape, dtype=object)
+            b = turned(b) if t._layout.complex else objects(b)
+            for index in np.ndindex(*t._layout.shape):
                 made[index] = ExactNumber(b[index], digits)
-            row.append(made if t._aval.shape else made[()])
+            row.append(made if t._layout.shape else made[()])
         rows[place] = row
     result = recording.assemble(rows, zero)
     return result

@@ -1,18 +1,19 @@
 """A program of large arrays as many programs of few elements, where no element knows of the others.
 
 Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
-of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. What
-sums the elements up is looked at in one piece beside it.
+of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. The
+ops that sum the elements up are checked in one piece, apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gtape.declare.primitive import REGISTRY
+from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.judging.connected import followed
@@ -31,13 +32,13 @@ _ADDING = frozenset({"add", "subtract", "negative", "identity", "cast", "reshape
 _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
 
-class Chunk:
+class Chunk(NamedTuple):
     """Some elements of a program: a program, with cotangents and results of its own."""
 
-    __slots__ = ("got", "place", "program", "seeds")
-
-    def __init__(self, program: Program, seeds: list[Any], got: list[Any], place: slice) -> None:
-        self.program, self.seeds, self.got, self.place = program, seeds, got, place
+    program: Program
+    seeds: list[Any]
+    got: list[Any]
+    place: slice
 
 
 class Chunks:
@@ -126,7 +127,7 @@ class _Copy:
             made = self.put(node, chunks.part(node.output, self.place))
             if node.name in _SPREADING:
                 made.params = {**node.params, "shape": np.shape(made.output)}
-                made.pull = _Part(node.prim, node.active, made.params)
+                made.step = RuleStep(node.prim, node.active, made.params, None, None)
         elif kind == _WHOLE:
             self.put(node, node.output)
         elif node.name == "reduce_mean":
@@ -160,11 +161,11 @@ class _Copy:
         (x,) = [self.moved[j] for j in node.inputs]
         total = _copied(node, len(nodes), _computed("sum", [nodes[x].output], node.params, node.output))
         total.prim, total.inputs = REGISTRY["sum"], (x,)
-        total.pull = _Part(total.prim, node.active, node.params)
+        total.step = RuleStep(total.prim, node.active, node.params, None, None)
         n = Node(len(nodes) + 1, "const", np.asarray(np.size(whole) // np.size(node.output), total.output.dtype))
         quotient = _copied(node, len(nodes) + 2, _computed("divide", [total.output, n.output], {}, node.output))
         quotient.prim, quotient.inputs, quotient.params = REGISTRY["divide"], (total.index, n.index), {}
-        quotient.pull = _Part(quotient.prim, node.active, {})
+        quotient.step = RuleStep(quotient.prim, node.active, {}, None, None)
         quotient.flows = (*node.flows, None) if node.flows else ()
         nodes += [total, n, quotient]
         self.program.by_seq.setdefault(node.seq, []).append(quotient.index)
@@ -194,18 +195,9 @@ class _Rest:
         self.program.session, self.program.stops = old.session, old.stops
 
 
-class _Part:
-    """Stands for the backward step of an op that a chunk has other parameters for."""
-
-    __slots__ = ("active", "params", "prim")
-
-    def __init__(self, prim: Any, active: tuple[int, ...], params: dict[str, Any]) -> None:
-        self.prim, self.active, self.params = prim, active, params
-
-
 def _copied(node: Node, index: int, output: Any) -> Node:
     made = Node(index, node.kind, output, node.seq)
-    made.prim, made.pull, made.active, made.flows = node.prim, node.pull, node.active, node.flows
+    made.prim, made.step, made.active, made.flows = node.prim, node.step, node.active, node.flows
     made.params, made.line = node.params, node.line
     return made
 

@@ -57,7 +57,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     recording = Recording(f, arguments, checked_order(order))
     refuse_complex_jacobian(recording, order)
-    shapes = [t._aval.shape for t in recording.inputs]
+    shapes = [t._layout.shape for t in recording.inputs]
     blocks = _blocks(claimed, shapes, order, "claimed")
     report = Report()
     seen: set[Any] = set()
@@ -104,7 +104,7 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
 def _in_dtype(row: Any, t: Tensor) -> Any:
     if row is None:
         return None
-    return row.astype(t._aval.dtype) if row.dtype != t._aval.dtype and row.dtype.kind in "iufb" else row
+    return row.astype(t._layout.dtype) if row.dtype != t._layout.dtype and row.dtype.kind in "iufb" else row
 
 
 def _blocks(

@@ -66,7 +66,7 @@ class Comparison:
 
         Parameters
         ----------
-        exact : list of object arrays of balls, or None for zeros
+        exact : list of object arrays of enclosures, or None for zeros
         got : list of arrays, or None where nothing was returned
         """
         for s, (e, g) in enumerate(zip(exact, got, strict=True)):

@@ -98,7 +98,7 @@ def undecidable(program: Program, order: int, among: list[Any] | None = None) ->
     nodes = program.nodes if among is None else among
 
     def finding(n: Any, reason: str) -> Finding:
-        return Finding("undecided", order=order, op=n.name, line=n.line, reason=reason)
+        return Finding("undecided", order=order, at=n, reason=reason)
 
     bodiless = [
         finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.quiet import quietly
+from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.local import check_locally
@@ -22,7 +23,7 @@ from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import ROUNDINGS
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement
-from gtape.verify.judging.ladder import PRECISIONS, untaped
+from gtape.verify.judging.ladder import PRECISIONS
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
@@ -111,7 +112,7 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     chunks = chunks_of(program)
     if chunks is not None:
         return _in_chunks(chunks, seeds, got, locally)
-    with untaped(), quietly():
+    with off(), quietly():
         judgement = Gradient(program, seeds, got, locally=locally)
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from gtape.base.quiet import quietly
+from gtape.recording.record import off
 from gtape.symbolic.build import build
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.verify.causes.advice import add_advice
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.connected import order_of, without_idle_targets
 from gtape.verify.judging.examine import examine
-from gtape.verify.judging.ladder import untaped
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
@@ -47,20 +47,20 @@ def check_gradient(
     VerificationError
         If a number is not the exact one.
     """
-    followed = [t for t in targets if t._aval.inexact]
+    followed = [t for t in targets if t._layout.inexact]
     pairs = list(zip(followed, [g._value for _, g in start], strict=True))
     _check(session, pairs, sources, [_raw(r) for r in results], [...], strict=strict, stops=stops)
 
 
 def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
     """Check a Jacobian under the flag before it is returned: each row is one gradient."""
-    rows = shown(np.ndindex(*target._aval.shape), math.prod(target._aval.shape), "checking a Jacobian exactly")
+    rows = shown(np.ndindex(*target._layout.shape), math.prod(target._layout.shape), "checking a Jacobian exactly")
     _check(session, [(target, None)], sources, [_raw(r) for r in results], rows, strict=strict)
 
 
 def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
     """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient."""
-    columns = ((slice(None), *index) for index in np.ndindex(*target._aval.shape[1:]))
+    columns = ((slice(None), *index) for index in np.ndindex(*target._layout.shape[1:]))
     _check(session, [(target, None)], [source], [_raw(result)], columns, strict=strict)
 
 
@@ -84,7 +84,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     VerificationError
         If a number is not the exact one.
     """
-    with untaped(), quietly():
+    with off(), quietly():
         program, _ = without_idle_targets([(target, None)], primals, session)
         if not program.outputs and got is None:
             return  # nothing is differentiated, as in reverse mode
@@ -118,7 +118,7 @@ def _check(
         Of the rows.
     """
     report = Report()
-    with untaped(), quietly():
+    with off(), quietly():
         program, cotangents = without_idle_targets(pairs, sources, session, stops)
         values = [np.asarray(program.nodes[i].output) for i in program.outputs]
         for place in places:

@@ -12,9 +12,11 @@ from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import jvp_of
 from gtape.tensors.tensor import wrap
 from gtape.verify.bounds.local import Local, excess, finite, shown
+from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld
 from gtape.verify.causes.customs import ones_like
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
@@ -48,12 +50,6 @@ class ForwardOracle(Oracle):
         return tuple(made) if isinstance(node.output, tuple) else made[0]
 
 
-def _arriving(program: Program, node: Node, moving: dict[int, Any]) -> list[Any]:
-    """The tangent of each input of a node, None where the accumulator follows none."""
-    closed = program.blocked(program.session).get(node.index, ())
-    return [moving.get(j) if a in node.active and a not in closed else None for a, j in enumerate(node.inputs)]
-
-
 def _pushed(world: Any, node: Node, ts: list[Any], y: Any, xs: tuple[Any, ...]) -> Any:
     """The tangent of one op by its own rule, in a world."""
     shape = () if isinstance(y, tuple) else tuple(np.shape(y))
@@ -66,10 +62,44 @@ def _through_custom(node: Node, ts: list[Any]) -> Any:
     dtype = np.asarray(outs[0]).dtype
     tensors = [None if t is None else wrap(np.asarray(t).astype(dtype)) for t in ts]
     out: Any = tuple([wrap(o) for o in outs]) if isinstance(node.output, tuple) else wrap(outs[0])
-    made = node.pull.jvp_custom(tensors, (), out)
+    made = node.step.jvp_custom(tensors, (), out)
     if made is None:
         return None
     return tuple([m if m is None else np.asarray(m._value) for m in made]) if isinstance(out, tuple) else made._value
+
+
+class _Noisy(Pushing):
+    """Tangents in a noisy world; of a custom gradient, that of its body."""
+
+    def __init__(self, program: Program, world: Any) -> None:
+        super().__init__(program)
+        self.world, self.env = world, noisy_values(program, world)
+
+    def custom(self, node: Node, moving: dict[int, Any]) -> Any:
+        return _through_custom(node, self.arriving(node, moving))
+
+    def rule(self, node: Node, ts: list[Any]) -> Any:
+        t = _pushed(self.world, node, ts, self.env[node.index], tuple([self.env[j] for j in node.inputs]))
+        if node.prim.kind == "linear" or t is None:
+            return t
+        return tuple([self.world.rounded(v) for v in t]) if isinstance(t, tuple) else self.world.rounded(t)
+
+
+class _Local(Pushing):
+    """Tangents in floats, each compared with what the op should have made of those that arrived."""
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local.program)
+        self.local = local
+
+    def through_body(self, node: Node) -> bool:
+        return False
+
+    def custom(self, node: Node, moving: dict[int, Any]) -> Any:
+        return _through_custom(node, self.arriving(node, moving))
+
+    def rule(self, node: Node, ts: list[Any]) -> Any:
+        return _one_op(self.local, node, ts)
 
 
 def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
@@ -82,30 +112,9 @@ def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
         One for each source.
     world : NoiseWorld
     """
-    env: dict[int, Any] = {}
-    moving: dict[int, Any] = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
-    for node in program.nodes:
-        i = node.index
-        several = isinstance(node.output, tuple)
-        fixed = node.kind == "op" and not several and np.asarray(node.output).dtype.kind not in "fc"
-        env[i] = np.asarray(node.output) if fixed else program.step(world, node, env)
-        if node.kind == "custom" and node.prim.declared is not None:
-            moving[i] = _through_custom(node, _arriving(program, node, moving))
-        elif node.kind == "custom":
-            moved = [moving.get(j) for j in node.body]
-            moving[i] = tuple(moved) if several else moved[0]
-        elif node.kind == "item":
-            whole = moving.get(node.inputs[0])
-            moving[i] = None if whole is None else whole[node.params["index"]]
-        elif node.kind == "op" and node.active:
-            ts = _arriving(program, node, moving)
-            if any(t is not None for t in ts):
-                t = _pushed(world, node, ts, env[i], tuple([env[j] for j in node.inputs]))
-                if node.prim.kind != "linear" and t is not None:
-                    t = tuple([world.rounded(v) for v in t]) if isinstance(t, tuple) else world.rounded(t)
-                moving[i] = t if moving.get(i) is None or t is None else moving[i] + t
-    found = moving.get(program.outputs[0])
-    return np.zeros(np.shape(env[program.outputs[0]])) if found is None else widest(found)
+    start = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
+    found = forward(program, start, _Noisy(program, world))[program.outputs[0]]
+    return np.zeros(program.nodes[program.outputs[0]].shape) if found is None else widest(found)
 
 
 def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[int, Any]) -> list[Finding]:
@@ -126,22 +135,8 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
     """
     local = Local(program, exact)
     local.values()
-    moving = {i: np.asarray(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
-    pushed: dict[int, Any] = dict(moving)
-    for node in program.nodes:
-        if node.kind == "custom":
-            t = _through_custom(node, _arriving(program, node, pushed))
-        elif node.kind == "item":
-            whole = pushed.get(node.inputs[0])
-            t = None if whole is None else whole[node.params["index"]]
-        elif node.kind == "op" and node.active:
-            ts = _arriving(program, node, pushed)
-            t = None if all(t is None for t in ts) else _one_op(local, node, ts)
-        else:
-            continue
-        if t is not None:
-            before = moving.get(node.index)
-            pushed[node.index] = t if before is None else before + t
+    start = {i: np.asarray(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
+    forward(program, start, _Local(local))
     return local.findings
 
 

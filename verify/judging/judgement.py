@@ -77,7 +77,7 @@ class Judgement:
         raise NotImplementedError
 
     def bounds(self, runs: int) -> list[Any]:
-        """How far rounding may carry each array, by so many noisy runs."""
+        """How far rounding may carry each array, by a number of noisy runs."""
         raise NotImplementedError
 
     def cause(self, oracle: Oracle) -> Cause:
@@ -162,7 +162,7 @@ class Judgement:
             return
         for node in oracle.flips:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
-            findings.append(Finding("conditioning", order=order, op=node.name, line=node.line, reason=reason))
+            findings.append(Finding("conditioning", order=order, at=node, reason=reason))
         findings += kinks_met(program, oracle, order)
         findings += choices_met(program, oracle, order, self.derivative)
         for f in self.local(oracle.env) if self.locally else ():
@@ -179,7 +179,7 @@ class Judgement:
             found = without_slope(self.program, oracle)
             if found is not None:
                 words, node = found
-                return Finding("domain", order=self.order, op=node.name, line=node.line, reason=words)
+                return Finding("domain", order=self.order, at=node, reason=words)
         return None
 
     def degenerate_along(self) -> list[str]:

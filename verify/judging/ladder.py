@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape.base.blocks import block
-from gtape.recording import record
 from gtape.symbolic.balls import Undecided, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
@@ -16,22 +14,10 @@ from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative", "untaped"]
+__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 TIES = 800
-
-
-@block
-def untaped() -> Iterator[None]:
-    """A block that no tape records."""
-    before = record.peek()
-    try:
-        record.set_stack(())
-        yield
-    finally:
-        record.go_back(before)
-        record.hand_on()
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
@@ -88,7 +74,7 @@ def climb(
             except TooDeep as e:
                 return None, open_at(str(e))
             except Misshapen as e:
-                return None, Finding("rule", order=order, op=e.node.name, line=e.node.line, reason=str(e))
+                return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"

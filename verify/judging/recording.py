@@ -10,14 +10,13 @@ import numpy as np
 from gtape import nest
 from gtape.base.shown import shown
 from gtape.errors import UnimplementedError
-from gtape.recording.record import Session
+from gtape.recording.record import Session, off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.judging.ladder import untaped
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
@@ -62,12 +61,12 @@ class Recording:
             raise TypeError("give the function's arguments too: check(f, x, ...)")
         self.inputs = [_input(i, a) for i, a in enumerate(args)]
         for i, t in enumerate(self.inputs):
-            if not t._aval.inexact:
+            if not t._layout.inexact:
                 raise TypeError(
                     f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
                     "close over the others"
                 )
-        with untaped():
+        with off():
             self._run(f, order)
 
     def _run(self, f: Callable[..., Any], order: int) -> None:
@@ -111,26 +110,26 @@ class Recording:
         if self.order == 1:
             got = self.tape.gradient(self.level, self.inputs)
             program = build([(t._record, t._value) for t in self.level], self.inputs)
-            yield (), program, [np.ones(t._aval.shape, t._aval.dtype) for t in self.level], [_raw(g) for g in got]
+            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in self.level], [_raw(g) for g in got]
             return
         for i, t in enumerate(self.level):
             if t is None or t._record is None:
                 continue
             program = build([(t._record, t._value)], self.inputs)
-            if t._aval.complex or any(x._aval.complex for x in self.inputs):
+            if t._layout.complex or any(x._layout.complex for x in self.inputs):
                 yield from self._complex_rows(i, t, program)
                 continue
             rows = self.tape.jacobian(t, self.inputs)
-            for index in np.ndindex(*t._aval.shape):
-                seed = np.zeros(t._aval.shape, t._aval.dtype)
+            for index in np.ndindex(*t._layout.shape):
+                seed = np.zeros(t._layout.shape, t._layout.dtype)
                 seed[index] = 1
                 yield (i, index), program, [seed], [None if r is None else np.asarray(_raw(r))[index] for r in rows]
 
     def _complex_rows(self, i: int, t: Tensor, program: Program) -> Any:
         """The gradients of the real and of the imaginary part of each element: there is no complex Jacobian."""
-        for index in np.ndindex(*t._aval.shape):
-            for weight in (1, 1j) if t._aval.complex else (1,):
-                seed = np.zeros(t._aval.shape, t._aval.dtype)
+        for index in np.ndindex(*t._layout.shape):
+            for weight in (1, 1j) if t._layout.complex else (1,):
+                seed = np.zeros(t._layout.shape, t._layout.dtype)
                 seed[index] = weight
                 got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
                 yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
@@ -151,7 +150,7 @@ class Recording:
 
     def assemble(self, rows: dict[Any, list[Any]], zero: Any) -> Any:
         """Put rows into the structure of the derivative: an array, or nested tuples of arrays for several arguments."""
-        shapes = [t._aval.shape for t in self.inputs]
+        shapes = [t._layout.shape for t in self.inputs]
         n = len(shapes)
         if self.order == 1:
             flat = [_filled(r, s, zero) for r, s in zip(rows[()], shapes, strict=True)]
@@ -168,7 +167,7 @@ class Recording:
         return _nested(blocks, n, self.order)
 
     def shape_of_level(self, i: int) -> tuple[int, ...]:
-        shapes = [t._aval.shape for t in self.inputs]
+        shapes = [t._layout.shape for t in self.inputs]
         n = len(shapes)
         outer: tuple[int, ...] = ()
         for _ in range(self.order - 1):
@@ -181,7 +180,7 @@ def _floating(outputs: list[Any]) -> list[Any]:
     if any(not isinstance(t, Tensor) for t in outputs):
         bad = next(t for t in outputs if not isinstance(t, Tensor))
         raise TypeError(f"the function returned {type(bad).__name__}; it must return tensors, or a structure of them")
-    kept = [t for t in outputs if t._aval.inexact]
+    kept = [t for t in outputs if t._layout.inexact]
     if not kept:
         raise TypeError("the function returned no floating-point tensor: there is nothing to differentiate")
     return kept
@@ -213,7 +212,7 @@ def _raw(g: Any) -> Any:
 
 def refuse_complex_jacobian(recording: Recording, order: int) -> None:
     """Refuse to give, or take, second derivatives by complex numbers one by one."""
-    if order > 1 and any(t._aval.complex for t in recording.inputs):
+    if order > 1 and any(t._layout.complex for t in recording.inputs):
         raise UnimplementedError(
             "a function of complex numbers has no complex Hessian: `check` takes order=2; for the numbers themselves, "
             "differentiate by real and imaginary parts joined by gtape.complex"

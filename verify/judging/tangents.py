@@ -114,6 +114,6 @@ class Tangent(Judgement):
             shown = [f for f in compared.findings if not f.ok]
         where = {k: getattr(shown[0], k) for k in ("element", "got", "exact", "ulps")} if shown else {}
         return [
-            Finding("rule", order=self.order, op=node and node.name, line=node and node.line, reason=reason, **where)
+            Finding("rule", order=self.order, at=node, reason=reason, **where)
             for node, reason in culprits(program, backwards, failures)
         ]

@@ -7,43 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import make_aval
-from gtape.engine.rules import cotangents
+from gtape.base.layout import make_layout
+from gtape.engine.rules import PartialOutputs, cotangents
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.program import Node, Program
 
-__all__ = ["Algebra", "Parts", "backward", "by_rule", "by_user", "gradient", "kept_off"]
-
-
-class Parts:
-    """Cotangents of the outputs of an op with several, by the number of the output."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: dict[int, Any]) -> None:
-        self.parts = parts
-
-    def __add__(self, other: Parts) -> Parts:
-        parts = dict(self.parts)
-        for i, g in other.parts.items():
-            parts[i] = parts[i] + g if i in parts else g
-        return Parts(parts)
-
-    @staticmethod
-    def of(g: Any) -> dict[int, Any]:
-        """The cotangents of a node, by the number of the output: 0 for an op with one output."""
-        return g.parts if isinstance(g, Parts) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
-
-    @staticmethod
-    def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
-        """A cotangent as rules take it: with `Parts`, a tuple that has zeros for the outputs without one."""
-        if not isinstance(g, Parts):
-            return g
-        return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
+__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off"]
 
 
 class Algebra:
-    """The arithmetic of a sweep: how cotangents are lifted, added, and passed through an op."""
+    """The arithmetic of a sweep: how cotangents are lifted, added, and passed through an op.
+
+    Attributes
+    ----------
+    kept : dict or None
+        Takes, for each node that the sweep passes, the cotangent that arrived and those of the node's active inputs.
+    """
+
+    kept: dict[int, tuple[Any, list[Any]]] | None = None
 
     def lift(self, c: Any) -> Any:
         """The recorded cotangent of an output as a value of this arithmetic."""
@@ -67,9 +48,6 @@ class Algebra:
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         """The cotangents of a custom gradient's active inputs; None where the sweep goes through the body instead."""
         raise NotImplementedError
-
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        """Called with each node that the sweep has passed, and the cotangents of the node's active inputs."""
 
 
 def backward(program: Program, start: dict[int, Any], algebra: Algebra, session: Any) -> dict[int, Any]:
@@ -102,13 +80,14 @@ def backward(program: Program, start: dict[int, Any], algebra: Algebra, session:
             continue
         made: list[Any] | None
         if node.kind == "item":
-            made = [Parts({node.params["index"]: g})]
+            made = [PartialOutputs({node.params["index"]: g})]
         else:
             made = algebra.custom(node, g) if node.kind == "custom" else algebra.rule(node, g)
         if made is None:
-            pairs: Iterable[tuple[int, Any]] = [(node.body[k], c) for k, c in Parts.of(g).items()]
+            pairs: Iterable[tuple[int, Any]] = [(node.body[k], c) for k, c in PartialOutputs.of(g).items()]
         else:
-            algebra.passed(node, g, made)
+            if algebra.kept is not None:
+                algebra.kept[i] = g, made
             pairs = [(node.inputs[a], c) for a, c in zip(node.active, made, strict=True) if a not in closed]
         for j, c in pairs:
             if c is not None:
@@ -152,22 +131,24 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     like : iterable of arrays
         The inputs whose shapes and dtypes a rule may read.
     """
-    layouts = tuple([make_aval(_dtype_of(v), np.shape(v)) for v in like])
-    # As on the tape, a linear rule gets shapes and dtypes alone.
-    xs = layouts if node.prim.kind == "linear" and not node.prim.variadic else tuple(xs)
+    layouts: tuple[Any, ...]
+    if node.prim.kind == "linear" and not node.prim.variadic:
+        xs = layouts = tuple([_layout(v) for v in like])  # as on the tape, because the rule reads nothing else
+    else:
+        xs, layouts = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.pull, g, y, xs, avals=layouts, out_shape=shape)
+    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
     """The cotangents of a custom gradient's active inputs: what the user's function returns for floats."""
     outputs = node.output if isinstance(node.output, tuple) else (node.output,)
-    given = Parts.filled(g, node.output)
+    given = PartialOutputs.filled(g, node.output)
     if isinstance(given, tuple):
         given = tuple([np.asarray(c, np.asarray(o).dtype) for c, o in zip(given, outputs, strict=True)])
     else:
         given = np.asarray(given, np.asarray(outputs[0]).dtype)
-    made: list[Any] = node.pull.cotangents(NUMPY, given)
+    made: list[Any] = node.step.cotangents(NUMPY, given)
     return made
 
 
@@ -178,13 +159,17 @@ def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite
     """
     kept = []
     for c in made:
-        if c is not None and c is not g and np.shape(c) == np.shape(g):
+        if c is not None and c is not g:
             good = finite(c)
-            if good is not True and not good.all():
+            if good is not True and not good.all() and np.shape(c) == np.shape(g):
                 c = np.where(~good & (g == 0), zero, c)
         kept.append(c)
     return kept
 
 
-def _dtype_of(value: Any) -> Any:
-    return np.dtype(object) if isinstance(value, tuple) else np.asarray(value).dtype
+def _layout(value: Any) -> Any:
+    """Shape and dtype of a value; a tuple counts as one object."""
+    if isinstance(value, tuple):
+        return make_layout(np.dtype(object), ())
+    value = np.asarray(value)
+    return make_layout(value.dtype, value.shape)

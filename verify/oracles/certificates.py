@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
-from gtape.verify.oracles.backward import Parts
 from gtape.verify.oracles.enclosures import (
     BALLS,
     directions,
@@ -27,16 +27,13 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
 
 
-class Failure:
+class Failure(NamedTuple):
     """A certificate that failed: which rule, of which node, and by how much."""
 
-    __slots__ = ("error", "mark", "node", "what")
-
-    def __init__(self, what: str, node: Node | None, error: float, mark: GradMark | None = None) -> None:
-        self.what = what
-        self.node = node
-        self.error = error
-        self.mark = mark
+    what: str
+    node: Node | None
+    error: float
+    mark: GradMark | None = None
 
 
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
@@ -87,8 +84,7 @@ def certify_unfollowed(oracle: Oracle) -> list[Failure]:
         for i, (g, made) in oracle.inner_sweep(mark).items():
             failure = certify_rule(oracle, oracle.program.nodes[i], g, made)
             if failure is not None:
-                failure.mark = mark
-                failures.append(failure)
+                failures.append(failure._replace(mark=mark))
     return failures
 
 
@@ -226,7 +222,7 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         arguments.append(world.jet(x, u))
     value = node.apply(world, arguments)
     expected = arb(0)
-    for k, c in Parts.of(g).items():
+    for k, c in PartialOutputs.of(g).items():
         v = value[k] if isinstance(value, tuple) else value
         c = np.broadcast_to(objects(c), np.shape(v))
         along = world.component(v, 1)

@@ -1,4 +1,7 @@
-"""Sums, products and directions of object arrays of balls, and when two of them disagree."""
+"""Sums, products and directions of arrays of enclosures, and when two of them disagree.
+
+An enclosure is a ball, a midpoint with a radius, that certainly holds the exact number.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
-from gtape.verify.oracles.backward import Parts
 
 __all__ = [
     "BALLS", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
@@ -37,7 +40,7 @@ def zeros(shape: tuple[int, ...]) -> Any:
 
 def plus(a: Any, b: Any) -> Any:
     """The sum of two cotangents."""
-    return a + b if isinstance(a, Parts) else objects(a + b)
+    return a + b if isinstance(a, PartialOutputs) else objects(a + b)
 
 
 def inner(a: Any, b: Any) -> arb:
@@ -91,7 +94,7 @@ def is_floating(value: Any) -> bool:
 
 
 def disagreement(a: arb, b: arb, scale: arb) -> float:
-    """0.0 if two balls may be the same number, otherwise their relative distance; raises where the balls are too wide.
+    """0.0 if two enclosures may be of one number, otherwise their relative distance; raises where they are too wide.
 
     Raises
     ------

@@ -10,23 +10,31 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
 
 from gtape.declare.primitive import Primitive
-from gtape.symbolic.balls import objects, precision
-from gtape.verify.oracles.enclosures import BALLS, jet_world
+from gtape.symbolic.balls import objects, precision, to_float
+from gtape.symbolic.implicit import recorded
+from gtape.symbolic.jets import value_of
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world
 
-__all__ = ["UNSIGNED", "Limit", "depends", "elementwise_limit", "limit_of"]
+__all__ = [
+    "UNSIGNED", "Limit", "Limits", "Place", "array_limits", "depends", "elementwise_limit", "limit_of", "mirror_of",
+    "program_mirror",
+]  # fmt: skip
 
-_BITS = 1000
+_BITS, _MODEST_BITS = 1000, 240
 # With fractional parts, so that what is periodic is met at different phases. Balls overflow in exp of the tall ones.
 _TALL = ((70, 3, 0.40625), (101, 5, 0.84375), (152, 3, 0.21875), (233, 7, 0.6875), (330, 5, 0.28125))
 _LOW = ((13, 3, 0.40625), (20, 5, 0.84375), (29, 3, 0.21875), (37, 7, 0.6875), (47, 5, 0.28125))
+# Equations are solved from a float solution, which has to be near: sizes from which no condition number is too large.
+_MODEST = ((8, 3, 0.40625), (11, 5, 0.84375), (15, 3, 0.21875), (19, 7, 0.6875), (22, 5, 0.28125))
 _STEPS = len(_TALL)
 
 
@@ -235,3 +243,285 @@ def depends(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], on:
                 return True
             seen.append(ball)
     return False
+
+
+# ---------------------------------------------------------------------------------------------- arrays
+
+Mirror = Callable[..., list[Any]]
+"""``mirror(world, arrays, near)``: the outputs of a function, as object arrays, in a world of balls or of jets.
+
+Equations are solved from what floats `near` the arrays give, by default the midpoints.
+"""
+
+
+class Place(NamedTuple):
+    """An element of an argument, or one part of a complex element, with its special value."""
+
+    argument: int
+    at: tuple[int, ...]
+    imaginary: bool
+    value: float
+
+
+class Limits(NamedTuple):
+    """What the outputs of a function, and their derivatives, tend to.
+
+    Numbers stand in the order of the arguments' and outputs' elements; a complex element is two, its real and its
+    imaginary part.
+
+    Attributes
+    ----------
+    values : list of Limit
+    partials : list of list of Limit
+        The Jacobian, one row an output.
+    pulled, pushed : list of Limit
+        The cotangents of the arguments, and the tangents of the outputs: of their sums, not the sums of limits.
+    """
+
+    values: list[Limit]
+    partials: list[list[Limit]]
+    pulled: list[Limit]
+    pushed: list[Limit]
+
+
+def _several(out: Any) -> list[Any]:
+    return [objects(o) for o in out] if isinstance(out, (tuple, list)) else [objects(out)]
+
+
+def _near(prim: Primitive, params: dict[str, Any], arrays: list[Any]) -> Any:
+    """What the kernel of an implicit op gives near balls: from there its equations are solved."""
+    known = [to_float(np.frompyfunc(value_of, 1, 1)(a)) if a.dtype == object else a for a in arrays]
+    with np.errstate(all="ignore"):
+        return prim.kernel(*known, **params)
+
+
+def mirror_of(prim: Primitive, params: dict[str, Any]) -> Mirror:
+    """The mirror of one op with its static parameters."""
+
+    def mirror(world: Any, arrays: list[Any], near: Sequence[Any] | None = None) -> list[Any]:
+        function = getattr(world, prim.name)
+        if prim.kind != "implicit":
+            return _several(function(*arrays, **params))
+        with recorded(_near(prim, params, list(near or arrays))):
+            return _several(function(*arrays, **params))
+
+    mirror.modest = prim.kind == "implicit"  # type: ignore[attr-defined]
+    return mirror
+
+
+def program_mirror(program: Program) -> Mirror:
+    """The mirrors of a recorded program, with conditions and indices decided anew at each point."""
+    where = {nodes[0]: k for k, nodes in enumerate(program.sources) if nodes}
+
+    def value(world: Any, node: Node, env: dict[int, Any]) -> Any:
+        if node.kind != "op":
+            return program.step(world, node, env)
+        arguments = [
+            env[j] if a in node.active or not isinstance(env[j], np.ndarray) else _still(env[j])
+            for a, j in enumerate(node.inputs)
+        ]
+        if not is_floating(node.output):
+            return getattr(BALLS, node.prim.name)(*[_still(a) for a in arguments], **node.params)
+        if node.prim.kind == "implicit":
+            with recorded(_near(node.prim, node.params, [objects(a) for a in arguments])):
+                return getattr(world, node.prim.name)(*arguments, **node.params)
+        return node.apply(world, arguments)
+
+    def mirror(world: Any, arrays: list[Any], near: Sequence[Any] | None = None) -> list[Any]:
+        env: dict[int, Any] = {}
+        for node in program.nodes:
+            env[node.index] = arrays[where[node.index]] if node.index in where else value(world, node, env)
+        return [objects(env[i]) for i in program.outputs if is_floating(program.nodes[i].output)]
+
+    mirror.modest = any(  # type: ignore[attr-defined]
+        n.kind == "op" and n.prim.kind == "implicit" for n in program.nodes
+    )
+    return mirror
+
+
+def _still(x: Any) -> Any:
+    return objects(np.frompyfunc(value_of, 1, 1)(x)) if isinstance(x, np.ndarray) and x.dtype == object else x
+
+
+def _parts(balls: Any, complex: bool) -> list[Any]:
+    flat = [e if isinstance(e, (arb, acb)) else arb(int(e)) for e in objects(balls).ravel().tolist()]
+    if not complex:
+        return [e.real if isinstance(e, acb) and e.imag == 0 else e for e in flat]
+    return [part for e in flat for part in ((e.real, e.imag) if isinstance(e, acb) else (e, arb(0)))]
+
+
+def _derivatives_at(
+    mirror: Mirror,
+    boxes: list[Any],
+    complex: Sequence[bool],
+    floating: Sequence[bool],
+    near: Sequence[Any] | None = None,
+) -> tuple[list[Any], list[list[Any]]] | None:
+    """Values and columns of the Jacobian at balls; None where they are undecided, for a column an empty list."""
+    try:
+        values = [p for o, c in zip(mirror(BALLS, boxes, near), complex, strict=True) for p in _parts(o, c)]
+    except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        return None
+    world = jet_world(1)
+    columns = []
+    for i, box in enumerate(boxes):
+        if not floating[i]:
+            continue
+        steps: list[Any] = [1, acb(0, 1)] if any(isinstance(e, acb) for e in box.ravel().tolist()) else [1]
+        for at, step in itertools.product(np.ndindex(box.shape), steps):
+            u = np.zeros(box.shape, dtype=object)
+            u[at] = step
+            try:
+                outs = mirror(world, [world.jet(b, u) if j == i else b for j, b in enumerate(boxes)], near)
+                columns.append(
+                    [p for o, c in zip(outs, complex, strict=True) for p in _parts(world.component(o, 1), c)]
+                )
+            except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+                columns.append([])
+    return values, columns
+
+
+def _sum_of_products(weights: Sequence[float], balls: Sequence[Any]) -> Any:
+    return sum((b * arb(w) for w, b in zip(weights, balls, strict=True)), arb(0)) if len(balls) else arb("nan")
+
+
+def _assembled(
+    steps: list[tuple[list[Any], list[list[Any]]]], seeds: Sequence[float], tangents: Sequence[float]
+) -> Limits:
+    n = len(steps[0][0])
+    m = len(steps[0][1])
+
+    def entry(step: Any, o: int, e: int) -> Any:
+        return step[1][e][o] if step[1][e] else arb("nan")
+
+    return Limits(
+        [limit_of([s[0][o] for s in steps]) for o in range(n)],
+        [[limit_of([entry(s, o, e) for s in steps]) for e in range(m)] for o in range(n)],
+        [limit_of([_sum_of_products(seeds[:n], s[1][e]) for s in steps]) for e in range(m)],
+        [limit_of([_sum_of_products(tangents, [entry(s, o, e) for e in range(m)]) for s in steps]) for o in range(n)],
+    )
+
+
+def _whichever_way(limits: Sequence[Limit]) -> Limit:
+    """The limit that they all are, if they are."""
+    first = limits[0]
+    if not all(f == first or (math.isfinite(f) and abs(f - first) <= 1e-4 * abs(first) < math.inf) for f in limits):
+        return _NONE
+    if float(first) == 0.0 and not all(f.signed and math.copysign(1, f) == math.copysign(1, first) for f in limits):
+        return UNSIGNED
+    return first
+
+
+def _combined(pick: Callable[[Sequence[Limit]], Limit], found: Sequence[Limits]) -> Limits:
+    columns = [list(map(pick, zip(*[f[k] for f in found], strict=True))) for k in (0, 2, 3)]
+    rows = [list(map(pick, zip(*rows, strict=True))) for rows in zip(*[f.partials for f in found], strict=True)]
+    return Limits(columns[0], rows, columns[1], columns[2])
+
+
+def _first_known(limits: Sequence[Limit]) -> Limit:
+    return next((f for f in limits if not math.isnan(f)), _NONE)
+
+
+def _with_the_sign_beside(limits: Sequence[Limit]) -> Limit:
+    here, *beside = limits
+    return beside[0] if beside and float(here) == float(beside[0]) == 0.0 else _first_known(limits)
+
+
+_FEW = 4
+
+
+def _ways(n: int) -> list[tuple[bool, ...]]:
+    """Which of several places move slowly, in turn: all alike, and all but one, or all but each third."""
+    if n == 1:
+        return [(False,)]
+    if n <= _FEW:
+        return [(False,) * n, *[tuple(j != i for j in range(n)) for i in range(n)]]
+    return [(False,) * n, *[tuple((j + i) % 3 != 0 for j in range(n)) for i in range(3)]]
+
+
+def array_limits(
+    mirror: Mirror,
+    arrays: Sequence[Any],
+    places: Sequence[Place],
+    *,
+    complex: Sequence[bool],
+    seeds: Sequence[float],
+    tangents: Sequence[float],
+) -> Limits | None:
+    """What a function of arrays, and its derivatives, tend to where some elements are infinite or signed zeros.
+
+    Parameters
+    ----------
+    mirror : callable
+        From `mirror_of` or `program_mirror`.
+    arrays : sequence of arrays
+        The arguments; what stands at the places does not count.
+    places : sequence of Place
+        The special elements. Several move at different speeds, in all the ways tried.
+    complex : sequence of bool
+        For each output whether it is complex.
+    seeds, tangents : sequence of float
+        Cotangents of the outputs and tangents of the arguments, a complex one as two.
+
+    Returns
+    -------
+    Limits or None
+        The mirror's own values where it has some (at zeros), otherwise limits, NaN where there is none; None where
+        the mirror is undecided all the way.
+
+    Examples
+    --------
+    >>> from gtape.declare.primitive import REGISTRY
+    >>> found = array_limits(mirror_of(REGISTRY["softmax"], {"axis": -1}), [np.array([1.0, 2.0])],
+    ...     [Place(0, (1,), False, math.inf)], complex=[False], seeds=[1.0, 1.0], tangents=[1.0, 0.0])
+    >>> [float(v) for v in found.values]
+    [0.0, 1.0]
+    """
+    modest = mirror.modest  # type: ignore[attr-defined]
+    floating = [np.asarray(a).dtype.kind in "fcV" for a in arrays]
+
+    def boxes() -> list[Any]:
+        return [objects(BALLS.lift(a)).copy() if f else a for a, f in zip(arrays, floating, strict=True)]
+
+    def along(way: tuple[bool, ...], scale: Sequence[tuple[int, int, float]], unequal: bool) -> Limits | None:
+        steps = []
+        for power, factor, rest in scale:
+            put = boxes()
+            for j, (place, slow) in enumerate(zip(places, way, strict=True)):
+                size = arb(2) ** power * factor + arb(rest)
+                size = (size.root(3) * 256).floor() / 256 if slow else size
+                size = size * (8 + 5 * j % 7) / 8 if unequal else size
+                ball = (1 / size if place.value == 0 else size) * int(math.copysign(1, place.value))
+                old = put[place.argument][place.at]
+                if isinstance(old, acb):
+                    ball = acb(old.real, ball) if place.imaginary else acb(ball, old.imag)
+                put[place.argument][place.at] = ball
+            found = _derivatives_at(mirror, put, complex, floating)
+            if found is None:
+                return None
+            steps.append(found)
+        return _assembled(steps, seeds, tangents)
+
+    def tending(scale: Sequence[tuple[int, int, float]]) -> Limits | None:
+        found = [along(way, scale, len(places) > 1) for way in _ways(len(places))]
+        known = [f for f in found if f is not None]
+        return _combined(_whichever_way, known) if len(known) == len(found) else None
+
+    with precision(_MODEST_BITS if modest else _BITS):
+        if not any(math.isinf(p.value) for p in places):
+            here = _derivatives_at(mirror, boxes(), complex, floating, arrays)
+            exact = [] if here is None else [_assembled([here] * _STEPS, seeds, tangents)]
+            beside = tending(_MODEST if modest else _TALL)
+            # On a branch cut the sign of a zero tells the side; at a real zero the mirror's own value counts.
+            if beside is not None and any(np.asarray(a).dtype.kind == "c" for a in arrays):
+                return _combined(_first_known, [beside, *exact])
+            found = exact + ([] if beside is None else [beside])
+            return _combined(_with_the_sign_beside, found) if found else None
+        scales = [_MODEST] if modest else [_TALL, _LOW]
+        some: list[Limits] = []
+        for scale in scales:
+            reached = tending(scale)
+            some += [] if reached is None else [reached]
+            if reached and not any(map(math.isnan, (*reached.values, *reached.pulled, *reached.pushed))):
+                break
+        return _combined(_first_known, some) if some else None

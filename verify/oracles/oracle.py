@@ -1,10 +1,10 @@
 """The exact derivative of a recorded program.
 
-Two independent ways that must agree. The *replay* runs the tape's own rules in balls and yields every element. The
-*jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a random direction: if the sum
-of direction times replayed gradient is the directional derivative, the replay is exact in every element (a wrong
-element would have to be orthogonal to random integers). A gradient taken under an outer tape is certified against the
-jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
+Two independent ways that must agree. The *replay* runs the tape's own rules in enclosures of the exact numbers and
+yields every element. The *jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a
+random direction: if the sum of direction times replayed gradient is the directional derivative, the replay is exact in
+every element (a wrong element would have to be orthogonal to random integers). A gradient taken under an outer tape is
+certified against the jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
+from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import Replay
 
 __all__ = ["Oracle", "TooDeep"]
@@ -26,6 +27,47 @@ __all__ = ["Oracle", "TooDeep"]
 
 class TooDeep(Exception):
     """Gradients are nested deeper than the oracle follows."""
+
+
+class _Jets(Pushing):
+    """Values and tangents at once: jets in `k` directions.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    k : int
+    sessions : tuple of Session or None
+        For each direction the tape whose derivative it is.
+    """
+
+    def __init__(self, oracle: Oracle, k: int, sessions: tuple[Any, ...]) -> None:
+        self.oracle, self.k, self.world = oracle, k, jet_world(k)
+        self.blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := oracle.program.blocked(s))]
+
+    def leaf(self, node: Node) -> Any:
+        return self.oracle.env[node.index]
+
+    def op(self, node: Node, moving: dict[int, Any]) -> Any:
+        if not is_floating(node.output):
+            return BALLS.lift(node.output)
+        # A step function that rounding took to another step is constant on either side of the jump.
+        if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
+            return self.oracle.env[node.index]
+        arguments = [
+            moving[j] if a in node.active else _constant(self.world, moving[j]) for a, j in enumerate(node.inputs)
+        ]
+        for bit, by_node in self.blocked:
+            for a in by_node.get(node.index, ()):
+                arguments[a] = _still(arguments[a], bit)
+        return node.apply(self.world, arguments)
+
+    def custom(self, node: Node, moving: dict[int, Any]) -> Any:
+        return self.oracle._declared(self.k, node, moving)
+
+    def add(self, t: Any, own: Any) -> Any:
+        if not _varies(t):
+            return self.world.jet(t, *own)
+        return objects(t + self.world.jet(zeros(np.shape(t)), *own))  # NumPy returns 0-d results bare
 
 
 class Oracle(Replay):
@@ -54,46 +96,9 @@ class Oracle(Replay):
         Returns
         -------
         dict
-            Node -> object array of jets (or plain balls where nothing varies).
+            Node -> object array of jets (or plain enclosures where nothing varies).
         """
-        world = jet_world(k)
-        env: dict[int, Any] = dict(given or {})
-        blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := self.program.blocked(s))]
-        for i in only:
-            if i in env:
-                continue
-            node = self.program.nodes[i]
-            if node.kind in ("leaf", "const"):
-                value = self.env[i]
-            elif node.kind == "op" and not is_floating(node.output):
-                env[i] = BALLS.lift(node.output)
-                continue
-            elif node.kind == "op" and not any(_varies(env[j]) for j in node.inputs):
-                value = self.env[i]
-            elif node.kind == "op" and any(node is f for f in self.flips):
-                value = self.env[i]  # a step that rounding took: constant on either side of the jump
-            elif node.kind == "op":
-                arguments = [
-                    env[j] if a in node.active else _constant(world, env[j]) for a, j in enumerate(node.inputs)
-                ]
-                for bit, by_node in blocked:
-                    for a in by_node.get(i, ()):
-                        arguments[a] = _still(arguments[a], bit)
-                value = node.apply(world, arguments)
-            elif node.kind == "custom" and node.prim.declared is not None:
-                value = self._declared(k, node, env)
-            else:
-                value = self.program.step(world, node, env)
-            extra = tangents.get(i)
-            if extra is not None:
-                if _varies(value):
-                    value = objects(
-                        value + world.jet(zeros(np.shape(value)), *extra)
-                    )  # NumPy hands 0-d results out bare
-                else:
-                    value = world.jet(value, *extra)
-            env[i] = value
-        return env
+        return forward(self.program, tangents, _Jets(self, k, sessions), only, given)
 
     def followed(self, node: Node) -> GradMark | None:
         """Of what a node is the gradient, as jets of that can tell.
@@ -132,7 +137,7 @@ class Oracle(Replay):
         return False
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
-        """A declared custom gradient is what it returns; `_through_declared` joins in what it handed back."""
+        """A declared custom gradient is what it returns; `through_declared` adds the cotangents that it returned."""
         if k > 1 and any(_varies(env[j]) for j in node.inputs):
             raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
         return self.env[node.index]

@@ -1,16 +1,17 @@
-"""The replay: a recorded program in balls, and its gradient by the tape's own rules."""
+"""The replay: a recorded program in enclosures of the exact numbers, and its gradient by the tape's own rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from flint import acb, arb
 
+from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.verify.oracles.backward import Algebra, Parts, backward, by_rule, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -45,16 +46,13 @@ class _Exact(Algebra):
         return plus(a, b)
 
     def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
-        super().arrive(cotangents, j, c if isinstance(c, Parts) else objects(c))
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         return self.replay.pulled(node, g)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         return None if self.replay.by_bodies and node.prim.declared is None else self.replay.pulled(node, g)
-
-    def passed(self, node: Node, g: Any, made: list[Any]) -> None:
-        self.kept[node.index] = g, made
 
 
 class Replay:
@@ -79,11 +77,11 @@ class Replay:
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
-    def evaluate(self) -> None:
-        """Every node's exact value in balls; conditions and indices as recorded."""
+    def evaluate(self, only: Iterable[int] | None = None) -> None:
+        """The exact value of every node, or of some in order; conditions and indices as recorded."""
         self.flips = []
-        for node in self.program.nodes:
-            self.env[node.index] = self.value_of(node, self.env)
+        for i in range(len(self.program.nodes)) if only is None else only:
+            self.env[i] = self.value_of(self.program.nodes[i], self.env)
 
     def value_of(self, node: Node, env: dict[int, Any]) -> Any:
         if node.kind == "op" and not is_floating(node.output):
@@ -122,7 +120,7 @@ class Replay:
         return bool((gap > np.maximum(node.prim.ulps, 0.5) * spacing(recorded, recorded.dtype)).any())
 
     def replay(self) -> list[Any]:
-        """The gradient with respect to each source, by the tape's own rules in balls; None where unconnected."""
+        """The gradient with respect to each source, by the tape's own rules; None where unconnected."""
         if not self.env:
             self.evaluate()
         return gradient(self.program, self.seeds, _Exact(self, self.made))
@@ -153,7 +151,7 @@ class Replay:
         return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
-        """The cotangents of an inner gradient, in balls: node -> (what arrived, what its rule made of it)."""
+        """The exact cotangents of an inner gradient: node -> (the one that arrived, those that its rule made)."""
         start: dict[int, Any] = {}
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
             start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
@@ -172,11 +170,11 @@ class Replay:
                 yield nodes[i], g, made
 
     def pulled(self, node: Node, g: Any) -> list[Any]:
-        """What a node's own rule makes of a cotangent, in balls: one for each active input."""
+        """The exact cotangents of a node's active inputs, by the node's own rule."""
         if node.kind == "custom":
             return self._custom(node, g)
         y = self.env[node.index]
-        g = Parts.filled(g, y, lambda v: zeros(np.shape(v)))
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
         return (
@@ -186,7 +184,7 @@ class Replay:
         )
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
-        """The user's gradient function, traced on tensors and run again in balls."""
+        """The user's gradient function, traced on tensors and run again in enclosures."""
         sub, outputs, env = self.custom_back(node, g)
         for a, o in zip(node.active, outputs, strict=True):
             wanted = self.program.nodes[node.inputs[a]].shape
@@ -202,7 +200,7 @@ class Replay:
     def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
         """What the user's function does with a cotangent: its program, the gradient of each input, the values."""
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
-        if isinstance(g, Parts):
+        if isinstance(g, PartialOutputs):
             g = tuple([g.parts.get(k, zeros(np.shape(o))) for k, o in enumerate(outs)])
         given = g if isinstance(g, tuple) else (g,)
         parts = [turned(p) if is_complex(o) else objects(p) for p, o in zip(given, outs, strict=True)]
@@ -293,11 +291,11 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
-        tape.watch([g for g in gs if g._aval.inexact])
-        for captured in _captured(node.pull.grad_fn):
-            if captured._aval.inexact:
+        tape.watch([g for g in gs if g._layout.inexact])
+        for captured in _captured(node.step.grad_fn):
+            if captured._layout.inexact:
                 tape.watch(captured)
-        back = node.pull.run(gs)
+        back = node.step.run(gs)
     picked = [back[a] for a in node.active]
     valued = [p for p in picked if p is not None]
     program = build([(p._record, p._value) for p in valued], [])

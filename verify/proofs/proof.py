@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -22,7 +22,7 @@ from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 from gtape.verify.proofs.proof_cells import Setting, boxed, settings, unseen
-from gtape.verify.proofs.proof_complex import complex_cases
+from gtape.verify.proofs.proof_complex import complex_cells
 from gtape.verify.proofs.proof_normal import Zero, agree
 from gtape.verify.proofs.proof_rules import Cell, Identity, cells
 from gtape.verify.proofs.proof_text import counterexample
@@ -31,7 +31,7 @@ from gtape.verify.verdicts.naming import made_of
 __all__ = ["Case", "Proof", "prove", "prove_all"]
 
 
-class Case:
+class Case(NamedTuple):
     """One identity: a rule, in one direction, for one argument, at given shapes and parameters, on one cell.
 
     Attributes
@@ -48,20 +48,13 @@ class Case:
     seconds : float
     """
 
-    __slots__ = ("argument", "cell", "direction", "how", "params", "seconds", "shapes")
-
-    def __init__(
-        self,
-        shapes: tuple[Any, ...],
-        params: dict[str, Any],
-        cell: tuple[str, ...],
-        direction: str,
-        argument: int,
-        how: str,
-        seconds: float,
-    ) -> None:
-        self.shapes, self.params, self.cell = shapes, params, cell
-        self.direction, self.argument, self.how, self.seconds = direction, argument, how, seconds
+    shapes: tuple[Any, ...]
+    params: dict[str, Any]
+    cell: tuple[str, ...]
+    direction: str
+    argument: int
+    how: str
+    seconds: float
 
     @property
     def proved(self) -> bool:
@@ -172,7 +165,8 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
         raise ValueError(
-            f"{name} has no mirror, so there is nothing to prove it against: declare one, gtape.declare.mirror({name!r}, f)"
+            f"{name} has no mirror, so there is nothing to prove it against: declare one with "
+            f"gtape.declare.mirror({name!r}, f)"
         )
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
@@ -185,10 +179,10 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         if run.counterexample is not None:
             return Proof(name, run.cases, run.counterexample)
     missing = [m for pairs in visited.values() for m in unseen(prim, pairs[0][0].params, pairs)]
-    for c in complex_cases(prim, seconds=seconds):
-        run.cases.append(Case(c.shapes, c.params, ("complex numbers",), c.direction, c.argument, c.how, c.seconds))
-        if c.counterexample is not None:
-            return Proof(name, run.cases, c.counterexample)
+    for cell, todo in complex_cells(prim):
+        run.cell(cell, todo)
+        if run.counterexample is not None:
+            return Proof(name, run.cases, run.counterexample)
     return Proof(name, run.cases, None, tuple(missing))
 
 
@@ -230,7 +224,7 @@ class _Run:
             how = self.identity(cell, identity)
             seconds = (time.perf_counter() - start) / len(identity.arguments)
             for i in identity.arguments:
-                case = Case(cell.setting.shapes, cell.params, cell.key() or (), identity.direction, i, how, seconds)
+                case = Case(cell.shapes, cell.params, cell.key() or (), identity.direction, i, how, seconds)
                 self.cases.append(case)
 
     def identity(self, cell: Cell, identity: Identity) -> str:
@@ -255,7 +249,7 @@ class _Run:
 
     def element(self, cell: Cell, identity: Identity, at: tuple[int, ...], got: Any, expected: Any) -> str:
         """Decide one element of a result."""
-        residual = got - expected
+        residual = cell.residual(got, expected)
         quick = self.zero.quick(residual, identity.linear)
         if quick is not None:
             return quick
@@ -264,7 +258,7 @@ class _Run:
         try:
             if residual.has(sp.nan, sp.zoo, sp.oo):
                 raise ArithmeticError(f"{residual} is not finite")
-            wrong = agree(residual, points)
+            wrong = agree(residual, points, complex=cell.complex)
         except (ArithmeticError, NotImplementedError, ValueError):  # not defined there, or no balls for a function
             tested, wrong = False, None
         if wrong is not None:
@@ -272,7 +266,7 @@ class _Run:
             what = f"the rule gives {left} for element {at}, the mirror's derivative is {right}"
             if self.prim.kind == "implicit" and identity.direction == "vjp":
                 what = f"<rule(g), dA> is {left}, <g, dL> is {right}"
-            return self.refute(cell, identity, what, wrong)
+            return self.refute(cell, identity, f"off by {sp.N(left - right, 10)}: {what}", wrong)
         how = self.zero.prove(residual, identity.linear, cell.by_signs)
         return how if how is not None else "points" if tested else "open"
 

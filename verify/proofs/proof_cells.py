@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitive import REGISTRY, Primitive
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.scalars import exact_rational, template
 from gtape.verify.search.subjects import asked_by
 
-__all__ = ["Argument", "Setting", "boxed", "settings", "unseen"]
+__all__ = ["Argument", "Setting", "boxed", "settings", "symbols", "unseen"]
 
 # Beyond this a special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
 FAR = 50
@@ -64,15 +64,13 @@ class Argument:
             self.shape: tuple[int, ...] = value
             name = "abcdefuvwxyz"[index % 12] + ("" if index < 12 else str(index // 12))
             words = {"real": True} if self.lo is None else {"positive": True}
-            self.symbols: Any = np.empty(self.shape, dtype=object)
-            for at in np.ndindex(*self.shape):
-                self.symbols[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
+            self.symbols: Any = symbols(name, self.shape, **words)
             self.array = self.symbols if self.lo is None else boxed(self.symbols + self.lo)
         else:
             self.array = value if isinstance(value, np.ndarray) else np.asarray(value)
             self.shape = tuple(self.array.shape)
             self.symbols = None
-        self.aval = make_aval(np.dtype(np.float64) if self.array.dtype == object else self.array.dtype, self.shape)
+        self.layout = make_layout(np.dtype(np.float64) if self.array.dtype == object else self.array.dtype, self.shape)
 
     def sample(self, symbol: Any, value: Any) -> Any:
         """What the symbol is where the element is `value`."""
@@ -81,6 +79,14 @@ class Argument:
     def value(self, symbol: Any, sample: Any) -> Any:
         """What the element is where the symbol is `sample`."""
         return sample if self.lo is None else sample + self.lo
+
+
+def symbols(name: str, shape: tuple[int, ...], **words: bool) -> np.ndarray:
+    """An array of symbols, each named by its place."""
+    out = np.empty(shape, dtype=object)
+    for at in np.ndindex(*shape):
+        out[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
+    return out
 
 
 def boxed(x: Any) -> np.ndarray:

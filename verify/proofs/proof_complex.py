@@ -10,48 +10,26 @@ plain transpose, in which rules run, the cotangent of z = a + ib for the cotange
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.declare.primitive import Primitive
-from gtape.engine.rules import RuleStep, cotangents
-from gtape.symbolic.balls import Undecided, precision
-from gtape.symbolic.compile import compile_balls
+from gtape.symbolic.balls import Undecided
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template
 from gtape.symbolic.worlds import SymPyWorld
-from gtape.tapes.forward import jvp_of
-from gtape.verify.proofs.proof_cells import boxed, parameters
-from gtape.verify.proofs.proof_normal import Zero
-from gtape.verify.proofs.proof_rules import FAULTS
+from gtape.verify.proofs.proof_cells import boxed, parameters, symbols
+from gtape.verify.proofs.proof_rules import Cell, Identity, pull, pulled, push, pushed
 
-__all__ = ["ComplexCase", "complex_cases"]
+__all__ = ["complex_cells"]
 
-_BITS = 200
 _SAMPLES = 2
+_POINTS = 3
 _NOT_HOLOMORPHIC = (sp.Abs, sp.re, sp.im, sp.conjugate, sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling, sp.arg)
-
-
-class ComplexCase:
-    """One identity of complex numbers: see `gtape.verify.proofs.proof.Case` for the attributes.
-
-    Attributes
-    ----------
-    counterexample : str or None
-        Python source that shows what is wrong, where it was refuted.
-    """
-
-    __slots__ = ("argument", "counterexample", "direction", "how", "params", "seconds", "shapes")
-
-    def __init__(self, shapes: Any, params: dict[str, Any], direction: str, argument: int) -> None:
-        self.shapes, self.params, self.direction, self.argument = shapes, params, direction, argument
-        self.how = "open"
-        self.seconds = 0.0
-        self.counterexample: str | None = None
 
 
 class _World(SymPyWorld):
@@ -83,202 +61,124 @@ class _World(SymPyWorld):
         return 0 if difference == 0 else 1
 
 
-def complex_cases(prim: Primitive, *, seconds: float) -> list[ComplexCase]:
-    """Prove the rules of a primitive on complex numbers.
+def complex_cells(prim: Primitive) -> Iterator[tuple[Cell, list[Identity]]]:
+    """A primitive on generic complex numbers, with the identities to prove there.
 
     Parameters
     ----------
     prim : Primitive
-        One that takes complex numbers by its own rules, or makes them.
-    seconds : float
-        How long one identity may take.
 
-    Returns
-    -------
-    list of ComplexCase
-        Empty for what has no rules of its own there, and for what equations define: its rules are rational in the
-        entries, so that the identities proved for real symbols are identities of polynomials.
+    Yields
+    ------
+    Cell, list of Identity
+        Nothing for a primitive without rules of its own for complex numbers, and for one that equations define: its
+        rules are rational in the entries, so that the identities proved for real symbols are identities of polynomials.
     """
     takes = prim.complex is True or callable(prim.complex) or "complex" in prim.roles
     if not takes or prim.kind == "implicit":
-        return []
+        return
     if prim.kind == "elementwise":
         settings = [(tuple(() for _ in prim.rules), params) for params in parameters(prim)]
     else:
         settings = list((prim.samples or ())[:_SAMPLES])
-    found = []
     for shapes, params in settings:
-        run = _Run(prim, shapes, params, seconds)
-        for i in run.active:
-            for direction in ("vjp", "jvp"):
-                began = time.perf_counter()
-                found.append(run.case(direction, i))
-                found[-1].seconds = time.perf_counter() - began
-    return found
+        cell = _ComplexCell(prim, shapes, params)
+        yield cell, [identity for i in cell.active for identity in (cell.vjp(i), cell.jvp(i))]
 
 
-def _symbols(name: str, shape: tuple[int, ...], **words: Any) -> np.ndarray:
-    out = np.empty(shape, dtype=object)
-    for at in np.ndindex(*shape):
-        out[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
-    return out
-
-
-class _Run:
+class _ComplexCell(Cell):
     """A primitive on generic complex numbers of given shapes."""
 
-    def __init__(self, prim: Primitive, shapes: Any, params: dict[str, Any], seconds: float) -> None:
-        self.prim, self.params, self.world, self.zero = prim, params, _World(), Zero(seconds)
+    complex = True
+    out_dtype = np.dtype(np.complex128)
+
+    def __init__(self, prim: Primitive, shapes: Any, params: dict[str, Any]) -> None:
+        self.prim, self.params, self.world = prim, params, _World()
         self.shapes = tuple(np.shape(s) if isinstance(s, np.ndarray) else tuple(s) for s in shapes)
         self.active = [
             i for i, s in enumerate(shapes)
             if not isinstance(s, np.ndarray) and (prim.variadic or (i < len(prim.rules) and prim.connected(i)))
         ]  # fmt: skip
-        self.makes = "complex" in prim.roles  # of real arguments
         self.split = bool(prim.roles & {"part", "conjugate", "complex"})
-        self.dtype = np.dtype(np.float64 if self.makes else np.complex128)
+        self.from_real = "complex" in prim.roles
         self.parts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self.xs: list[Any] = []
+        self.xs = []
         for i, s in enumerate(shapes):
             if isinstance(s, np.ndarray):
                 self.xs.append(s.astype(bool) if "selection" in prim.roles else s)
-            elif not self.split:
-                self.xs.append(_symbols(f"z{i}", tuple(s)))
             else:
-                a, b = _symbols(f"a{i}", tuple(s), real=True), _symbols(f"b{i}", tuple(s), real=True)
-                self.parts[i] = (a, b)
-                self.xs.append(a if self.makes else boxed(a + sp.I * b))
+                self.xs.append(self.generic(f"z{i}", tuple(s), i))
         if "selection" in prim.roles:
             self.xs[0] = np.asarray(True)
             self.active = [1, 2]
-        made = getattr(self.world, prim.name)(*self.xs, **params)
-        self.several = isinstance(made, (tuple, list))
-        self.outputs: list[Any] = [boxed(m) for m in made] if self.several else [boxed(made)]
-
-    def case(self, direction: str, i: int) -> ComplexCase:
-        """Decide one identity."""
-        case = ComplexCase(self.shapes, self.params, direction, i)
-        try:
-            got, expected, seeds = self._pulled(i) if direction == "vjp" else self._pushed(i)
-        except FAULTS as e:
-            case.how = "fault"
-            case.counterexample = f"# {direction} of {self.prim.name} on complex symbols raises {type(e).__name__}: {e}"
-            return case
-        hows = ["as built"]
-        for m, wanted in zip(got, expected, strict=True):
-            if np.shape(m) != wanted.shape:
-                case.how, case.counterexample = "fault", f"# the rule gives the shape {np.shape(m)}, not {wanted.shape}"
-                return case
-            for left, right in zip(boxed(m).ravel().tolist(), wanted.ravel().tolist(), strict=True):
-                how, text = self._element(sp.sympify(left), sp.sympify(right), seeds)
-                hows.append(how)
-                if text is not None:
-                    case.how, case.counterexample = how, f"# {direction} of {self.prim.name}, argument {i}: {text}"
-                    return case
-        order = ("as built", "expand", "numerator", "normal form", "points", "open")
-        case.how = max(hows, key=order.index)
-        return case
-
-    # -- both sides of an identity
-
-    def _holomorphic(self, e: Any) -> None:
-        if isinstance(e, sp.Basic) and e.has(*_NOT_HOLOMORPHIC):
-            raise ValueError(f"the mirror {e} is not made of holomorphic functions")
-
-    def _pulled(self, i: int) -> tuple[list[Any], list[Any], list[Any]]:
-        prim = self.prim
-        complex_out = "part" not in prim.roles
-        gs = [_symbols(f"g{k}", o.shape, **({} if not self.split else {"real": True})) for k, o in self._numbered()]
-        if self.split and complex_out:
-            gs = [boxed(g + sp.I * _symbols(f"h{k}", g.shape, real=True)) for k, g in enumerate(gs)]
-        avals = tuple(make_aval(self.dtype if np.asarray(x).dtype == object else x.dtype, np.shape(x)) for x in self.xs)
-        outs = tuple(make_aval(np.dtype(np.complex128), o.shape) for o in self.outputs)
-        reads = prim.reads[i]
-        xs = tuple(x if j in reads or prim.variadic else avals[j] for j, x in enumerate(self.xs))
-        y: Any = (tuple(self.outputs) if self.several else self.outputs[0]) if "y" in reads else None
-        step = RuleStep(prim, (i,), self.params, avals, outs if self.several else outs[0])
-        shape = () if self.several else self.outputs[0].shape
-        g = tuple(gs) if self.several else gs[0]
-        got = cotangents(self.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
-        seeds = sorted(set().union(*[e.free_symbols for g in gs for e in g.ravel()]), key=str)
-        return [got], [self._transposed(i, gs)], seeds
-
-    def _numbered(self) -> Any:
-        return enumerate(self.outputs)
-
-    def _transposed(self, i: int, gs: list[Any]) -> np.ndarray:
-        pairs = [
-            (e, g) for o, s in zip(self.outputs, gs, strict=True) for e, g in zip(o.ravel(), s.ravel(), strict=True)
+        dtype = np.dtype(np.float64 if self.from_real else np.complex128)
+        self.layouts = tuple([make_layout(dtype if x.dtype == object else x.dtype, x.shape) for x in self.xs])
+        self.run()
+        used = set().union(*[e.free_symbols for x in self.xs if x.dtype == object for e in x.ravel()])
+        self.points = [
+            {s: _number(j, k, s.is_real) for j, s in enumerate(sorted(used, key=str))} for k in range(_POINTS)
         ]
+
+    def generic(self, name: str, shape: tuple[int, ...], i: int, real: bool | None = None) -> np.ndarray:
+        """Generic numbers: complex symbols, or real and imaginary parts, which are kept as those of number `i`."""
         if not self.split:
-            for e, _ in pairs:
-                self._holomorphic(e)
-            return _map(lambda z: sp.Add(*[g * _diff(e, z) for e, g in pairs]), self.xs[i])
-        a, b = self.parts[i]
+            return symbols(name, shape)
+        a, b = symbols(f"{name}a", shape, real=True), symbols(f"{name}b", shape, real=True)
+        self.parts[i] = (a, b)
+        return a if (self.from_real if real is None else real) else boxed(a + sp.I * b)
 
-        def one(p: Any, q: Any) -> Any:
-            along = [sp.Add(*[sp.re(sp.expand(g * _diff(e, s))) for e, g in pairs]) for s in (p, q)]
-            return along[0] if self.makes else along[0] - sp.I * along[1]
+    def key(self) -> tuple[str, ...]:
+        return ("complex numbers",)
 
-        return boxed(np.frompyfunc(one, 2, 1)(a, b))
+    def residual(self, got: Any, expected: Any) -> Any:
+        return sp.expand(got - expected) if self.split else got - expected
 
-    def _pushed(self, i: int) -> tuple[list[Any], list[Any], list[Any]]:
-        real = {"real": True} if self.split else {}
-        shape = np.shape(self.xs[i])
-        t, u = _symbols("t", shape, **real), _symbols("u", shape, **real)
-        tangent = t if not self.split or self.makes else boxed(t + sp.I * u)
-        given = [tangent if j == i else None for j in range(len(self.xs))]
-        y: Any = tuple(self.outputs) if self.several else self.outputs[0]
-        out_shape = () if self.several else self.outputs[0].shape
-        made = jvp_of(self.world, self.prim, given, y, tuple(self.xs), self.params, out_shape)
-        got = list(made) if isinstance(made, (tuple, list)) else [made]
-        if self.split:
-            a, b = self.parts[i]
-            steps = [*zip(a.ravel(), t.ravel(), strict=True)]
-            steps += [] if self.makes else [*zip(b.ravel(), u.ravel(), strict=True)]
+    def nearby(self) -> Iterator[dict[Any, Any]]:
+        yield from self.points
+
+    def by_signs(self, e: Any) -> list[Any]:
+        return []
+
+    def _identity(self, direction: str, i: int, got: list[Any], expected: Any, seeds: list[Any]) -> Identity:
+        linear = sorted(set().union(*[e.free_symbols for g in seeds for e in g.ravel()]), key=str)
+        bad = [e for o in self.outputs for e in o.ravel() if isinstance(e, sp.Basic) and e.has(*_NOT_HOLOMORPHIC)]
+        if bad and not self.split:
+            got, made = [ValueError(f"the mirror {bad[0]} is not made of holomorphic functions")], self.outputs[:1]
         else:
-            steps = [*zip(self.xs[i].ravel(), t.ravel(), strict=True)]
-        expected = [_map(lambda e: sp.Add(*[v * _diff(e, s) for s, v in steps]), o) for o in self.outputs]
-        return got, expected, [v for _, v in steps]
+            made = expected()
+        return Identity(direction, (i,), got, made, seeds, linear)
 
-    # -- deciding
+    def vjp(self, i: int) -> Identity:
+        """The cotangent of argument `i`."""
+        real = self.split and "part" in self.prim.roles
+        gs = [self.generic(f"g{k}", o.shape, -1 - k, real) for k, o in enumerate(self.outputs)]
 
-    def _element(self, got: Any, expected: Any, seeds: list[Any]) -> tuple[str, str | None]:
-        residual = got - expected
-        if self.split:
-            residual = sp.expand(residual)
-        how = self.zero.quick(residual, seeds)
-        if how is not None:
-            return how, None
-        symbols = sorted(residual.free_symbols, key=str)
-        tested = True
-        try:
-            function = compile_balls(symbols, residual, kind="acb")
-            for k in range(3):
-                values = [_number(j, k) for j in range(len(symbols))]
-                with precision(_BITS):
-                    ball = function(*values)
-                if not ball.is_finite():
-                    tested = False
-                elif not ball.contains(0):
-                    at = ", ".join(f"{s} = {v}" for s, v in zip(symbols, values, strict=True))
-                    return "refuted", f"the rule is off by {ball.str(10)} at {at}"
-        except (ArithmeticError, NotImplementedError, ValueError, TypeError):
-            tested = False
-        how = self.zero.prove(residual, seeds)
-        return (how if how is not None else "points" if tested else "open"), None
+        def expected() -> list[Any]:
+            if not self.split:
+                return [pulled(self.outputs, gs, self.xs[i])]
+            along = [_real_part(pulled(self.outputs, gs, s)) for s in self.parts[i]]
+            return [along[0] if self.from_real else boxed(along[0] - sp.I * along[1])]
+
+        return self._identity("vjp", i, [pull(self, i, gs)], expected, gs)
+
+    def jvp(self, i: int) -> Identity:
+        """The tangents of all outputs along argument `i`."""
+        t = self.generic("t", self.xs[i].shape, -1)
+
+        def expected() -> list[Any]:
+            if not self.split:
+                return [pushed(o, self.xs[i], t) for o in self.outputs]
+            pairs = list(zip(self.parts[i], self.parts[-1], strict=True))[: 1 if self.from_real else 2]
+            return [boxed(sum(pushed(o, x, v) for x, v in pairs)) for o in self.outputs]
+
+        return self._identity("jvp", i, push(self, {i: t}), expected, [t])
 
 
-def _number(j: int, k: int) -> Any:
-    from flint import acb, arb
-
-    a, b = arb(2 * j + 3 + k) / (7 + 2 * k), arb(3 * j + 1 + 2 * k) / (11 + k)
-    return acb(-a if (j + k) % 2 else a, b if k % 2 else -b)
+def _real_part(x: np.ndarray) -> np.ndarray:
+    return boxed(np.frompyfunc(lambda e: sp.re(sp.expand(e)), 1, 1)(x))
 
 
-def _diff(e: Any, s: Any) -> Any:
-    return sp.diff(e, s) if isinstance(e, sp.Basic) and e.has(s) else sp.Integer(0)
-
-
-def _map(f: Any, x: Any) -> np.ndarray:
-    return boxed(np.frompyfunc(f, 1, 1)(boxed(x)))
+def _number(j: int, k: int, real: Any) -> Any:
+    a, b = sp.Rational(2 * j + 3 + k, 7 + 2 * k), sp.Rational(3 * j + 1 + 2 * k, 11 + k)
+    a = -a if (j + k) % 2 else a
+    return a if real else a + (b if k % 2 else -b) * sp.I

@@ -17,6 +17,7 @@ from math import lcm
 from typing import Any
 
 import sympy as sp
+from flint import acb, arb
 
 from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
@@ -182,7 +183,7 @@ def is_zero_by_normal_form(e: Any) -> bool:
     return bool(numerator == 0)
 
 
-def agree(e: Any, points: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+def agree(e: Any, points: Sequence[Mapping[Any, Any]], *, complex: bool = False) -> Mapping[Any, Any] | None:
     """A point at which the expression is certainly not zero, or None where it is zero within 1e-40 at all of them.
 
     Raises
@@ -191,13 +192,13 @@ def agree(e: Any, points: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | No
         Where a value is neither: the expression is not defined at a point.
     """
     symbols = sorted(e.free_symbols, key=str)
-    function = compile_balls(symbols, e)
+    function = compile_balls(symbols, e, kind="acb" if complex else "arb")
     for point in points:
         with precision(BITS):
             value = function(*[_ball(point[s]) for s in symbols])
             if not value.is_finite():
                 raise ArithmeticError(f"{e} is not defined at {dict(point)}")
-            if value > 0 or value < 0:
+            if not value.contains(0):
                 return point
             if not abs(value) < _ball(sp.Rational(1, 10**40)):
                 raise ArithmeticError(f"{e} is not decided at {dict(point)}: {value}")
@@ -205,8 +206,8 @@ def agree(e: Any, points: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | No
 
 
 def _ball(x: Any) -> Any:
-    from flint import arb
-
+    if not x.is_real:
+        return acb(_ball(sp.re(x)), _ball(sp.im(x)))
     return arb(int(x.p)) / int(x.q)
 
 
@@ -290,7 +291,7 @@ class Zero:
 
 
 def _rational(e: Any) -> bool:
-    return not e.has(sp.Function) and all(p.exp.is_Integer and p.base != sp.E for p in e.atoms(sp.Pow))
+    return not e.has(sp.Function, sp.Float, sp.I) and all(p.exp.is_Integer and p.base != sp.E for p in e.atoms(sp.Pow))
 
 
 _COST = ("as built", "expand", "numerator", "normal form", "normal form, by signs")

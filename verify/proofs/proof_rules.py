@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
 
-from gtape.base.layout import make_aval
+from gtape.base.layout import make_layout
 from gtape.engine.rules import RuleStep, cotangents
 from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tapes.forward import jvp_of
-from gtape.verify.proofs.proof_cells import Argument, Setting, boxed
+from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
 
-__all__ = ["Cell", "Identity", "cells", "identities"]
+__all__ = ["FAULTS", "Cell", "Identity", "cells", "identities", "pull", "pulled", "push", "pushed"]
 
 # What a rule may raise when it is wrong: the proof then says so instead of ending.
 FAULTS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, NotImplementedError)
@@ -45,23 +45,33 @@ class Cell:
         What everything is a function of: the inputs' elements, or for a factorisation those of the output.
     """
 
+    complex = False
+    out_dtype: Any = np.dtype(np.float64)
+    several: bool
+    outputs: list[Any]
+    points: list[dict[Any, Any]]
+
     def __init__(self, setting: Setting, point: dict[Any, Any]) -> None:
         self.setting, self.prim, self.params = setting, setting.prim, setting.params
+        self.shapes, self.layouts = setting.shapes, tuple([a.layout for a in setting.arguments])
         self.world = SymPyWorld(samples=point)
         self.points = [point]
         self.xs: list[Any] = [a.array for a in setting.arguments]
         self.variables = setting.symbols
-        self.outputs: list[Any]
         if self.prim.name in OUTPUT_SHAPES and self.prim.kind == "implicit":
             shapes = OUTPUT_SHAPES[self.prim.name](*setting.shapes, **self.params)
             self.several = isinstance(shapes[0], tuple) if shapes else False
             self._parametrise(list(shapes) if self.several else [shapes])
             return
+        self.run()
+        if self.prim.kind == "implicit":
+            self._parametrise([o.shape for o in self.outputs])
+
+    def run(self) -> None:
+        """Run the mirror on the inputs."""
         made = getattr(self.world, self.prim.name)(*self.xs, **self.params)
         self.several = isinstance(made, (tuple, list))
         self.outputs = list(map(boxed, made)) if self.several else [boxed(made)]
-        if self.prim.kind == "implicit":
-            self._parametrise([o.shape for o in self.outputs])
 
     def _parametrise(self, shapes: list[tuple[int, ...]]) -> None:
         """Take the output for given, and one input for what has that output."""
@@ -93,6 +103,10 @@ class Cell:
                 return False
         return self.prim.kind == "implicit" or self.setting.allows(point)
 
+    def residual(self, got: Any, expected: Any) -> Any:
+        """The difference that is zero if the rule is right."""
+        return got - expected
+
     def nearby(self) -> Iterator[dict[Any, Any]]:
         """Points of the cell: some that were found, and one beside them."""
         yield from self.points[:3]
@@ -115,7 +129,7 @@ class Cell:
         return pieces
 
 
-class Identity:
+class Identity(NamedTuple):
     """What a rule gives, and what it should give.
 
     Attributes
@@ -131,19 +145,12 @@ class Identity:
         The symbols in the seeds, in which a correct rule is linear.
     """
 
-    __slots__ = ("arguments", "direction", "expected", "got", "linear", "seeds")
-
-    def __init__(
-        self,
-        direction: str,
-        arguments: tuple[int, ...],
-        got: list[Any],
-        expected: list[Any],
-        seeds: list[Any],
-        linear: list[Any],
-    ) -> None:
-        self.direction, self.arguments = direction, arguments
-        self.got, self.expected, self.seeds, self.linear = got, expected, seeds, linear
+    direction: str
+    arguments: tuple[int, ...]
+    got: list[Any]
+    expected: list[Any]
+    seeds: list[Any]
+    linear: list[Any]
 
 
 def _expressions(x: Any) -> np.ndarray:
@@ -192,64 +199,57 @@ def identities(cell: Cell) -> list[Identity]:
     setting = cell.setting
     active = [i for i, a in enumerate(setting.arguments) if a.symbols is not None and cell.prim.connected(i)]
     names = [f"g{k}" if cell.several else "g" for k in range(len(cell.outputs))]
-    gs = [_seeds(name, o.shape) for name, o in zip(names, cell.outputs, strict=True)]
+    gs = [symbols(name, o.shape, real=True) for name, o in zip(names, cell.outputs, strict=True)]
     linear = [s for g in gs for s in g.ravel()]
     if cell.prim.kind == "implicit":
         return _implicit(cell, tuple(active), gs, linear)
     found = []
     for i in active:
-        symbols = setting.arguments[i].symbols
-        found.append(Identity("vjp", (i,), [_pull(cell, i, gs)], [_pulled(cell.outputs, gs, symbols)], gs, linear))
-        t = _seeds("t", symbols.shape)
-        pushed = [_pushed(o, symbols, t) for o in cell.outputs]
-        found.append(Identity("jvp", (i,), _push(cell, {i: t}), pushed, [t], list(t.ravel())))
+        xs = setting.arguments[i].symbols
+        found.append(Identity("vjp", (i,), [pull(cell, i, gs)], [pulled(cell.outputs, gs, xs)], gs, linear))
+        t = symbols("t", xs.shape, real=True)
+        moved = [pushed(o, xs, t) for o in cell.outputs]
+        found.append(Identity("jvp", (i,), push(cell, {i: t}), moved, [t], list(t.ravel())))
     return found
 
 
 def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[Any]) -> list[Identity]:
     """With A = G(L): <rule(g), dA> == <g, dL> along every variable, and the jvp rules push dA to dL."""
-    pulled = {i: _pull(cell, i, gs) for i in active}
-    wrong = [m for i, m in pulled.items() if isinstance(m, Exception) or np.shape(m) != cell.xs[i].shape]
+    made = {i: pull(cell, i, gs) for i in active}
+    wrong = [m for i, m in made.items() if isinstance(m, Exception) or np.shape(m) != cell.xs[i].shape]
     if wrong:
         return [Identity("vjp", active, wrong[:1], [cell.xs[active[0]]], gs, linear)]
     left, right = [], []
     for s in cell.variables:
-        left.append(boxed(sum((boxed(pulled[i]) * _slope(cell.xs[i], s)).sum() for i in active)))
+        left.append(boxed(sum((boxed(made[i]) * _slope(cell.xs[i], s)).sum() for i in active)))
         right.append(boxed(sum((g * _slope(o, s)).sum() for g, o in zip(gs, cell.outputs, strict=True))))
     found = [Identity("vjp", active, left, right, gs, linear)]
     for s in cell.variables:
         tangents = {i: _slope(cell.xs[i], s) for i in active}
         expected = [_slope(o, s) for o in cell.outputs]
-        found.append(Identity("jvp", active, _push(cell, tangents), expected, list(tangents.values()), []))
+        found.append(Identity("jvp", active, push(cell, tangents), expected, list(tangents.values()), []))
     return found
 
 
-def _seeds(letter: str, shape: tuple[int, ...]) -> np.ndarray:
-    out = np.empty(shape, dtype=object)
-    for at in np.ndindex(*shape):
-        out[at] = sp.Symbol("_".join([letter, *map(str, at)]), real=True)
-    return out
-
-
-def _pull(cell: Cell, i: int, gs: list[Any]) -> Any:
+def pull(cell: Cell, i: int, gs: list[Any]) -> Any:
     """The cotangent of one argument by its vjp rule, or what the rule raised."""
     prim = cell.prim
-    avals = tuple(a.aval for a in cell.setting.arguments)
-    out_avals = tuple(make_aval(np.dtype(np.float64), o.shape) for o in cell.outputs)
+    layouts = cell.layouts
+    out_layouts = tuple(make_layout(cell.out_dtype, o.shape) for o in cell.outputs)
     # What a rule does not read it gets as a stand-in with shape and dtype, as from the tape.
     reads = prim.reads[i]
-    xs = tuple(x if j in reads else avals[j] for j, x in enumerate(cell.xs))
+    xs = tuple(x if j in reads or prim.variadic else layouts[j] for j, x in enumerate(cell.xs))
     y: Any = (tuple(cell.outputs) if cell.several else cell.outputs[0]) if "y" in reads else None
-    step = RuleStep(prim, (i,), cell.params, avals, out_avals if cell.several else out_avals[0])
+    step = RuleStep(prim, (i,), cell.params, layouts, out_layouts if cell.several else out_layouts[0])
     g = tuple(gs) if cell.several else gs[0]
     shape = () if cell.several else cell.outputs[0].shape
     try:
-        return cotangents(cell.world, step, g, y, xs, avals=avals, out_shape=shape)[0]
+        return cotangents(cell.world, step, g, y, xs, layouts=layouts, out_shape=shape)[0]
     except FAULTS as e:
         return e
 
 
-def _push(cell: Cell, tangents: dict[int, Any]) -> list[Any]:
+def push(cell: Cell, tangents: dict[int, Any]) -> list[Any]:
     """The tangents of all outputs by the jvp rules, or what they raised."""
     y = tuple(cell.outputs) if cell.several else cell.outputs[0]
     shape = () if cell.several else cell.outputs[0].shape
@@ -275,19 +275,13 @@ def _slope(x: np.ndarray, s: Any) -> np.ndarray:
     return boxed(np.frompyfunc(lambda e: _diff(e, s), 1, 1)(x))
 
 
-def _pulled(outputs: list[Any], seeds: list[Any], symbols: Any) -> np.ndarray:
+def pulled(outputs: list[Any], seeds: list[Any], xs: Any) -> np.ndarray:
     """The sum over all outputs of a cotangent symbol times the derivative, for every input element."""
-    out = np.full(symbols.shape, sp.Integer(0), dtype=object)
     pairs = [(e, g) for o, s in zip(outputs, seeds, strict=True) for e, g in zip(o.ravel(), s.ravel(), strict=True)]
-    for at in np.ndindex(*symbols.shape):
-        out[at] = sp.Add(*[g * _diff(e, symbols[at]) for e, g in pairs])
-    return out
+    return boxed(np.frompyfunc(lambda x: sp.Add(*[g * _diff(e, x) for e, g in pairs]), 1, 1)(xs))
 
 
-def _pushed(output: np.ndarray, symbols: Any, tangents: Any) -> np.ndarray:
+def pushed(output: np.ndarray, xs: Any, tangents: Any) -> np.ndarray:
     """The derivative of every output element along the tangent symbols."""
-    out = np.full(output.shape, sp.Integer(0), dtype=object)
-    pairs = list(zip(symbols.ravel(), tangents.ravel(), strict=True))
-    for at in np.ndindex(*output.shape):
-        out[at] = sp.Add(*[t * _diff(output[at], s) for s, t in pairs])
-    return out
+    pairs = list(zip(xs.ravel(), tangents.ravel(), strict=True))
+    return boxed(np.frompyfunc(lambda e: sp.Add(*[t * _diff(e, x) for x, t in pairs]), 1, 1)(output))

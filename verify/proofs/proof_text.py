@@ -22,10 +22,13 @@ def _parameter(value: Any) -> str:
     return f"np.dtype({value.name!r})" if isinstance(value, np.dtype) else repr(value)
 
 
-def _at(array: np.ndarray, point: Any) -> str:
+def _at(cell: Any, array: np.ndarray, point: Any) -> str:
     """Source of an array of expressions at a point."""
-    values = [float(sp.sympify(e).xreplace(point)) for e in array.ravel()]
-    return f"tf.constant({_array(np.array(values, dtype=np.float64).reshape(array.shape))})"
+    found = [sp.sympify(e) for e in array.ravel()]
+    real = not cell.complex or all(not e.has(sp.I) and all(s.is_real for s in e.free_symbols) for e in found)
+    kind, dtype = (float, np.float64) if real else (complex, np.complex128)
+    values = [kind(e.xreplace(point)) for e in found]
+    return f"tf.constant({_array(np.array(values, dtype=dtype).reshape(array.shape))})"
 
 
 def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
@@ -60,9 +63,9 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
         "load()",
     ]
     for name, x in zip(names, cell.xs, strict=True):
-        lines.append(f"{name} = {_at(x, point) if x.dtype == object else f'tf.constant({_array(x)})'}")
+        lines.append(f"{name} = {_at(cell, x, point) if x.dtype == object else f'tf.constant({_array(x)})'}")
     chosen = f"[{', '.join(names[i] for i in arguments)}]"
-    seeds = ", ".join(_at(s, point) for s in identity.seeds)
+    seeds = ", ".join(_at(cell, s, point) for s in identity.seeds)
     if identity.direction == "jvp":
         lines.append(f"with tf.autodiff.ForwardAccumulator({chosen}, [{seeds}]) as acc:")
         lines.append(f"    y = REGISTRY[{prim.name!r}]({call})")

@@ -18,10 +18,18 @@ import numpy as np
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import dtype as dtype_of
 from gtape.tensors.argument_checks import each, function, whole
-from gtape.verify.search.census_complex import COMPLEX_DTYPES, survey_complex, takes_complex
+from gtape.verify.search.census_complex import (
+    COMPLEX_DTYPES,
+    beside_roots,
+    complex_distance,
+    complex_partials,
+    complex_points,
+    takes_complex,
+)
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.partials import (
     LIMIT,
+    Exact,
     Key,
     distance,
     exact_partials,
@@ -33,7 +41,7 @@ from gtape.verify.search.partials import (
 from gtape.verify.search.points import climb, points_for
 from gtape.verify.search.pools import Harvest, run_all
 from gtape.verify.search.rows import Row
-from gtape.verify.search.subjects import Subject, subjects
+from gtape.verify.search.subjects import Subject, subject_of, subjects
 
 __all__ = ["LIMIT", "Row", "census", "rows_of", "search", "survey"]
 
@@ -44,13 +52,66 @@ def __dir__() -> list[str]:
 
 _ROUNDS = 5  # of targeted search
 _CHUNK = 100  # so many suspects are looked at together
-_DTYPES = ("float64", "float32", *COMPLEX_DTYPES)
+
+
+class _Real:
+    """A search among real numbers: a sixth of the points around the worst ones so far."""
+
+    dtypes = ("float64", "float32")
+    number: Any = float
+    rules: tuple[Any, ...] = (("at_kinks", kink_allowance), ("at_roots", root_allowance))
+    distance = staticmethod(distance)
+    targeted = 6
+
+    def points(self, subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> list[Any]:
+        return points_for(subject.prim, dtype, n, rng)
+
+    def arguments(self, subject: Subject, xs: list[Any], dtype: Any) -> list[Any]:
+        return list(subject.arguments(xs, dtype))
+
+    def returned(self, g: Any) -> Any:
+        """The derivative, from the gradient that a tape returns."""
+        return g
+
+    def exact(self, subject: Subject, xs: list[Any], keys: list[Key], dtype: Any) -> dict[Key, Exact]:
+        return exact_partials(subject, xs, keys)
+
+    def parts(self, v: Any) -> list[float]:
+        """A number as the rows have it."""
+        return [float(v)]
+
+
+class _Complex(_Real):
+    """A search among complex numbers, without one around the worst points."""
+
+    dtypes = COMPLEX_DTYPES
+    number = complex
+    rules = (("at_roots", beside_roots),)
+    distance = staticmethod(complex_distance)
+    targeted = 0
+
+    def points(self, subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> list[Any]:
+        return complex_points(subject, dtype, n, rng)
+
+    def arguments(self, subject: Subject, xs: list[Any], dtype: Any) -> list[Any]:
+        return xs
+
+    def returned(self, g: Any) -> Any:
+        return None if g is None else np.conjugate(g)
+
+    def exact(self, subject: Subject, xs: list[Any], keys: list[Key], dtype: Any) -> dict[Key, Exact]:
+        found = complex_partials(subject, xs, max(map(len, keys)), dtype)
+        return {k: found[tuple(sorted(k))] for k in keys}
+
+    def parts(self, v: Any) -> list[float]:
+        return [float(v.real), float(v.imag)]
 
 
 class _Tally:
     """What is known of one partial derivative so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, field: _Real) -> None:
+        self.field = field
         self.points = self.at_roots = self.at_kinks = self.open = 0
         self.worst = self.worst_at_roots = 0.0
         self.where: tuple[float, ...] = ()
@@ -60,7 +121,7 @@ class _Tally:
 
     def take(self, subject: Subject, xs: list[Any], key: Key, got: Any, exact: Any, dtype: Any) -> None:
         """Judge a batch of points and keep the worst of them as places to search around."""
-        score = distance(got, exact, dtype)
+        score = self.field.distance(got, exact, dtype)
         self.points += int(exact.known.sum())
         self.open += int(exact.open.sum())
         self._excuse(subject, xs, key, got, score, dtype)
@@ -68,9 +129,9 @@ class _Tally:
             i = int(np.argmax(score))
             if score[i] > self.worst or not self.where:
                 self.worst = float(score[i])
-                self.where = tuple(float(x[i]) for x in xs)
-                self.got = 0.0 if got is None else float(got[i])
-                self.exact = float(exact.high[i])
+                self.where = tuple(part for x in xs for part in self.field.parts(x[i]))
+                self.got = self.field.number(0.0 if got is None else got[i])
+                self.exact = self.field.number(exact.high[i])
         together = np.concatenate([self.score, score])
         columns = [np.concatenate([b, x]) for b, x in zip(self.best, xs, strict=True)] if self.best else xs
         keep = np.argsort(-together, kind="stable")[:12]
@@ -83,14 +144,12 @@ class _Tally:
         high = high[np.argsort(-score[high], kind="stable")]
         for start in range(0, len(high), _CHUNK):
             chunk = high[start : start + _CHUNK]
-            for rule in (kink_allowance, root_allowance):
+            for count, rule in self.field.rules:
                 value = None if got is None else got[chunk]
                 passes = rule(subject, [x[chunk] for x in xs], key, value, dtype)
                 at, chunk = chunk[passes], chunk[~passes]
-                if rule is kink_allowance:
-                    self.at_kinks += len(at)
-                elif len(at):
-                    self.at_roots += len(at)
+                setattr(self, count, getattr(self, count) + len(at))
+                if count == "at_roots" and len(at):
                     self.worst_at_roots = max(self.worst_at_roots, float(score[at].max()))
                 score[at] = 0.0
             if len(chunk):  # the rest is not as bad as this, and what it is need not be known
@@ -105,6 +164,10 @@ class _Tally:
         )  # fmt: skip
 
 
+_REAL, _COMPLEX = _Real(), _Complex()
+_FIELDS = {name: field for field in (_REAL, _COMPLEX) for name in field.dtypes}
+
+
 def survey(
     subject: Subject, *, orders: Sequence[int] = (1, 2), dtype: Any = "float64", points: int = 10_000, seed: int = 0
 ) -> list[Row]:
@@ -114,7 +177,7 @@ def survey(
     ----------
     subject : Subject
     orders : sequence of {1, 2}
-    dtype : "float64" or "float32"
+    dtype : "float64" or "float32"; "complex128" or "complex64" for a primitive that takes complex numbers
     points : int
     seed : int
 
@@ -143,41 +206,41 @@ def survey(
         )
     dtype, points = dtype_of("survey", dtype), whole("survey", "points", points, least=1)
     orders = [whole("survey", "orders", order, least=1) for order in each("survey", "orders", orders)]
-    if dtype.name not in ("float64", "float32") or max(orders, default=3) > 2:
-        raise ValueError(f"survey takes float64 and float32 and the orders 1 and 2, not {dtype} and {orders}")
+    field = _FIELDS.get(dtype.name)
+    if field is None or max(orders, default=3) > 2 or (field is _COMPLEX and not takes_complex(subject)):
+        known = " and ".join(d for d in _FIELDS if _FIELDS[d] is _REAL or takes_complex(subject))
+        raise ValueError(f"survey takes {known} and the orders 1 and 2 of {subject}, not {dtype} and {orders}")
     seed = whole("survey", "seed", seed, least=0, most=math.inf)
     rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
     keys = {order: keys_of(subject, order) for order in orders}
-    tallies = {k: _Tally() for ks in keys.values() for k in ks}
+    tallies = {k: _Tally(field) for ks in keys.values() for k in ks}
 
     def judge(xs: list[Any]) -> None:
         if not len(xs[0]):
             return
-        arguments = subject.arguments(xs, dtype)
+        arguments = field.arguments(subject, xs, dtype)
         got: dict[Key, Any] = {}
         for order in orders:
             got |= subject.first(arguments) if order == 1 else subject.second(arguments)
-        exact = exact_partials(subject, arguments, list(tallies))
+        exact = field.exact(subject, arguments, list(tallies), dtype)
         for k, tally in tallies.items():
-            tally.take(subject, arguments, k, got[k], exact[k], dtype)
+            tally.take(subject, arguments, k, field.returned(got[k]), exact[k], dtype)
 
-    targeted = points // 6
-    judge(points_for(subject.prim, dtype, points - targeted, rng))
-    for _ in range(_ROUNDS):
-        found = [t.best for t in tallies.values() if t.best and len(t.best[0])]
-        if not found:
-            break
-        share = max(targeted // _ROUNDS // len(found), 8)
-        moves = [climb(subject.prim, best, dtype, share, rng) for best in found]
-        judge([np.concatenate(c) for c in zip(*moves, strict=True)])
+    targeted = points // field.targeted if field.targeted else 0
+    with np.errstate(all="ignore"):
+        judge(field.points(subject, dtype, points - targeted, rng))
+        for _ in range(_ROUNDS if targeted else 0):
+            found = [t.best for t in tallies.values() if t.best and len(t.best[0])]
+            if not found:
+                break
+            share = max(targeted // _ROUNDS // len(found), 8)
+            moves = [climb(subject.prim, best, dtype, share, rng) for best in found]
+            judge([np.concatenate(c) for c in zip(*moves, strict=True)])
     return [t.row(subject, k, dtype) for k, t in tallies.items()]
 
 
 def _task(name: str, params: dict[str, Any], orders: Sequence[int], dtype: str, points: int, seed: int) -> list[Row]:
-    subject = next(s for s in subjects([name]) if s.params == params)
-    if dtype in COMPLEX_DTYPES:
-        return survey_complex(subject, orders=orders, dtype=dtype, points=points, seed=seed)
-    return survey(subject, orders=orders, dtype=dtype, points=points, seed=seed)
+    return survey(subject_of(name, params), orders=orders, dtype=dtype, points=points, seed=seed)
 
 
 def census(
@@ -307,7 +370,7 @@ def rows_of(harvest: Harvest) -> list[Row]:
     """
     if not isinstance(harvest, Harvest):
         raise TypeError(f"rows_of takes what `search` returned, not {shown(harvest)}")
-    return [row for i in sorted(harvest.values) for row in harvest.values[i]]
+    return [row for rows in harvest.results() for row in rows]
 
 
 def _by_op(progress: Callable[[int, int, str], None] | None) -> Callable[[int, int, str], None] | None:
@@ -332,9 +395,9 @@ def _plan(
     asked = each("census", "orders", orders, "a list of the orders 1 and 2")
     if not asked or not all(isinstance(order, int) and order in (1, 2) for order in asked):
         raise ValueError(f"orders holds 1 and 2, got {shown(orders)}")
-    wrong = [d for d in each("census", "dtypes", dtypes) if not isinstance(d, str) or d not in _DTYPES]
+    wrong = [d for d in each("census", "dtypes", dtypes) if not isinstance(d, str) or d not in _FIELDS]
     if wrong:
-        raise ValueError(f"dtypes holds {' and '.join(_DTYPES)}, got {shown(wrong[0])}")
+        raise ValueError(f"dtypes holds {' and '.join(_FIELDS)}, got {shown(wrong[0])}")
     whole("census", "seed", seed, least=0, most=math.inf)
     chosen = [(s, d) for s in subjects(names) for d in dtypes if d not in COMPLEX_DTYPES or takes_complex(s)]
     tasks = [(s.prim.name, s.params, tuple(orders), d, points, seed) for s, d in chosen]

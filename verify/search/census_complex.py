@@ -1,16 +1,14 @@
 """The census of complex numbers: the worst error of every holomorphic derivative, in ULP of its modulus.
 
 Points have all directions: a third of them of moderate size, a third of any size, a third close to 0, to the branch
-points and to the special points of the primitive. Exact values are the mirror's own derivatives in complex balls, at a
+points and to the special points of the primitive. Exact values are the mirror's own derivatives in enclosures, at a
 precision that rises until the enclosure is narrow. Beside a root of a derivative the rule for roots holds: a point
 passes if the exact derivative at an input moved by 2 ULP reaches what was found.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,13 @@ from gtape.symbolic.jets import multi_indices
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template
 from gtape.verify.oracles.enclosures import BALLS
-from gtape.verify.search.partials import LIMIT
-from gtape.verify.search.rows import Row
+from gtape.verify.search.partials import Exact, Key
 from gtape.verify.search.subjects import Subject
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["COMPLEX_DTYPES", "survey_complex", "takes_complex"]
+__all__ = [
+    "COMPLEX_DTYPES", "beside_roots", "complex_distance", "complex_partials", "complex_points", "takes_complex",
+]  # fmt: skip
 
 COMPLEX_DTYPES = ("complex128", "complex64")
 _PRECISIONS = (200, 800, 3200)
@@ -39,7 +38,8 @@ def takes_complex(subject: Subject) -> bool:
     return not conditions and (subject.prim.complex is True or callable(subject.prim.complex))
 
 
-def _points(subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+def complex_points(subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Points of all sizes and directions, one array an argument."""
     far = 60.0 if dtype.itemsize == 8 else 300.0
     bits = int(np.finfo(dtype).nmant)
     marks = np.array([0, 1, -1, 1j, -1j, *subject.prim.special], dtype=np.complex128)
@@ -54,8 +54,8 @@ def _points(subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> l
     return found
 
 
-def _exact(subject: Subject, xs: list[Any], order: int) -> dict[tuple[int, ...], tuple[Any, Any, Any]]:
-    """The value and all partials up to an order: (high, low, whether the enclosure is narrow) for each."""
+def complex_partials(subject: Subject, xs: Sequence[Any], order: int, dtype: Any) -> dict[Key, Exact]:
+    """The exact value and all partials up to an order; known where a number of the dtype can be compared with them."""
     name, arity = subject.prim.name, subject.prim.arity
     mirrors.load()
     made = template(COMPLEX.get(name, SCALARS[name]), arity, subject.params, "acb")
@@ -78,62 +78,27 @@ def _exact(subject: Subject, xs: list[Any], order: int) -> dict[tuple[int, ...],
                 high[k, left], low[k, left] = h, lo
                 narrow[k, left] = np.isfinite(h) & (radius(balls) <= np.abs(h) * 2.0**-70)
         left = np.flatnonzero(~narrow.all(axis=0))
-    return {key: (high[k], low[k], narrow[k]) for k, key in enumerate(keys)}
-
-
-def survey_complex(
-    subject: Subject, *, orders: Sequence[int] = (1, 2), dtype: Any = "complex128", points: int = 1000, seed: int = 0
-) -> list[Row]:
-    """Search one primitive for its worst complex derivatives.
-
-    Parameters
-    ----------
-    subject : Subject
-        One that `takes_complex`.
-    orders : sequence of {1, 2}
-    dtype : "complex128" or "complex64"
-    points : int
-    seed : int
-
-    Returns
-    -------
-    list of Row
-        One for each partial derivative; `where` has the real and the imaginary part of every argument.
-    """
-    dtype = np.dtype(dtype)
-    rng = np.random.default_rng([zlib.crc32(f"{subject} {dtype}".encode()), seed])
-    xs = _points(subject, dtype, points, rng)
-    with np.errstate(all="ignore"):
-        exact = _exact(subject, xs, max(orders) + 1)
-        found: list[Row] = []
-        for order in orders:
-            # what the tape returns are conjugates of the derivatives
-            got = subject.first(xs) if order == 1 else subject.second(xs)
-            for key in product(range(subject.prim.arity), repeat=order):
-                g = got.get(key)
-                g = np.zeros(points, dtype) if g is None else np.conjugate(np.broadcast_to(g, (points,)))
-                found.append(_row(subject, key, order, dtype, xs, g, exact))
+    found = {key: Exact(n) for key in keys}
+    for k, exact in enumerate(found.values()):
+        size = np.abs(high[k])
+        exact.high, exact.low, exact.open = high[k], low[k], ~narrow[k]
+        exact.known = narrow[k] & (size < float(np.finfo(dtype).max) / 4) & (size > float(np.finfo(dtype).tiny))
     return found
 
 
-def _row(subject: Subject, key: tuple[int, ...], order: int, dtype: Any, xs: list[Any], g: Any, exact: Any) -> Row:
-    high, low, narrow = exact[tuple(sorted(key))]
-    largest, least = float(np.finfo(dtype).max), float(np.finfo(dtype).tiny)
-    size = np.abs(high)
-    held = narrow & (size < largest / 4) & (size > least)
-    off = np.abs((widest(g) - high) - low)
-    ulps = np.where(held, off / spacing(high, dtype), 0.0)
-    ulps = np.where(held & ~np.isfinite(ulps), np.inf, ulps)
-    reach = np.zeros(len(g))
-    for i in range(subject.prim.arity):
-        slope = np.abs(exact[tuple(sorted((*key, i)))][0])
-        reach = reach + np.where(size < np.abs(widest(xs[i])) * slope / 4, 2 * spacing(xs[i], dtype) * slope, 0.0)
-    roots = (ulps > LIMIT) & (off <= reach)
-    judged = np.where(roots, 0.0, ulps)
-    k = int(np.argmax(judged))
-    where = tuple(float(v) for x in xs for v in (x[k].real, x[k].imag)) if judged[k] else ()
-    return Row(
-        str(subject), subject.prim.name, ",".join(map(str, key)), order, dtype.name, int(held.sum()), float(judged[k]),
-        where, complex(g[k]), complex(high[k]), int(roots.sum()), float(ulps[roots].max(initial=0.0)), 0,
-        int((~narrow).sum()), "correct" if judged[k] <= LIMIT else "unstable",
-    )  # fmt: skip
+def complex_distance(got: Any, exact: Exact, dtype: Any) -> Any:
+    """How far numbers are from the exact ones, in ULP of the modulus; 0 where the exact number is not known."""
+    g = np.zeros(exact.high.shape) if got is None else widest(got)
+    ulps = np.abs((g - exact.high) - exact.low) / spacing(exact.high, dtype)
+    return np.where(exact.known, np.where(np.isfinite(ulps), ulps, np.inf), 0.0)
+
+
+def beside_roots(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:
+    """Which points pass because a derivative at inputs moved by 2 ULP reaches the number, beside a root of it."""
+    exact = complex_partials(subject, xs, len(key) + 1, dtype)
+    here = exact[tuple(sorted(key))]
+    reach = np.zeros(len(xs[0]))
+    for i, x in enumerate(xs):
+        slope = np.abs(exact[tuple(sorted((*key, i)))].high)
+        reach += np.where(np.abs(here.high) < np.abs(widest(x)) * slope / 4, 2 * spacing(x, dtype) * slope, 0.0)
+    return np.abs((widest(got) - here.high) - here.low) <= reach

@@ -12,7 +12,7 @@ from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.partials import distance, exact_partials, kink_allowance, root_allowance
 from gtape.verify.search.points import points_for
 from gtape.verify.search.pools import Harvest, run_all
-from gtape.verify.search.subjects import Subject, subjects
+from gtape.verify.search.subjects import Subject, subject_of, subjects
 
 __all__ = ["Kernel", "examine_kernels", "measure_all"]
 
@@ -71,7 +71,7 @@ def measure(subject: Subject, dtype: str, points: int) -> Kernel:
 
 
 def _task(name: str, params: dict[str, Any], dtype: str, points: int) -> Kernel:
-    return measure(next(s for s in subjects([name]) if s.params == params), dtype, points)
+    return measure(subject_of(name, params), dtype, points)
 
 
 def examine_kernels(
@@ -106,7 +106,7 @@ def examine_kernels(
     """
     harvest = measure_all(names, points=points, processes=processes, progress=progress)
     harvest.check()
-    return [harvest.values[i] for i in sorted(harvest.values)]
+    return harvest.results()
 
 
 def measure_all(

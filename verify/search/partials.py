@@ -24,7 +24,17 @@ from gtape.verify.search.points import steps, unsteps
 from gtape.verify.search.subjects import Subject
 from gtape.verify.verdicts.ulp import spacing
 
-__all__ = ["LIMIT", "Exact", "distance", "exact_partials", "keys_of", "kink_allowance", "limit_of", "root_allowance"]
+__all__ = [
+    "LIMIT",
+    "Exact",
+    "Key",
+    "distance",
+    "exact_partials",
+    "keys_of",
+    "kink_allowance",
+    "limit_of",
+    "root_allowance",
+]
 
 LIMIT = 4.0  # ULP: what every elementwise derivative keeps to
 

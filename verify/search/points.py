@@ -126,6 +126,16 @@ def _inside(interval: Interval, x: Any) -> Any:
     return inside & (x == np.rint(x)) if interval.whole else inside
 
 
+def _in_domain(prim: Primitive, columns: list[Any]) -> list[Any]:
+    """The points, one column an argument, that lie in the domain of a primitive."""
+    keep = np.logical_and.reduce([_inside(i, c) for i, c in zip(prim.domain.intervals, columns, strict=True)])
+    where = prim.domain.where
+    if where is not None:
+        rows = zip(keep, *[c.tolist() for c in columns], strict=True)
+        keep = keep & np.fromiter((k and bool(where(*p)) for k, *p in rows), bool, len(keep))
+    return [c[keep] for c in columns]
+
+
 def _column(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: int, around: int) -> Any:
     interval = prim.domain.intervals[i]
     if interval is BOOLEAN:
@@ -196,20 +206,8 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
             elif interval.whole:
                 tied[i] = _whole(interval, dtype, rng, n // 4)
         together = [np.concatenate(c) for c in zip(free, marked, tied, strict=True)]
-        keep = np.ones(len(together[0]), dtype=bool)
-        for interval, c in zip(prim.domain.intervals, together, strict=True):
-            keep &= _inside(interval, c)
-        if prim.domain.where is not None:
-            keep &= np.fromiter(
-                (
-                    k and bool(prim.domain.where(*p))
-                    for k, *p in zip(keep, *[c.tolist() for c in together], strict=True)
-                ),
-                bool,
-                len(keep),
-            )
-        parts.append([c[keep] for c in together])
-        total += int(keep.sum())
+        parts.append(_in_domain(prim, together))
+        total += len(parts[-1][0])
         if total >= n * 9 // 10:
             break
     order = rng.permutation(total)[: max(n * 3 // 2, 1)]
@@ -250,13 +248,4 @@ def climb(prim: Primitive, best: list[Any], dtype: Any, n: int, rng: np.random.G
         reach = np.exp2(rng.uniform(0, np.finfo(dtype).nmant + 2, n)).astype(np.int64)
         move = np.where(rng.random(n) < 0.8, reach * rng.choice([-1, 1], n), 0)
         made.append(unsteps(steps(x, dtype) + move, dtype))
-    keep = np.ones(n, dtype=bool)
-    for interval, c in zip(prim.domain.intervals, made, strict=True):
-        keep &= _inside(interval, c)
-    if prim.domain.where is not None:
-        keep &= np.fromiter(
-            (k and bool(prim.domain.where(*p)) for k, *p in zip(keep, *[c.tolist() for c in made], strict=True)),
-            bool,
-            n,
-        )
-    return [c[keep] for c in made]
+    return _in_domain(prim, made)

@@ -60,6 +60,10 @@ class Harvest:
         self.given_up: dict[int, str] = {}
         self.interrupted: int | None = None
 
+    def results(self) -> list[Any]:
+        """The results that there are, in the order of the jobs."""
+        return [self.values[i] for i in sorted(self.values)]
+
     @property
     def partial(self) -> bool:
         """Whether some jobs have no result."""

@@ -22,7 +22,7 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.argument_checks import each
 from gtape.tensors.tensor import wrap
 
-__all__ = ["Subject", "asked_by", "subjects"]
+__all__ = ["Subject", "asked_by", "subject_of", "subjects"]
 
 _DEPTH = 4  # how many derivatives deep to look for parameters
 
@@ -223,6 +223,11 @@ def _found(version: int) -> tuple[Subject, ...]:
         Subject(REGISTRY[name], params)
         for (name, _), params in sorted(found.items(), key=lambda e: (order[e[0][0]], str(e[0][1])))
     )
+
+
+def subject_of(name: str, params: dict[str, Any]) -> Subject:
+    """The subject of a primitive that has certain static parameters."""
+    return next(s for s in subjects([name]) if s.params == params)
 
 
 def subjects(names: Sequence[str] | None = None) -> list[Subject]:

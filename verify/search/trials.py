@@ -142,7 +142,7 @@ def trial(
         # The exact program begins with x + s t, which makes 0 of -0; bases of matrices may depend on that sign.
         values = [v + v.dtype.type(0) if v.dtype.kind in "fc" else v for v in values]
     tensors = [wrap(v) for v in values]
-    sources = [t for i, t in enumerate(tensors) if t._aval.inexact and prim.connected(0 if prim.variadic else i)]
+    sources = [t for i, t in enumerate(tensors) if t._layout.inexact and prim.connected(0 if prim.variadic else i)]
     if order == 1:
         return _first(prim, tensors, sources, params, mode, rng)
     return _second(prim, tensors, sources, params, mode, rng)
@@ -154,9 +154,9 @@ def _call(prim: Primitive, tensors: list[Tensor], params: dict[str, Any]) -> lis
 
 def _like(t: Any, rng: np.random.Generator) -> Tensor:
     value = rng.standard_normal(tuple(t.shape))
-    if t._aval.complex:
+    if t._layout.complex:
         value = value + 1j * rng.standard_normal(tuple(t.shape))
-    return wrap(np.asarray(value, dtype=t._aval.dtype))
+    return wrap(np.asarray(value, dtype=t._layout.dtype))
 
 
 def _first(

@@ -104,6 +104,7 @@ class Finding:
         verdict: str,
         *,
         order: int = 1,
+        at: Any = None,
         op: str | None = None,
         line: Any = None,
         element: Any = None,
@@ -118,6 +119,8 @@ class Finding:
     ) -> None:
         if verdict.__class__ is not str or verdict not in GRAVITY:
             raise ValueError(f"Finding: `verdict` must be one of {', '.join(GRAVITY)}, not {shown(verdict)}")
+        if at is not None:  # a node of a program
+            op, line = at.name, at.line
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
         self.reason, self.witness = reason, witness

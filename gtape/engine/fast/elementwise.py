@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.layout import FLOAT
 from gtape.declare.primitive import Primitive
-from gtape.engine.call import apply, record_op, refuse
+from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
-from gtape.engine.fast.source import Notes
+from gtape.engine.fast.source import Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
@@ -30,9 +30,9 @@ __all__ = ["make_function", "make_general"]
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
     """The function ``step(g, ins, out)`` for the given active arguments, all of one layout, and what it reads."""
-    notes = Notes(prim, scalars=scalars)
+    notes = Writer(prim, scalars=scalars)
     xs = [notes.value(f"x{i}") for i in range(len(prim.rules))]
-    made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Notes.hold) for i in active]
+    made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Writer.hold) for i in active]
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = tuple([i for i in range(len(xs)) if i in reads])
     loads = [f"x{i} = {kept}._value" for i, kept in zip(only, _places(only, reads), strict=True)]
@@ -79,25 +79,25 @@ _BINARY_END = """\
 _UNARY = """
 def {name}(x, name=None):
     try:
-        av = x._aval
+        av = x._layout
     except AttributeError:
         return {name}(operand(x))
     s = peek() or idle()
     t = Tensor()
     v = x._value
-    if av is FLOAT:  # a tensor, because variables have an Aval of their own
+    if av is FLOAT:  # a tensor, because variables have an Layout of their own
         try:
             t._value = {scalar}
         except Failed:
             t._value = float(s.run(kernel, float64(v)))
         except RuntimeError as e:
-            settle(e)
+            adopt_thread(e)
             return {name}(x)
-        t._aval = FLOAT
+        t._layout = FLOAT
 {scalar_end}    else:
         if x.__class__ is not Tensor:
             return {name}(operand(x))
-        t._aval = av
+        t._layout = av
         if not {accepts}:
             return refuse(prim, [x])
         try:
@@ -105,7 +105,7 @@ def {name}(x, name=None):
         except TypeError:  # no such loop, as for the sign of a bool
             return refuse(prim, [x])
         except RuntimeError as e:
-            settle(e)
+            adopt_thread(e)
             return {name}(x)
 {array_end}    t._record = None
     return general(s, prim, (x,), {{}}, t)
@@ -114,8 +114,8 @@ def {name}(x, name=None):
 _BINARY = """
 def {name}(x, y, name=None):
     try:
-        av = x._aval
-        if av is not y._aval:
+        av = x._layout
+        if av is not y._layout:
             return mixed(x, y)
     except AttributeError:
         x, y = both(x, y)
@@ -124,15 +124,15 @@ def {name}(x, y, name=None):
     t = Tensor()
     a = x._value
     b = y._value
-    if av is FLOAT:  # tensors, because variables have an Aval of their own
+    if av is FLOAT:  # tensors, because variables have an Layout of their own
         try:
             v = t._value = {scalar}
         except Failed:
             v = t._value = s.run(kernel, float64(a), float64(b)).item()
         except RuntimeError as e:
-            settle(e)
+            adopt_thread(e)
             return {name}(x, y)
-        t._aval = FLOAT
+        t._layout = FLOAT
 {scalar_end}    else:
         if x.__class__ is not Tensor:
             return mixed(x, y)
@@ -143,24 +143,24 @@ def {name}(x, y, name=None):
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
         except RuntimeError as e:
-            settle(e)
+            adopt_thread(e)
             return {name}(x, y)
-        t._aval = av
+        t._layout = av
 {array_end}    t._record = None
     return general(s, prim, (x, y), {{}}, t)
 """
 
 
 def _accepts(prim: Primitive) -> str:
-    """The test that an operand's Aval passes if the kernel can run on it as it is; the rest is for `refuse`."""
+    """The test that an operand's Layout passes if the kernel can run on it as it is; the rest is for `refuse`."""
     if prim.complex is True:
         return "True" if prim.ints else "av.inexact"
-    return "not av.special" if prim.ints else "av.real"
+    return "not av.no_kernel" if prim.ints else "av.real"
 
 
 def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
     """NumPy adds and compares bools as if they were numbers; TensorFlow does not."""
-    if tensors[0]._aval.dtype.kind == "b":
+    if tensors[0]._layout.dtype.kind == "b":
         check_dtypes(prim, tensors)
     return t
 
@@ -177,7 +177,7 @@ def _named(source: str, prim: Primitive) -> str:
 def _base_names(prim: Primitive) -> dict[str, Any]:
     return {
         "Failed": (ValueError, ArithmeticError),
-        "FLOAT": FLOAT64_SCALAR,
+        "FLOAT": FLOAT,
         "Tensor": Tensor,
         "mixed": two_operands(prim) if len(prim.rules) == 2 else None,
         "both": operands,
@@ -185,13 +185,13 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "refuse_bool": _refuse_bool,
         "count": record.count,
         "float64": np.float64,
-        "general": record_op,
+        "general": record_one,
         "idle": record.idle_stack,
         "kernel": prim.kernel,
         "operand": as_operand,
         "peek": record.peek,
         "prim": prim,
-        "settle": record.settle,
+        "adopt_thread": record.adopt_thread,
         "scalar_kernel": prim.scalar,
     }
 

@@ -1,7 +1,7 @@
 """Functions of ops whose results differ from their operands in shape: quick for layouts that were met before.
 
 A layout is the shapes and dtypes of the operands, and how an op's axes lie. All that follows from it (which kernel, the
-result's Aval, what the backward step does) is found out once and kept.
+result's Layout, what the backward step does) is found out once and kept.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT64_SCALAR, make_aval
+from gtape.base.layout import FLOAT, make_layout
 from gtape.declare.primitive import Primitive
-from gtape.engine.call import apply, record_op
+from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
-from gtape.engine.fast.steps import Known, remember
+from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, plan_for
 from gtape.recording import record
 from gtape.recording.record import TAPES
@@ -64,11 +64,11 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         if x.__class__ is not Tensor:
             x = as_operand(x)
         s = peek() or idle()
-        av = x._aval
-        if av.detour and (real_only or not av.complex):
+        av = x._layout
+        if av.slow_path and (real_only or not av.complex):
             return apply(prim, (x,), params)
         try:
-            v = s.run(kernel, np.float64(x._value) if av is FLOAT64_SCALAR else x._value, **params)
+            v = s.run(kernel, np.float64(x._value) if av is FLOAT else x._value, **params)
         except FAILURES as e:
             if x._value.__class__ is not bytes:
                 raise failure(prim, (x,), e, params) from None
@@ -77,25 +77,25 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             except FAILURES as again:
                 raise failure(prim, (x,), again, params) from None
         except RuntimeError as e:
-            record.settle(e)
+            record.adopt_thread(e)
             return function(x, **params)
         if v.__class__ is ndarray and v.ndim:
             t = Tensor()
             t._value = v
-            t._aval = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_aval(v.dtype, v.shape)
+            t._layout = (av.family.get(v.shape) if v.dtype is av.dtype else None) or make_layout(v.dtype, v.shape)
             t._record = None
         elif v.__class__ is tuple:
-            return record_op(s, prim, (x,), params, tuple([wrap(part) for part in v]))
+            return record_one(s, prim, (x,), params, tuple([wrap(part) for part in v]))
         else:
             t = wrap(v)
         r = x._record
         if r is None:
             return t
         tapes = s.tapes
-        if plain and r[TAPES] is tapes and t._aval.inexact and av.inexact:
-            step = RuleStep(prim, only, params, (av,), t._aval)
+        if plain and r[TAPES] is tapes and t._layout.inexact and av.inexact:
+            step = RuleStep(prim, only, params, (av,), t._layout)
             return _recorded(t, step, r, (x,) if keep else None, t._value if reads_y else None, tapes)
-        return record_op(s, prim, (x,), params, t) if s.sessions else t
+        return record_one(s, prim, (x,), params, t) if s.sessions else t
 
     renew()
     function.__name__ = prim.name
@@ -114,34 +114,34 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
     """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
     keep = reads_y = True
     peek, idle = record.peek, record.idle_stack
-    known: dict[Any, Known] = prim.layouts.setdefault("axes", {})
+    known: dict[Any, Seen] = prim.layouts.setdefault("axes", {})
 
     def learn(x: Tensor, axis: Any, keepdims: Any) -> Any:
         nonlocal keep, reads_y
-        av = x._aval
+        av = x._layout
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
         t = function(x, **params)
         plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
         keep, reads_y = plan.keep is not None, plan.reads_y
-        if _is_plain(axis, keepdims) and av.real and not av.detour and av is not FLOAT64_SCALAR:
-            step = RuleStep(prim, plan.active, params, (av,), t._aval)
-            remember(known, (av, axis, keepdims), Known([step], kernel_for(prim, (av,), params), t._aval, params))
+        if _is_plain(axis, keepdims) and av.real and not av.slow_path and av is not FLOAT:
+            step = RuleStep(prim, plan.active, params, (av,), t._layout)
+            remember(known, (av, axis, keepdims), Seen([step], kernel_for(prim, (av,), params), t._layout, params))
         return t
 
     def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
         """Of a tensor of floats."""
-        found = known.get((x._aval, axis, keepdims)) if _is_plain(axis, keepdims) else None
+        found = known.get((x._layout, axis, keepdims)) if _is_plain(axis, keepdims) else None
         if found is None:
             return learn(x, axis, keepdims)
         s = peek() or idle()
         try:
             v = s.run(found.kernel, x._value)
         except RuntimeError as e:
-            record.settle(e)
+            record.adopt_thread(e)
             return along(x, axis, keepdims)
         t = Tensor()
-        av = t._aval = found.aval
-        t._value = v if av is not FLOAT64_SCALAR else float(v)
+        av = t._layout = found.layout
+        t._value = v if av is not FLOAT else float(v)
         r = x._record
         if r is None:
             t._record = None
@@ -149,8 +149,8 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         tapes = s.tapes
         if r[TAPES] is not tapes:
             t._record = None
-            return record_op(s, prim, (x,), found.params, t) if s.sessions else t
-        if found.unfamiliar:
+            return record_one(s, prim, (x,), found.params, t) if s.sessions else t
+        if found.calls_left:
             found.meet(s)
         return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes)
 
@@ -167,7 +167,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
     peek, idle = record.peek, record.idle_stack
     ndarray = np.ndarray
     real_only = prim.complex is not True
-    known: dict[tuple[Any, Any], Known] = prim.layouts.setdefault("operands", {})
+    known: dict[tuple[Any, Any], Seen] = prim.layouts.setdefault("operands", {})
 
     def renew() -> None:
         nonlocal kernel, plans
@@ -178,13 +178,13 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
             for active in ((0,), (1,), (0, 1))
         ]
 
-    def learn(ax: Any, ay: Any, v: Any) -> Known:
-        out = make_aval(v.dtype, v.shape)
-        scalar = ax is FLOAT64_SCALAR or ay is FLOAT64_SCALAR
+    def learn(ax: Any, ay: Any, v: Any) -> Seen:
+        out = make_layout(v.dtype, v.shape)
+        scalar = ax is FLOAT or ay is FLOAT
         steps: list[Any] = [None, None, None]
         if out.inexact and not scalar:
             steps = [None if p is None else RuleStep(prim, p.active, {}, (ax, ay), out) for p in plans]
-        found = Known(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
+        found = Seen(steps, kernel if scalar else kernel_for(prim, (ax, ay), {}), out)
         if not scalar:
             remember(known, (ax, ay), found)
         return found
@@ -192,31 +192,31 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         if y.__class__ is not Tensor or x.__class__ is not Tensor:
             x, y = operands(x, y)
-        ax = x._aval
-        ay = y._aval
+        ax = x._layout
+        ay = y._layout
         found = known.get((ax, ay))
         s = peek() or idle()
         try:
             if found is not None:
                 v = s.run(found.kernel, x._value, y._value)
-            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.detour and (real_only or not ax.complex)):
+            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.slow_path and (real_only or not ax.complex)):
                 return apply(prim, (x, y), {})
             else:
                 a, b = x._value, y._value
-                a = np.float64(a) if ax is FLOAT64_SCALAR else a
-                b = np.float64(b) if ay is FLOAT64_SCALAR else b
+                a = np.float64(a) if ax is FLOAT else a
+                b = np.float64(b) if ay is FLOAT else b
                 v = s.run(kernel, a, b)
         except FAILURES as e:
             raise failure(prim, (x, y), e) from None
         except RuntimeError as e:
-            record.settle(e)
+            record.adopt_thread(e)
             return function(x, y)
         if v.__class__ is ndarray and v.ndim:
             if found is None:
                 found = learn(ax, ay, v)
             t = Tensor()
             t._value = v
-            t._aval = found.aval
+            t._layout = found.layout
             t._record = None
         else:
             t = wrap(v)
@@ -240,12 +240,12 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
             if ra[TAPES] is not tapes or rb[TAPES] is not tapes:
                 found = None
         if found is None:
-            return record_op(s, prim, (x, y), {}, t) if s.sessions else t
-        if found.unfamiliar:
+            return record_one(s, prim, (x, y), {}, t) if s.sessions else t
+        if found.calls_left:
             found.meet(s)
         step = found.steps[k]
         if step is None:
-            return record_op(s, prim, (x, y), {}, t)
+            return record_one(s, prim, (x, y), {}, t)
         plan: Any = plans[k]
         keep = plan.keep
         ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)

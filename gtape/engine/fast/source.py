@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT64_SCALAR
+from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
-from gtape.engine.rules import held
+from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import NUMPY
 
-__all__ = ["Noted", "Notes", "Untraceable", "kernel_for"]
+__all__ = ["Expression", "Untraceable", "Writer", "kernel_for"]
 
 
 class Untraceable(TypeError):
@@ -36,7 +36,7 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
     Parameters
     ----------
     prim : Primitive
-    operands : sequence of Aval or array
+    operands : sequence of Layout or array
         Only shapes and dtypes are looked at.
     params : dict
         The static parameters.
@@ -55,13 +55,13 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
     return made  # type: ignore[no-any-return]
 
 
-class Noted:
+class Expression:
     """A value in a rule that is being written down: the expression for it, and a sample of it if shapes are known."""
 
     __slots__ = ("name", "notes", "parts", "uses", "value")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, notes: Notes, parts: list[Any], value: Any, name: str | None = None) -> None:
+    def __init__(self, notes: Writer, parts: list[Any], value: Any, name: str | None = None) -> None:
         self.notes = notes
         self.parts = parts
         self.value = value
@@ -78,7 +78,7 @@ class Noted:
 
     @property
     def dtype(self) -> Any:
-        return FLOAT64_SCALAR.dtype if self._sample().__class__ is float else self.value.dtype
+        return FLOAT.dtype if self._sample().__class__ is float else self.value.dtype
 
     def _sample(self) -> Any:
         if self.value is None:
@@ -91,31 +91,31 @@ class Noted:
     __bool__ = __float__ = __int__ = __index__ = __iter__ = __len__ = __getitem__ = __array__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
 
-    def __add__(self, o: Any) -> Noted:
+    def __add__(self, o: Any) -> Expression:
         return self.notes.infix("+", self, o)
 
-    def __radd__(self, o: Any) -> Noted:
+    def __radd__(self, o: Any) -> Expression:
         return self.notes.infix("+", o, self)
 
-    def __sub__(self, o: Any) -> Noted:
+    def __sub__(self, o: Any) -> Expression:
         return self.notes.infix("-", self, o)
 
-    def __rsub__(self, o: Any) -> Noted:
+    def __rsub__(self, o: Any) -> Expression:
         return self.notes.infix("-", o, self)
 
-    def __mul__(self, o: Any) -> Noted:
+    def __mul__(self, o: Any) -> Expression:
         return self.notes.infix("*", self, o)
 
-    def __rmul__(self, o: Any) -> Noted:
+    def __rmul__(self, o: Any) -> Expression:
         return self.notes.infix("*", o, self)
 
-    def __truediv__(self, o: Any) -> Noted:
+    def __truediv__(self, o: Any) -> Expression:
         return self.notes.infix("/", self, o)
 
-    def __rtruediv__(self, o: Any) -> Noted:
+    def __rtruediv__(self, o: Any) -> Expression:
         return self.notes.infix("/", o, self)
 
-    def __neg__(self) -> Noted:
+    def __neg__(self) -> Expression:
         return self.notes.note(["-", self], None if self.value is None else -self.value)
 
 
@@ -127,7 +127,7 @@ _INFIX: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Notes:
+class Writer:
     """The world in which a rule of `user` is written down.
 
     Parameters
@@ -144,9 +144,9 @@ class Notes:
         self._lines: list[str] = []
         self._names: dict[str, Any] = {}
 
-    def value(self, name: str, sample: Any = None) -> Noted:
+    def value(self, name: str, sample: Any = None) -> Expression:
         """A value that the function starts from."""
-        return Noted(self, [], sample, name)
+        return Expression(self, [], sample, name)
 
     def bound(self, value: Any) -> str:
         """A name of the source for a kernel, or a number in the dtype it meets."""
@@ -154,29 +154,29 @@ class Notes:
         self._names[name] = value
         return name
 
-    def note(self, parts: list[Any], value: Any) -> Noted:
+    def note(self, parts: list[Any], value: Any) -> Expression:
         """A new value, by the words and values of its expression and its sample."""
         if value is not None and value.__class__ is not float and not isinstance(value, (np.ndarray, np.generic)):
             raise Untraceable("a rule calls a primitive with several results")
         for p in parts:
-            if p.__class__ is Noted:
+            if p.__class__ is Expression:
                 p.uses += 1
-        return Noted(self, parts, value)
+        return Expression(self, parts, value)
 
-    def infix(self, sign: str, a: Any, b: Any) -> Noted:
+    def infix(self, sign: str, a: Any, b: Any) -> Expression:
         """An operator on two values, or on a value and a number."""
-        x, y = [v.value if v.__class__ is Noted else v for v in (a, b)]
+        x, y = [v.value if v.__class__ is Expression else v for v in (a, b)]
         made = None if x is None or y is None else _INFIX[sign](x, y)
         return self.note([self._operand(a, b), f" {sign} ", self._operand(b, a)], made)
 
-    def hold(self, g: Noted, c: Noted) -> Noted:
-        """`gtape.engine.rules.held`, written down."""
+    def hold(self, g: Expression, c: Expression) -> Expression:
+        """`gtape.engine.rules.absorb_zeros`, written down."""
         if self._scalars:
             return self.note([c, " if ", c, " == ", c, " or ", g, " else 0.0"], c.value)
-        return self.note([f"{self.bound(held)}({self.bound(NUMPY)}, ", g, ", ", c, ")"], c.value)
+        return self.note([f"{self.bound(absorb_zeros)}({self.bound(NUMPY)}, ", g, ", ", c, ")"], c.value)
 
     def _operand(self, x: Any, other: Any) -> Any:
-        if x.__class__ is Noted:
+        if x.__class__ is Expression:
             return x
         if not isinstance(x, (int, float)) or isinstance(x, bool):
             raise Untraceable(f"a rule may use integers and the constants of the namespace, not {shown(x)}")
@@ -194,16 +194,16 @@ class Notes:
         if prim is None:
             raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
 
-        def call(*args: Any, **params: Any) -> Noted:
+        def call(*args: Any, **params: Any) -> Expression:
             for a in args:
-                if a.__class__ is not Noted and (not isinstance(a, (int, float)) or isinstance(a, bool)):
+                if a.__class__ is not Expression and (not isinstance(a, (int, float)) or isinstance(a, bool)):
                     raise Untraceable(f"a rule passes {shown(a)} to {name}")
             prim.users.add(self._user)
-            values = [a.value if a.__class__ is Noted else a for a in args]
+            values = [a.value if a.__class__ is Expression else a for a in args]
             kernel, made = self._called(prim, values, params)
             words: list[Any] = [f"{self.bound(kernel)}("]
             for a in args:
-                words += [a if a.__class__ is Noted else repr(a), ", "]
+                words += [a if a.__class__ is Expression else repr(a), ", "]
             return self.note([*words[:-1], ")"], made)
 
         return call
@@ -218,11 +218,11 @@ class Notes:
             kernel = _with(getattr(NUMPY, prim.name), params)
         return kernel, None if any(v is None for v in values) else kernel(*values)
 
-    def _written(self, x: Noted) -> str:
+    def _written(self, x: Expression) -> str:
         """The expression of a value: in place where it is used once, so that NumPy may reuse what it takes."""
         words = []
         for p in x.parts:
-            if p.__class__ is not Noted:
+            if p.__class__ is not Expression:
                 words.append(p)
             elif p.name is None and p.uses == 1:
                 words.append(f"({self._written(p)})")
@@ -230,16 +230,16 @@ class Notes:
                 words.append(self._named(p))
         return "".join(words)
 
-    def _named(self, x: Noted) -> str:
+    def _named(self, x: Expression) -> str:
         if x.name is None:
             text = self._written(x)
             x.name = f"v{len(self._lines)}"
             self._lines.append(f"{x.name} = {text}")
         return x.name
 
-    def function(self, loads: Iterable[str], results: list[Noted], file: str) -> Any:
+    def function(self, loads: Iterable[str], results: list[Expression], file: str) -> Any:
         """The function ``step(g, ins, out)`` that computes `results` after the lines `loads`."""
-        if not all(r.__class__ is Noted for r in results):
+        if not all(r.__class__ is Expression for r in results):
             raise Untraceable("a rule makes something else than a value")
         for r in results:
             r.uses += 1

@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT64_SCALAR, Aval
+from gtape.base.layout import FLOAT, Layout
 from gtape.declare.primitive import Primitive
-from gtape.engine.fast.source import Noted, Notes
+from gtape.engine.fast.source import Expression, Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 
-__all__ = ["Known", "remember", "step_for"]
+__all__ = ["Seen", "remember", "step_for"]
 
 # A sample run of the rule must not cost more than the op itself ever did.
 _MOST_ELEMENTS = 1 << 20
 
 
-def _sample(aval: Aval) -> Any:
-    if aval is FLOAT64_SCALAR:
+def _sample(layout: Layout) -> Any:
+    if layout is FLOAT:
         return 1.0
-    return np.ones(aval.shape, aval.dtype)[()]
+    return np.ones(layout.shape, layout.dtype)[()]
 
 
 def step_for(step: RuleStep) -> Callable[..., Any] | None:
@@ -46,7 +46,7 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     prim, layouts = step.prim, step.layouts
     if prim.variadic or prim.opaque or sum(a.size for a in (*layouts, step.out_layout)) > _MOST_ELEMENTS:  # type: ignore[misc]
         return None
-    notes = Notes(prim)
+    notes = Writer(prim)
     try:
         made: Any = notes.function(*_written(notes, step), f"<gtape step of {prim.name}>")
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
@@ -55,7 +55,7 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     return made  # type: ignore[no-any-return]
 
 
-def _written(notes: Notes, step: RuleStep) -> tuple[list[str], list[Noted]]:
+def _written(notes: Writer, step: RuleStep) -> tuple[list[str], list[Expression]]:
     """What the function reads from a record, and the cotangents that it makes."""
     prim: Primitive = step.prim
     layouts: Any = step.layouts
@@ -64,14 +64,14 @@ def _written(notes: Notes, step: RuleStep) -> tuple[list[str], list[Noted]]:
     y = notes.value("out", _sample(step.out_layout)) if "y" in reads else None
     xs: list[Any] = list(layouts)
     loads = []
-    for i, aval in enumerate(layouts):
+    for i, layout in enumerate(layouts):
         if i in reads:
-            xs[i] = notes.value(f"x{i}", _sample(aval))
+            xs[i] = notes.value(f"x{i}", _sample(layout))
             loads.append(f"x{i} = ins[{i}]._value")
     results: list[Any] = []
     for i in step.active:
         if prim.partials is not None:
-            c = by_slope(notes, prim, i, g, y, xs, step.params, Notes.hold)
+            c = by_slope(notes, prim, i, g, y, xs, step.params, Writer.hold)
             own = layouts[i].shape
             results.append(c if own == step.out_layout.shape else notes.sum_to(c, shape=own, batch=0))
         elif prim.kind == "linear":
@@ -95,22 +95,22 @@ def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
     return found
 
 
-class Known:
-    """What was found out about operands of one layout: a backward step for each plan, the kernel, the result's Aval."""
+class Seen:
+    """What is known of operands of one layout: a backward step for each plan, the kernel, the result's layout."""
 
-    __slots__ = ("aval", "kernel", "params", "steps", "unfamiliar")
+    __slots__ = ("calls_left", "kernel", "layout", "params", "steps")
 
-    def __init__(self, steps: list[Any], kernel: Any = None, aval: Any = None, params: Any = None) -> None:
+    def __init__(self, steps: list[Any], kernel: Any = None, layout: Any = None, params: Any = None) -> None:
         self.steps = steps
         self.kernel = kernel
-        self.aval = aval
+        self.layout = layout
         self.params = params
         # Complex numbers and half precision are left to the general steps.
-        detour = any(a.detour for step in steps if step is not None for a in step.layouts)
-        self.unfamiliar = 0 if detour else _FAMILIAR
+        slow_path = any(a.slow_path for step in steps if step is not None for a in step.layouts)
+        self.calls_left = 0 if slow_path else _FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
         """Count down; then replace the steps by functions written for this layout, where the rules allow it."""
-        self.unfamiliar -= 1
-        if not self.unfamiliar:
+        self.calls_left -= 1
+        if not self.calls_left:
             self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]

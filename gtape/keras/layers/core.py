@@ -128,7 +128,7 @@ def format_of(layer: Layer, data_format: Any) -> str:
 def floats_for(layer: Layer, x: Any) -> Tensor:
     """A tensor of the layer's float type; integers are cast."""
     t: Tensor = convert_to_tensor(x)
-    return t if t._aval.dtype.kind in "fVc" else gtape.cast(t, layer.dtype)
+    return t if t._layout.dtype.kind in "fVc" else gtape.cast(t, layer.dtype)
 
 
 class Embedding(TensorLayer):
@@ -213,7 +213,7 @@ class Flatten(TensorLayer):
         x = self._taken(inputs)
         if self.data_format == "channels_first" and x.ndim > 2:
             x = gtape.transpose(x, [0, *range(2, x.ndim), 1])
-        return gtape.reshape(x, [x.shape[0] if x.ndim else 1, math.prod(x._aval.shape[1:])])
+        return gtape.reshape(x, [x.shape[0] if x.ndim else 1, math.prod(x._layout.shape[1:])])
 
 
 class Reshape(TensorLayer):
@@ -245,14 +245,14 @@ class Reshape(TensorLayer):
 
     def call(self, inputs: Any) -> Any:
         x = self._taken(inputs)
-        known, have = math.prod(d for d in self.target_shape if d != -1), math.prod(x._aval.shape[1:])
+        known, have = math.prod(d for d in self.target_shape if d != -1), math.prod(x._layout.shape[1:])
         if (known == 0 or have % known) if -1 in self.target_shape else known != have:
             raise ValueError(
-                f"The total size of the tensor must be unchanged. Received: input_shape={x._aval.shape[1:]}, "
+                f"The total size of the tensor must be unchanged. Received: input_shape={x._layout.shape[1:]}, "
                 f"target_shape={self.target_shape}"
             )
         sizes = [have // known if d == -1 else d for d in self.target_shape]
-        return gtape.reshape(x, [x._aval.shape[0], *sizes])
+        return gtape.reshape(x, [x._layout.shape[0], *sizes])
 
 
 class Permute(TensorLayer):

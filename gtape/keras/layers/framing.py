@@ -122,7 +122,7 @@ class Cropping2D(_Framed):
 
     def call(self, inputs: Any) -> Any:
         x = self._taken(inputs)
-        space = x._aval.shape[self._first : self._first + 2]
+        space = x._layout.shape[self._first : self._first + 2]
         if any(a + b >= n for (a, b), n in zip(self.cropping, space, strict=True)):
             raise ValueError(
                 f"Values in `cropping` argument should be smaller than the corresponding spatial dimension of the "

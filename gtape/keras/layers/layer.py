@@ -269,7 +269,7 @@ class Layer(Module):
 
     def count_params(self) -> int:
         """The number of elements of all variables."""
-        return sum(v._aval.size for v in self.variables)
+        return sum(v._layout.size for v in self.variables)
 
     def add_weight(
         self,
@@ -398,7 +398,7 @@ class Layer(Module):
             y = self.call(*args, **kwargs)
             if self.activity_regularizer is not None:
                 parts = [checks.tensor(self, "what `call` returned", part) for part in nest.flatten(y)]
-                rows = max([*parts[0]._aval.shape[:1], 1]) if parts else 1
+                rows = max([*parts[0]._layout.shape[:1], 1]) if parts else 1
                 self.add_loss(sum(self.activity_regularizer(part) for part in parts) / rows)
         finally:
             _CALL.set(around)
@@ -406,7 +406,7 @@ class Layer(Module):
 
     def _input(self, x: Any) -> Any:
         if isinstance(x, (Tensor, Variable)):
-            known = x._aval.dtype
+            known = x._layout.dtype
             if known == self._dtype or known.kind not in "fV" or not self._autocast:
                 return x
             return gtape.cast(x, self._dtype)
@@ -532,7 +532,7 @@ class TensorLayer(Layer):
                 f"{type(self).__name__}: the layer '{plain(self.name)}' is not built, so it has no variables "
                 "yet. Call the layer itself, or `build(input_shape)` before `call`"
             )
-        self._fits(x._aval.shape)
+        self._fits(x._layout.shape)
         return x
 
 

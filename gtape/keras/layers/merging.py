@@ -22,7 +22,7 @@ __all__ = [
 
 class _Merge(Layer):
     def call(self, inputs: Any) -> Any:
-        stacked = isinstance(inputs, Tensor) and inputs._aval.shape and inputs._aval.shape[0] > 0  # rows of numbers
+        stacked = isinstance(inputs, Tensor) and inputs._layout.shape and inputs._layout.shape[0] > 0  # rows of numbers
         several = isinstance(inputs, (list, tuple)) and inputs and not isinstance(inputs, TensorShape)
         if not stacked and not several:
             raise ValueError(

@@ -122,7 +122,7 @@ class BatchNormalization(_Normalization):
 
     def _follow(self, moving: Any, new: Any) -> None:
         # In NumPy, because no gradient flows into a variable's state.
-        number = moving._aval.dtype.type
+        number = moving._layout.dtype.type
         value = moving.numpy() * number(self.momentum) + new.numpy() * number(1.0 - self.momentum)
         moving.assign(wrap(value))
 

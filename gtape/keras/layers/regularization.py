@@ -28,12 +28,12 @@ class _Noise(TensorLayer):
         """Whether to add noise."""
         if not checks.flag(self, "training", training):
             return False
-        if not x._aval.inexact:
+        if not x._layout.inexact:
             raise ValueError(f"{type(self).__name__}: `inputs` must be floats in training, not {x.dtype.name}")
         return True
 
     def _normal(self, like: Any, mean: float, stddev: float) -> Any:
-        return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._aval.dtype))
+        return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._layout.dtype))
 
 
 class Dropout(_Noise):

@@ -97,8 +97,6 @@ class Optimizer(Settings):
             The variables to change, or a function that returns the variables and is called after the loss.
         grad_loss : tensor or structure, optional
             The `output_gradients` of `GradientTape.gradient`.
-        name : str, optional
-            Ignored; TensorFlow has it.
         tape : GradientTape, optional
             The tape that recorded `loss`; required unless `loss` is callable.
 
@@ -154,8 +152,6 @@ class Optimizer(Settings):
         ----------
         grads_and_vars : iterable of (gradient, variable)
             A gradient is a tensor, an IndexedSlices, an array, or None, which leaves the variable unchanged and warns.
-        name : str, optional
-            Ignored; TensorFlow has it.
 
         Returns
         -------
@@ -382,7 +378,7 @@ class Optimizer(Settings):
 
 def _ones_like(x: Any) -> Any:
     loss = checks.tensor("minimize", "loss", x)
-    return wrap(np.ones(loss._aval.shape, loss._aval.dtype))
+    return wrap(np.ones(loss._layout.shape, loss._layout.dtype))
 
 
 def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
@@ -409,7 +405,7 @@ def _rows(g: Any, v: Any) -> Any:
     """The IndexedSlices `g`, if its rows fit the variable."""
     values, indices = checks.tensor(g, "values", g.values), checks.tensor(g, "indices", g.indices)
     n = tuple(v.shape)[:1]
-    _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._aval.dtype.kind, v, "the gradient's rows")
+    _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._layout.dtype.kind, v, "the gradient's rows")
     at = np.asarray(indices._value)
     if at.dtype.kind not in "iu" or not n or (at.size and not 0 <= int(at.min()) <= int(at.max()) < n[0]):
         raise InvalidArgumentError(f"the gradient of {plain(v.name)} has rows at {shown(at)}, the variable {n} rows")

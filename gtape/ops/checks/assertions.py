@@ -51,8 +51,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     tensor : float tensor
     message : str
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -93,8 +91,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
         What the error shows.
     summarize : int, optional
         How many elements of each it shows; 3 by default, all for a negative number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -127,7 +123,7 @@ def _comparison(
     op: str, symbol: str, holds: Callable[[Any, Any], Any], x: Any, y: Any, message: Any, summarize: Any
 ) -> None:
     a, b = _pair(x, y)
-    if a._aval.dtype != b._aval.dtype:
+    if a._layout.dtype != b._layout.dtype:
         raise InvalidArgumentError(f"{op}: cannot compare {a.dtype.name} with {b.dtype.name}: use gtape.cast")
     left, right = a.numpy(), b.numpy()
     try:
@@ -160,8 +156,6 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
         How the error begins.
     summarize : int, optional
         How many elements it shows.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -342,10 +336,10 @@ def assert_near(
     """
     x = as_operand(x)
     y = y if isinstance(y, Tensor) else as_operand(y, x)
-    kind = x._aval.dtype
-    if not x._aval.inexact:
+    kind = x._layout.dtype
+    if not x._layout.inexact:
         raise ValueError(f"assert_near needs floating-point tensors, not {x.dtype.name}: use assert_equal")
-    if y._aval.dtype != kind:
+    if y._layout.dtype != kind:
         raise ValueError(f"assert_near: x is {x.dtype.name} and y is {y.dtype.name}: use gtape.cast")
     eps = 10 * spacing_at_one(kind)
     r = eps if rtol is None else float(as_operand(rtol))
@@ -361,7 +355,7 @@ def assert_near(
 def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..., None]:
     def check(x: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
         t = as_operand(x)
-        zero = wrap(np.zeros((), t._aval.dtype))
+        zero = wrap(np.zeros((), t._layout.dtype))
         _comparison(op, symbol, holds, t, zero, message or f"{op}: y is 0.", summarize)
 
     check.__name__ = check.__qualname__ = op
@@ -406,8 +400,6 @@ def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     x : float tensor
     message : str
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -10,6 +10,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
 # What TensorFlow has at the top level; the rest lives in `gtape.debugging` only.
@@ -37,8 +38,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     rank : int
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -54,11 +53,9 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     >>> import gtape as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
     """
-    have = as_operand(x).ndim
-    if have != int(rank):
-        raise _rank_error(
-            f"Tensor must have rank {int(rank)}. Received rank {have}, shape {as_operand(x).shape}", message
-        )
+    have, rank = as_operand(x).ndim, whole("assert_rank", "rank", rank)
+    if have != rank:
+        raise _rank_error(f"Tensor must have rank {rank}. Received rank {have}, shape {as_operand(x).shape}", message)
 
 
 @diagnosed
@@ -84,9 +81,9 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
     """
-    have = as_operand(x).ndim
-    if have < int(rank):
-        raise _rank_error(f"Tensor must have rank at least {int(rank)}. {_rank_of(x)}", message)
+    have, rank = as_operand(x).ndim, whole("assert_rank_at_least", "rank", rank)
+    if have < rank:
+        raise _rank_error(f"Tensor must have rank at least {rank}. {_rank_of(x)}", message)
 
 
 @diagnosed
@@ -114,7 +111,8 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
     >>> import gtape as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
     """
-    have, wanted = as_operand(x).ndim, [int(r) for r in ranks]
+    have = as_operand(x).ndim
+    wanted = [whole("assert_rank_in", "ranks", r) for r in each("assert_rank_in", "ranks", ranks, "a list of integers")]
     if have not in wanted:
         raise _rank_error(
             f"Tensor must have rank in {wanted}. Received rank {have}, shape {as_operand(x).shape}", message
@@ -128,8 +126,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     Parameters
     ----------
     tensor : tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
     message : str, optional
         How the error begins.
 
@@ -204,7 +200,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
     for number, (x, shape) in enumerate(pairs):
         if x is None:
             continue
-        have = tuple(as_operand(x)._aval.shape)
+        have = tuple(as_operand(x)._layout.shape)
         wanted, front = _symbols(shape)
         if len(have) < len(wanted) or (len(have) != len(wanted) and not front):
             least = "at least " if front else ""
@@ -239,8 +235,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     tf_type : dtype
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -257,7 +251,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     >>> tf.debugging.assert_type(tf.constant(2.0), tf.float32)
     """
     t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
-    if t._aval.dtype != dtypes.np_dtype(wanted):
+    if t._layout.dtype != dtypes.np_dtype(wanted):
         begin = f"{message} " if message else ""
         raise TypeError(f"{begin}tensor must be of type {wanted.name}; got {t.dtype.name}")
 
@@ -271,8 +265,6 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     x : tensor
     message : str, optional
         How the error begins.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -289,7 +281,7 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     >>> tf.debugging.assert_integer(tf.constant([1, 2]))
     """
     t = convert_to_tensor(x)
-    if t._aval.dtype.kind not in "iu":
+    if t._layout.dtype.kind not in "iu":
         raise TypeError(
             f'{message}  Expected "x" to be integer type. Found: {t.dtype.name}'
             if message
@@ -384,4 +376,4 @@ def is_numeric_tensor(tensor: Any) -> bool:
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(1)
     (True, False)
     """
-    return bool(is_tensor(tensor) and tensor._aval.dtype.kind in "iufcV")
+    return bool(is_tensor(tensor) and tensor._layout.dtype.kind in "iufcV")

@@ -1,4 +1,4 @@
-"""The smooth activations of neural networks, right in the tails at every order."""
+"""The smooth activations of neural networks, accurate in the tails at every order."""
 
 from __future__ import annotations
 

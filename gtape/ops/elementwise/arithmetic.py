@@ -1,4 +1,4 @@
-"""Arithmetic on two operands, powers and plane geometry, with the families of slopes that they are closed under."""
+"""Arithmetic on two operands, powers and plane geometry, with the slopes that close each family."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Complex numbers: making them from real ones, taking them apart, and the ops that are not holomorphic.
+"""Complex numbers: made from real ones, taken apart, and the ops that are not holomorphic.
 
-Inside a sweep a cotangent is the plain transpose: for a real loss L of z = a + ib it is dL/da - i dL/db. So the rules
-of holomorphic ops hold for complex numbers as they are written for real ones; what users see is the conjugate of it,
-TensorFlow's convention, put on where a gradient leaves the tape. Absolute value, angle and sign are made of real and
-imaginary parts, and have the accuracy and the kinks of the real functions of two arguments.
+Inside a sweep, the cotangent of z = a + ib for a real loss L is dL/da - i dL/db, so that the rules of holomorphic ops
+are those for real numbers. A gradient that leaves the tape is conjugated, by TensorFlow's convention. Absolute value,
+angle and sign are composed of real and imaginary parts, with the accuracy and kinks of real functions of two arguments.
 
 References
 ----------
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -94,7 +94,7 @@ _complex = primitive(
 
 def _number(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind not in "iu" and not t._aval.inexact:
+    if t._layout.dtype.kind not in "iu" and not t._layout.inexact:
         raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast first")
     return t
 
@@ -106,8 +106,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -121,18 +119,13 @@ def real(input: Any, name: str | None = None) -> Tensor:
     array([1., 3.])
     """
     t = _number(input, "real")
-    return _real(t) if t._aval.complex else t
+    return _real(t) if t._layout.complex else t
 
 
 @diagnosed
+@documented_like(real)
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part.
-
-    Parameters
-    ----------
-    input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -146,7 +139,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     array([ 2., -4.])
     """
     t = _number(input, "imag")
-    return _imag(t) if t._aval.complex else wrap(np.zeros(t._aval.shape, t._aval.dtype))
+    return _imag(t) if t._layout.complex else wrap(np.zeros(t._layout.shape, t._layout.dtype))
 
 
 @diagnosed
@@ -156,8 +149,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -171,7 +162,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     array([1.-2.j])
     """
     t = _number(x, "conj")
-    return _conj(t) if t._aval.complex else t
+    return _conj(t) if t._layout.complex else t
 
 
 @diagnosed
@@ -182,8 +173,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     ----------
     real, imag : tensor of float32 or float64
         Of one dtype; shapes broadcast.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -202,33 +191,28 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
     a, b = operands(real, imag)
-    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in _COMPLEX_OF:
+    if a._layout.dtype != b._layout.dtype or a._layout.dtype not in _COMPLEX_OF:
         raise TypeError(
             f"complex takes two tensors of float32, or two of float64, not {a.dtype.name} and {b.dtype.name}: use "
             "gtape.cast first"
         )
-    sa, sb = a._aval.shape, b._aval.shape
+    sa, sb = a._layout.shape, b._layout.shape
     if sa != sb:
         try:
             shape = np.broadcast_shapes(sa, sb)
         except ValueError:
             raise InvalidArgumentError(
-                f"complex: the shapes {a._aval.tensor_shape} and {b._aval.tensor_shape} do not fit"
+                f"complex: the shapes {a._layout.tensor_shape} and {b._layout.tensor_shape} do not fit"
             ) from None
         broadcast = REGISTRY["broadcast_to"]
-        a, b = [t if t._aval.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
+        a, b = [t if t._layout.shape == shape else broadcast(t, shape=shape) for t in (a, b)]
     return _complex(a, b)
 
 
 @diagnosed
+@documented_like(real)
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The angle (argument) of complex numbers, in (-pi, pi].
-
-    Parameters
-    ----------
-    input : tensor of complex or real numbers, any shape
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -238,7 +222,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For what are no real or complex numbers.
+        For integers, bool and strings.
 
     Examples
     --------
@@ -251,11 +235,11 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     np.complex128(-0.4+0.2j)
     """
     t = _number(input, "angle")
-    if t._aval.complex:
+    if t._layout.complex:
         return REGISTRY["atan2"](_imag(t), _real(t))
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
-    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._aval.dtype)
+    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._layout.dtype)
     return wrap(value)
 
 
@@ -263,7 +247,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
 
 def magnitude(z: Tensor) -> Tensor:
-    """The absolute value; its slope at 0 is 0, the element of least norm."""
+    """The absolute value; its slope at 0 is 0, the subgradient of least norm."""
     return REGISTRY["hypot"](_real(z), _imag(z))
 
 

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, with the slopes they need: each family is closed under differentiation.
+"""Exponentials, logarithms and their slopes: each family is closed under differentiation.
 
 A slope is a primitive of its own where the textbook form, or its derivative, would cancel, overflow or lose the tail.
 """

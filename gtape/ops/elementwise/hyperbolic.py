@@ -1,4 +1,4 @@
-"""Hyperbolic functions and their inverses, with the slopes they need: each family is closed under differentiation.
+"""Hyperbolic functions, their inverses and their slopes: each family is closed under differentiation.
 
 A slope is a primitive of its own where the textbook form, or its derivative, would cancel, overflow or lose the tail.
 """

@@ -1,8 +1,4 @@
-"""Matrices of complex numbers as pairs of real ones, for the rules of ops that work on real and imaginary parts.
-
-Such an op takes the parts stacked along an axis before the last two. A rule takes them apart, computes with pairs
-``(real, imag)``, and puts them together again.
-"""
+"""Complex matrices as pairs ``(real, imag)``, for rules of ops that take parts stacked before the last two axes."""
 
 from __future__ import annotations
 
@@ -13,12 +9,12 @@ from gtape.tensors.axes import shape_of
 __all__ = ["PARTS", "conjugate", "difference", "over", "parts", "product", "pulled", "scaled", "together", "total"]
 NAMESPACES = None
 
-# The places of real and imaginary parts along that axis, as keys of strided_slice.
+# The keys of strided_slice for the real and the imaginary part along that axis.
 PARTS = tuple([((i, i + 1, 1), (None, None, 1), (None, None, 1)) for i in range(2)])
 
 
 def parts(xp: Any, x: Any) -> tuple[Any, Any]:
-    """Real and imaginary part of what is stacked along the axis before the last two."""
+    """The real and the imaginary part of a stacked value."""
     shape = shape_of(x)
     flat = (*shape[:-3], *shape[-2:])
     real, imag = [xp.reshape(xp.strided_slice(x, key=key), shape=flat) for key in PARTS]

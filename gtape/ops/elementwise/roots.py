@@ -1,4 +1,4 @@
-"""Squares, roots and reciprocals, with the slopes they need: each family is closed under differentiation.
+"""Squares, roots, reciprocals and their slopes: each family is closed under differentiation.
 
 A slope is a primitive of its own where the textbook form, or its derivative, would cancel, overflow or lose the tail.
 """
@@ -40,7 +40,7 @@ sqrt = elementwise(
     scalar=math.sqrt,
     domain=NONNEGATIVE,
     ulps=0.5,
-    holds_zero=True,
+    zero_absorbs=True,
     special=(0.0,),
     summary="Square root.",
     example=((4.0,), 2.0),
@@ -65,7 +65,7 @@ rsqrt = elementwise(
     scalar=lambda x: 1.0 / _sqrt(x),
     domain=POSITIVE,
     ulps=1.5,
-    holds_zero=True,
+    zero_absorbs=True,
     special=(0.0,),
     summary="Reciprocal square root, 1 / sqrt(x).",
     example=((4.0,), 0.5),
@@ -91,7 +91,7 @@ reciprocal = elementwise(
     scalar=lambda x: 1.0 / x,
     domain=NONZERO,
     ulps=0.5,
-    holds_zero=True,
+    zero_absorbs=True,
     special=(0.0,),
     summary="Reciprocal, 1 / x.",
     example=((4.0,), 0.25),

@@ -79,7 +79,7 @@ relu_slope = elementwise(
     summary="1 where x > 0, 0 where x <= 0.",
 )  # fmt: skip
 
-# The slope is the sign of the output: one pass, which keeps NaN.
+# The slope is the sign of the output, computed in one pass that keeps NaN.
 relu = elementwise(
     "relu", _relu, lambda xp, y, x: xp.sign(y), scalar=_relu_float, kinks=(0.0,), selects=True,
     ints=True, ulps=0.5, summary="Rectified linear unit, max(x, 0); the slope at 0 is 0.", example=((1.5,), 1.5),

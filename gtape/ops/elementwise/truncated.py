@@ -25,7 +25,7 @@ def _check_integers(x: Any, y: Any, op: str) -> bool:
 
 @wide
 def _quotient(x: Any, y: Any) -> Any:
-    # x - r is y times a whole number
+    # x - r is y times an integer
     r = np.fmod(x, y)
     return np.where(np.isnan(r), np.trunc(np.divide(x, y)), np.rint((x - r) / y))
 

@@ -80,8 +80,7 @@ _tridiagonal = implicit(
     jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
     reads=((0, "y"), (0,)),
     complex=True,
-    rounding=elimination(0.5, 4),
-    wide=True,
+    rounding=elimination(0.5, 4, wide=True),
     public=False,
     samples=(
         (((3, 1), (1, 1)), {}),
@@ -121,8 +120,6 @@ def tridiagonal_solve(
         Whether a matrix `rhs` is given as [..., k, m].
     conjugate_rhs : bool
         Solve for the conjugate of `rhs`.
-    name : str, optional
-        Ignored; TensorFlow has it.
     partial_pivoting, perturb_singular : bool
         Accepted as TensorFlow does; rows are always exchanged where needed, and a singular matrix is an error.
 
@@ -145,19 +142,19 @@ def tridiagonal_solve(
     """
     d = _compact(diagonals, diagonals_format)
     d, b = operands(d, rhs)
-    sd, sb = d._aval.shape, b._aval.shape
+    sd, sb = d._layout.shape, b._layout.shape
     if len(sd) < 2 or sd[-2] != 3:
         raise errors.InvalidArgumentError(
-            f"tridiagonal_solve: compact diagonals have shape [..., 3, m], not {d._aval.tensor_shape}"
+            f"tridiagonal_solve: compact diagonals have shape [..., 3, m], not {d._layout.tensor_shape}"
         )
     vector = len(sb) == len(sd) - 1
     if vector:
         b = reshape_op(b, shape=(*sb, 1))
     elif transpose_rhs:
         b = swap_last(b)
-    if conjugate_rhs and b._aval.complex:
+    if conjugate_rhs and b._layout.complex:
         b = REGISTRY["conj"](b)
-    sb = b._aval.shape
+    sb = b._layout.shape
     if len(sb) < 2 or sb[-2] != sd[-1] or sb[:-2] != sd[:-2]:
         raise errors.InvalidArgumentError(
             f"tridiagonal_solve: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
@@ -174,7 +171,7 @@ def _compact(diagonals: Any, form: str) -> Tensor:
         return float_operand(diagonals, "tridiagonal_solve")
     if form == "matrix":
         a = matrix_operand(diagonals, "tridiagonal_solve", square=True)
-        if a._aval.shape[-1] == 1:
+        if a._layout.shape[-1] == 1:
             main = diag_part_op(a, k=0)
             return stack([main, main, main], axis=-2)
         parts = [diag_part_op(a, k=1), diag_part_op(a, k=0), diag_part_op(a, k=-1)]
@@ -187,19 +184,19 @@ def _compact(diagonals: Any, form: str) -> Tensor:
             f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}"
         )
     above, main, below = parts
-    m = main._aval.shape[-1]
-    none = [[0, 0]] * (len(main._aval.shape) - 1)
-    if above._aval.shape[-1] == m - 1:
+    m = main._layout.shape[-1]
+    none = [[0, 0]] * (len(main._layout.shape) - 1)
+    if above._layout.shape[-1] == m - 1:
         above = pad(above, [*none, [0, 1]])
-    if below._aval.shape[-1] == m - 1:
+    if below._layout.shape[-1] == m - 1:
         below = pad(below, [*none, [1, 0]])
     for part in (above, below):
-        if part._aval.shape != main._aval.shape:
+        if part._layout.shape != main._layout.shape:
             raise errors.InvalidArgumentError(
-                f"tridiagonal_solve: the diagonals have shapes {[p._aval.shape for p in parts]}; the outer ones are as "
-                "long as the main one, or shorter by 1"
+                f"tridiagonal_solve: the diagonals have shapes {[p._layout.shape for p in parts]}; the outer ones are "
+                "as long as the main one, or shorter by 1"
             )
-    return concat([reshape_op(p, shape=(*p._aval.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
+    return concat([reshape_op(p, shape=(*p._layout.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
 
 
 @diagnosed
@@ -219,8 +216,6 @@ def banded_triangular_solve(
     lower : bool
     adjoint : bool
         Solve with the adjoint matrix.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -241,7 +236,7 @@ def banded_triangular_solve(
     """
     bands, b = operands(bands, rhs)
     bands = matrix_operand(bands, "banded_triangular_solve")
-    count, m = bands._aval.shape[-2:]
+    count, m = bands._layout.shape[-2:]
     if not 1 <= count <= m:
         raise errors.InvalidArgumentError(
             f"banded_triangular_solve: a matrix of {m} rows has 1 to {m} bands, not {count}"
@@ -253,12 +248,12 @@ def banded_triangular_solve(
         part = diag_embed_op(row, k=-away if lower else away, shape=(m, m))
         whole = part if whole is None else whole + part
     assert whole is not None
-    sb = b._aval.shape
-    vector = len(sb) == 1 or (len(sb) == len(bands._aval.shape) - 1 and sb[-1] == m != sb[-2])
+    sb = b._layout.shape
+    vector = len(sb) == 1 or (len(sb) == len(bands._layout.shape) - 1 and sb[-1] == m != sb[-2])
     if vector:
-        b = reshape_op(b, shape=(*b._aval.shape, 1))
+        b = reshape_op(b, shape=(*b._layout.shape, 1))
     x = triangular_solve(whole, b, lower=lower, adjoint=adjoint)
-    return reshape_op(x, shape=x._aval.shape[:-1]) if vector else x
+    return reshape_op(x, shape=x._layout.shape[:-1]) if vector else x
 
 
 @diagnosed
@@ -272,8 +267,6 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     rhs : tensor, shape [..., m, k]
         Of the dtype of `diagonals`.
     diagonals_format : {"compact", "sequence", "matrix"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -294,7 +287,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
            [3.]], dtype=float32)
     """
     d, b = operands(_compact(diagonals, diagonals_format), rhs)
-    sd, sb = d._aval.shape, b._aval.shape
+    sd, sb = d._layout.shape, b._layout.shape
     if len(sb) < 2 or sb[-2] != sd[-1]:
         raise errors.InvalidArgumentError(
             f"tridiagonal_matmul: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"

@@ -49,13 +49,13 @@ def places(low: int, high: int, rows: int, columns: int, align: str, op: str) ->
 
 def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
     """Elements of the last `rest` axes by row-major position; padding for -1."""
-    lead = t._aval.shape[: t.ndim - rest]
-    size = int(np.prod(t._aval.shape[t.ndim - rest :], dtype=np.int64))
+    lead = t._layout.shape[: t.ndim - rest]
+    size = int(np.prod(t._layout.shape[t.ndim - rest :], dtype=np.int64))
     line = REGISTRY["reshape"](t, shape=(*lead, size))
     if (table < 0).any():
-        line = REGISTRY["concat"](line, wrap(np.full((*lead, 1), padding, t._aval.dtype)), axis=-1)
+        line = REGISTRY["concat"](line, wrap(np.full((*lead, 1), padding, t._layout.dtype)), axis=-1)
         table = np.where(table < 0, size, table)
-    return REGISTRY["gather"](line, wrap(table), axis=-1, size=line._aval.shape[-1])
+    return REGISTRY["gather"](line, wrap(table), axis=-1, size=line._layout.shape[-1])
 
 
 def inverse(table: Any, rows: int, columns: int) -> Any:

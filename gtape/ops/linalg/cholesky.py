@@ -21,8 +21,9 @@ __all__ = ["cholesky", "cholesky_solve"]
 
 def _half_tril_kernel(x: Any) -> Any:
     """The lower triangle with half the diagonal."""
+    # What lies above is left out, because zero times infinity would be NaN.
     n = np.arange(x.shape[-1])
-    return x * np.tril(np.where(n[:, None] == n[None, :], 0.5, 1.0)).astype(x.dtype)
+    return np.tril(x) * np.where(n[:, None] == n[None, :], 0.5, 1.0).astype(x.dtype)
 
 
 half_tril = linear(
@@ -69,8 +70,7 @@ _cholesky = implicit(
     jvp=(_cholesky_push,),
     reads=(("y",),),
     batched=True,
-    rounding=elimination(0.5, 1.5),
-    wide=True,
+    rounding=elimination(0.5, 1.5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -86,8 +86,6 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
         Symmetric (Hermitian) and positive definite. A matrix that is not positive definite gives NaN.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -106,7 +104,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
            [1., 1.]], dtype=float32)
     """
     x = matrix_operand(input, "cholesky", square=True)
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg import complex_factors
 
         return complex_factors.cholesky(x)
@@ -123,8 +121,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
         What `cholesky` gives.
     rhs : tensor, shape [..., n, k]
         Of the dtype of `chol`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -171,8 +171,7 @@ _hermitian = implicit(
     jvp=(_hermitian_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(4, 8, columns=(1,), parts=True),
-    wide=True,
+    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
@@ -242,8 +241,7 @@ _singular = implicit(
     jvp=(_singular_push,),
     reads=(("y",),),
     outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), parts=True),
-    wide=True,
+    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
     public=False,
     samples=(
         (((2, 1, 1),), {}),
@@ -282,7 +280,7 @@ def spread(z: Tensor) -> Tensor:
     from gtape.ops.shape.join import stack
 
     a, b = real(z), imag(z)
-    *batch, m, n = z._aval.shape
+    *batch, m, n = z._layout.shape
     rows = stack([stack([a, -b], axis=-1), stack([b, a], axis=-1)], axis=-3)
     return reshape_op(rows, shape=(*batch, 2 * m, 2 * n))
 
@@ -291,10 +289,10 @@ def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
     """The complex matrix of which `x` is the spread one; of a `triangle` the diagonal is real up to rounding."""
     from gtape.ops.elementwise.complex_parts import complex
 
-    *batch, m, n = x._aval.shape
+    *batch, m, n = x._layout.shape
     x = reshape_op(x, shape=(*batch, m // 2, 2, n // 2, 2))
     real, imag = x[..., 0, :, 0], x[..., 1, :, 0]
-    return complex(real, imag * (1 - np.eye(m // 2, n // 2, dtype=x._aval.dtype)) if triangle else imag)
+    return complex(real, imag * (1 - np.eye(m // 2, n // 2, dtype=x._layout.dtype)) if triangle else imag)
 
 
 def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
@@ -303,7 +301,7 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
     from gtape.ops.linalg.diagonal import diag_part, set_diag
 
     a = real(diag_part(z if diagonal is None else diagonal))
-    return set_diag(z, complex(a, constant(np.zeros(a._aval.shape, a._aval.dtype))))
+    return set_diag(z, complex(a, constant(np.zeros(a._layout.shape, a._layout.dtype))))
 
 
 def cholesky(z: Tensor) -> Tensor:
@@ -311,7 +309,7 @@ def cholesky(z: Tensor) -> Tensor:
     mean = (z + adjoint_of(z)) / 2
     value = np.asarray(z._value)
     lower = np.tril(value, -1)
-    read = lower + np.conj(np.swapaxes(lower, -1, -2)) + np.eye(z._aval.shape[-1]) * value.real
+    read = lower + np.conj(np.swapaxes(lower, -1, -2)) + np.eye(z._layout.shape[-1]) * value.real
     with np.errstate(invalid="ignore"):
         mean = mean + constant((read - mean._value).astype(value.dtype))
     return gathered(REGISTRY["cholesky"](spread(mean)), triangle=True)
@@ -322,10 +320,10 @@ def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
     from gtape.ops.elementwise.complex_parts import complex
     from gtape.ops.linalg.diagonal import band_part, set_diag
 
-    strict = set_diag(band_part(z, -1, 0), constant(np.zeros(z._aval.shape[:-1], z._aval.dtype)))
+    strict = set_diag(band_part(z, -1, 0), constant(np.zeros(z._layout.shape[:-1], z._layout.dtype)))
     w, v = _hermitian(_parts(with_real_diagonal(strict + adjoint_of(strict), z)))
     (v,) = _unit_columns(v)
-    return complex(w, constant(np.zeros(w._aval.shape, w._aval.dtype))), v
+    return complex(w, constant(np.zeros(w._layout.shape, w._layout.dtype))), v
 
 
 def svd(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -355,6 +353,6 @@ def slogdet(z: Tensor) -> tuple[Tensor, Tensor]:
     log = REGISTRY["log_abs_det"](spread(z)) / 2
     value = np.asarray(log._value)
     # A positive factor does not turn the determinant: this one makes its modulus about 1.
-    factor = np.where(np.isfinite(value), np.exp(-value / max(z._aval.shape[-1], 1)), 1)
-    direction = unit(REGISTRY["det"](z * constant(factor[..., None, None].astype(z._aval.dtype))))
-    return direction, complex(log, constant(np.zeros(log._aval.shape, log._aval.dtype)))
+    factor = np.where(np.isfinite(value), np.exp(-value / max(z._layout.shape[-1], 1)), 1)
+    direction = unit(REGISTRY["det"](z * constant(factor[..., None, None].astype(z._layout.dtype))))
+    return direction, complex(log, constant(np.zeros(log._layout.shape, log._layout.dtype)))

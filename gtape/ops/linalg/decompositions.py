@@ -77,8 +77,7 @@ _qr = implicit(
     jvp=(_qr_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(3, 3, columns=(0, 1)),
-    wide=True,
+    rounding=elimination(3, 3, columns=(0, 1), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
 )
@@ -126,8 +125,7 @@ _pinv = primitive(
     vjp=(_pinv_pull,),
     jvp=(_pinv_push,),
     params=("rcond",),
-    rounding=elimination(4, 24, whole=True, independent=True),
-    wide=True,
+    rounding=elimination(4, 24, whole=True, independent=True, wide=True),
     public=False,
     samples=(
         (((1, 1),), {"rcond": 1e-14}),
@@ -161,8 +159,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     full_matrices : bool
         Complete `q` to a square matrix, and `r` by zeros. More columns than one (of complex matrices, any) are
         determined up to their basis: a gradient goes through what is the same in each, such as their projector.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -187,7 +183,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     from gtape.ops.shape.tiling import pad
 
     x = matrix_operand(input, "qr")
-    m, n = x._aval.shape[-2:]
+    m, n = x._layout.shape[-2:]
     if m >= n:
         q, r = _orthogonal(x)
     else:  # the first columns make q, the others are seen from it
@@ -195,12 +191,12 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
         r = concat([r, matmul_op(adjoint_of(q), x[..., m:])], axis=-1)
     if full_matrices and m > n:
         q = completed(q)
-        r = pad(r, [[0, 0]] * (len(x._aval.shape) - 2) + [[0, m - n], [0, 0]])
+        r = pad(r, [[0, 0]] * (len(x._layout.shape) - 2) + [[0, m - n], [0, 0]])
     return Qr(q, r)
 
 
 def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg import complex_factors
 
         return complex_factors.qr(x)
@@ -220,8 +216,6 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
     validate_args : bool
         Accepted as TensorFlow does; shapes are always checked.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -242,12 +236,12 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     """
     x = matrix_operand(a, "pinv")
     if rcond is None:
-        rcond = 10.0 * max(x._aval.shape[-2:]) * spacing_at_one(x._aval.dtype)
+        rcond = 10.0 * max(x._layout.shape[-2:]) * spacing_at_one(x._layout.dtype)
     limit = np.asarray(getattr(rcond, "_value", rcond))
     if limit.size != 1:
         raise ValueError(f"pinv: rcond must be one number, not an array of shape {limit.shape}")
     rcond = float(limit.reshape(()))
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg.complex_factors import gathered, spread
 
         return gathered(_pinv(spread(x), rcond=rcond))
@@ -268,8 +262,6 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         Not negative; ignored where `fast` is False.
     fast : bool
         True: by an orthogonal factor. False: by the pseudo-inverse, for any rank.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -291,19 +283,19 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
     a, b = operands(matrix, rhs)
     a, b = matrix_operand(a, "lstsq"), float_operand(b, "lstsq")
-    (m, n), sb = a._aval.shape[-2:], b._aval.shape
+    (m, n), sb = a._layout.shape[-2:], b._layout.shape
     if len(sb) < 2 or sb[-2] != m:
         raise errors.InvalidArgumentError(
-            f"lstsq: the right-hand side must have shape [..., {m}, k], not {b._aval.tensor_shape}"
+            f"lstsq: the right-hand side must have shape [..., {m}, k], not {b._layout.tensor_shape}"
         )
     weight = float(np.asarray(getattr(l2_regularizer, "_value", l2_regularizer)))
     if weight < 0:
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
-        return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._aval.dtype)), b)
+        return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._layout.dtype)), b)
     if weight > 0:  # the same without, for a matrix with as many rows more
-        dtype = a._aval.dtype
-        root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._aval.shape[:-2], n, n)).astype(dtype)
+        dtype = a._layout.dtype
+        root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._layout.shape[:-2], n, n)).astype(dtype)
         a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
         b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
     try:
@@ -331,8 +323,6 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
         As for `norm`.
     axis : int or pair of int, optional
         As for `norm`: by default all elements are one vector.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -357,7 +347,7 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
 
     x = convert_to_tensor(tensor)
     size = norm(x, ord=ord, axis=axis, keepdims=True)
-    if x._aval.complex:  # TensorFlow's norm of complex numbers is complex, too
+    if x._layout.complex:  # TensorFlow's norm of complex numbers is complex, too
         size = cast(size, x.dtype)
     elif (ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axis, (list, tuple)))) and np.all(size._value):
         # A primitive of its own, whose slopes keep their digits along an element that is nearly all of the vector
@@ -372,8 +362,6 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     diagonal : tensor, shape [d1, ..., dk]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -392,7 +380,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
            [0., 2.]], dtype=float32)
     """
     x = convert_to_tensor(diagonal)
-    shape = x._aval.shape
+    shape = x._layout.shape
     if not shape:
         raise errors.InvalidArgumentError("tensor_diag: a tensor with at least one axis is needed, not a scalar")
     n = int(np.prod(shape, dtype=np.int64))
@@ -406,8 +394,6 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor, shape [d1, ..., dk, d1, ..., dk]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -425,11 +411,11 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     array([1., 2.], dtype=float32)
     """
     x = convert_to_tensor(input)
-    shape = x._aval.shape
+    shape = x._layout.shape
     half = len(shape) // 2
     if not shape or len(shape) % 2 or shape[:half] != shape[half:]:
         raise errors.InvalidArgumentError(
-            f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._aval.tensor_shape}"
+            f"tensor_diag_part: the shape must be [d1, ..., dk, d1, ..., dk], not {x._layout.tensor_shape}"
         )
     n = int(np.prod(shape[:half], dtype=np.int64))
     return reshape_op(diag_part_op(reshape_op(x, shape=(n, n)), k=0), shape=shape[:half])

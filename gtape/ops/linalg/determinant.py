@@ -22,7 +22,7 @@ import numpy as np
 
 from gtape.declare.primitive import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
-from gtape.kernels.lapack import check_square, known
+from gtape.kernels.lapack import check_square, known, with_infinities
 from gtape.tensors.axes import shape_of
 
 __all__ = ["det"]
@@ -54,6 +54,8 @@ def _det(a: Array) -> Array:
     if n in (2, 3) and not np.isfinite(value).all():
         # Products that overflow apart: infinity from infinity is no number. An elimination goes by logarithms.
         value = np.where(np.isfinite(value), value, np.linalg.det(w))
+    if not np.isfinite(value).all():
+        value = with_infinities(w, value, lambda d: d)
     return known(w, value).astype(a.dtype)[()]
 
 
@@ -279,8 +281,7 @@ det = primitive(
     reads=((0,),),
     batched=True,
     complex=True,
-    rounding=growing(1, eliminates=True),
-    wide=True,
+    rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=_MATRICES,
 )
@@ -292,8 +293,7 @@ cofactors = primitive(
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
     reads=((0,),),
     complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5)),
-    wide=True,
+    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     public=False,
     samples=_MATRICES,
 )
@@ -305,8 +305,7 @@ det_form = primitive(
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
     complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5)),
-    wide=True,
+    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     public=False,
     samples=(
         (((1, 1), (1, 1, 1)), {}),

@@ -121,9 +121,9 @@ def _packed(k: Any) -> bool:
 
 def _matrices(x: Any, op: str) -> Tensor:
     t = convert_to_tensor(x)
-    if len(t._aval.shape) < 2:
+    if len(t._layout.shape) < 2:
         raise errors.InvalidArgumentError(
-            f"{op}: a matrix is needed (shape [..., m, n]), not the shape {t._aval.tensor_shape}"
+            f"{op}: a matrix is needed (shape [..., m, n]), not the shape {t._layout.tensor_shape}"
         )
     return t
 
@@ -142,8 +142,6 @@ def diag_part(
     Parameters
     ----------
     input : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal: 0 the main one, positive above, negative below it; or the lowest and the highest of several.
     padding_value : number
@@ -169,7 +167,7 @@ def diag_part(
     """
     x = _matrices(input, "diag_part")
     low, high = _offsets(k, "diag_part")
-    rows, columns = x._aval.shape[-2:]
+    rows, columns = x._layout.shape[-2:]
     if _packed(k):
         return taken(x, places(low, high, rows, columns, align, "diag_part"), 2, padding_value)
     _check_offset(low, rows, columns, "diag_part")
@@ -191,8 +189,6 @@ def diag(
     Parameters
     ----------
     diagonal : tensor, shape [..., n], or [..., how many, n] for several diagonals, the highest first
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal it is to be; or the lowest and the highest of several.
     num_rows, num_cols : int
@@ -219,10 +215,10 @@ def diag(
            [0., 2.]], dtype=float32)
     """
     d = convert_to_tensor(diagonal)
-    if not d._aval.shape:
+    if not d._layout.shape:
         raise errors.InvalidArgumentError("diag: the diagonal must have one axis at least; it is a scalar")
     low, high = _offsets(k, "diag")
-    n = d._aval.shape[-1]
+    n = d._layout.shape[-1]
     least_rows, least_columns = n + max(-high, 0), n + max(low, 0)
     rows, columns = scalar_int(num_rows), scalar_int(num_cols)
     if rows < 0 and columns < 0:
@@ -236,10 +232,10 @@ def diag(
     if not _packed(k):
         if isinstance(padding_value, int | float) and not padding_value:
             return diag_embed_op(d, k=low, shape=(rows, columns))
-        d = REGISTRY["reshape"](d, shape=(*d._aval.shape[:-1], 1, n))
-    elif d._aval.shape[-2:] != (high - low + 1, n):
+        d = REGISTRY["reshape"](d, shape=(*d._layout.shape[:-1], 1, n))
+    elif d._layout.shape[-2:] != (high - low + 1, n):
         raise errors.InvalidArgumentError(
-            f"diag: {high - low + 1} diagonals must be packed in a table of as many rows, got {d._aval.tensor_shape}"
+            f"diag: {high - low + 1} diagonals must be packed in a table of as many rows, got {d._layout.tensor_shape}"
         )
     table = places(low, high, rows, columns, align, "diag")
     return taken(d, inverse(table, rows, columns), 2, padding_value)
@@ -254,8 +250,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     input : tensor, shape [..., m, n]
     diagonal : tensor, shape [..., length of the diagonal], or [..., how many, length of the longest] for several
         Of the dtype of `input`.
-    name : str, optional
-        Ignored; TensorFlow has it.
     k : int or pair of int
         Which diagonal; or the lowest and the highest of several.
     align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
@@ -280,20 +274,20 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     x, d = operands(input, diagonal)
     x = _matrices(x, "set_diag")
     low, high = _offsets(k, "set_diag")
-    rows, columns = x._aval.shape[-2:]
-    lead = x._aval.shape[:-2]
+    rows, columns = x._layout.shape[-2:]
+    lead = x._layout.shape[:-2]
     table = places(low, high, rows, columns, align, "set_diag")
     wanted = (*lead, *(table.shape if _packed(k) else table.shape[1:]))
-    if d._aval.shape != wanted:
+    if d._layout.shape != wanted:
         raise errors.InvalidArgumentError(
-            f"set_diag: the diagonals k={(low, high)} of {x._aval.tensor_shape} have shape {wanted}, "
-            f"not {d._aval.tensor_shape}"
+            f"set_diag: the diagonals k={(low, high)} of {x._layout.tensor_shape} have shape {wanted}, "
+            f"not {d._layout.tensor_shape}"
         )
     if not _packed(k):
-        mask = np.broadcast_to(np.eye(rows, columns, low, dtype=bool), x._aval.shape)
+        mask = np.broadcast_to(np.eye(rows, columns, low, dtype=bool), x._layout.shape)
         return where(mask, diag_embed_op(d, k=low, shape=(rows, columns)), x)
     at = inverse(table, rows, columns)
-    mask = np.broadcast_to(at >= 0, x._aval.shape)
+    mask = np.broadcast_to(at >= 0, x._layout.shape)
     return where(mask, taken(d, at, 2, 0), x)
 
 
@@ -306,8 +300,6 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     input : tensor, shape [..., m, n]
     num_lower, num_upper : int
         How many diagonals to keep below and above the main one; -1 for all.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -327,7 +319,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     """
     x = _matrices(input, "band_part")
     lower, upper = int(num_lower), int(num_upper)
-    rows, columns = x._aval.shape[-2:]
+    rows, columns = x._layout.shape[-2:]
     if lower > rows or upper > columns:
         raise errors.InvalidArgumentError(
             f"band_part: num_lower={lower} and num_upper={upper} must not exceed the {rows} rows and {columns} columns"
@@ -342,8 +334,6 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

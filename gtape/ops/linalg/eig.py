@@ -158,8 +158,7 @@ _eig = implicit(
     reads=(("y",),),
     domain=Domain(ANY_REAL, where=_apart),
     outputs=2,
-    rounding=elimination(4, 60, columns=(1,), parts=True),
-    wide=True,
+    rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
@@ -176,8 +175,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -205,7 +202,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     from gtape.ops.shape.join import stack
 
     x = matrix_operand(tensor, "eig", square=True)
-    both = [real(x), imag(x)] if x._aval.complex else [x, zeros_like(x)]
+    both = [real(x), imag(x)] if x._layout.complex else [x, zeros_like(x)]
     values, vectors = _eig(stack(both, axis=-3))
     norm = reduce_euclidean_norm(vectors, axis=[-3, -2], keepdims=True)
     vectors = vectors / norm
@@ -221,8 +218,6 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
         With different eigenvalues where it is differentiated.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

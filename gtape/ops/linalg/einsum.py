@@ -38,7 +38,7 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x._aval.shape == shape else reshape_op(x, shape=shape)
+    return x if x._layout.shape == shape else reshape_op(x, shape=shape)
 
 
 def _ordered(labels: tuple[Label, ...], x: Tensor, wanted: Sequence[Label]) -> Tensor:
@@ -74,7 +74,7 @@ def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]
         raise ValueError(
             f"einsum: the equation {shown(equation)} has {len(parts)} operands, but {len(tensors)} tensors were given"
         )
-    inputs = [_labels(p, len(t._aval.shape), equation) for p, t in zip(parts, tensors, strict=True)]
+    inputs = [_labels(p, len(t._layout.shape), equation) for p, t in zip(parts, tensors, strict=True)]
     every = [a for labels in inputs for a in labels]
     hidden = tuple(sorted({a for a in every if isinstance(a, int)}, reverse=True))
     if arrow:
@@ -94,7 +94,7 @@ def _parse(equation: str, tensors: list[Tensor]) -> tuple[list[tuple[Label, ...]
 def _sizes(inputs: list[tuple[Label, ...]], tensors: list[Tensor], equation: str) -> dict[Label, int]:
     sizes: dict[Label, int] = {}
     for labels, t in zip(inputs, tensors, strict=True):
-        for a, d in zip(labels, t._aval.shape, strict=True):
+        for a, d in zip(labels, t._layout.shape, strict=True):
             old = sizes.setdefault(a, d)
             if old != d:
                 if not isinstance(a, int) or 1 not in (old, d):
@@ -110,9 +110,9 @@ def _sizes(inputs: list[tuple[Label, ...]], tensors: list[Tensor], equation: str
 
 def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[Label, int]) -> Labelled:
     """Take diagonals of repeated labels, drop axes that only broadcast, sum over labels that nobody else needs."""
-    flat = tuple([i for i, a in enumerate(labels) if x._aval.shape[i] == 1 != sizes[a]])
+    flat = tuple([i for i, a in enumerate(labels) if x._layout.shape[i] == 1 != sizes[a]])
     if flat:
-        x = reshape_op(x, shape=tuple([d for i, d in enumerate(x._aval.shape) if i not in flat]))
+        x = reshape_op(x, shape=tuple([d for i, d in enumerate(x._layout.shape) if i not in flat]))
         labels = tuple([a for i, a in enumerate(labels) if i not in flat])
     while len(set(labels)) < len(labels):
         a = next(a for a in labels if labels.count(a) > 1)
@@ -165,8 +165,6 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
         One for each operand of the equation.
     optimize : object, optional
         Accepted as TensorFlow does; more than two operands are always contracted in a good order.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,8 +256,6 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     a, b : tensors of one dtype
     axes : int or pair of int or pair of sequences of int
         How many of the last axes of `a` meet the first axes of `b`, or which axes of each.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -278,7 +274,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     np.float32(11.0)
     """
     a, b = operands(a, b)
-    sa, sb = a._aval.shape, b._aval.shape
+    sa, sb = a._layout.shape, b._layout.shape
     first, second = _axes(axes, len(sa), len(sb))
     if [sa[i] for i in first] != [sb[i] for i in second]:
         raise errors.InvalidArgumentError(

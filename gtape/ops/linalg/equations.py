@@ -55,8 +55,7 @@ _inverse = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 5),
-    wide=True,
+    rounding=elimination(0.5, 5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -75,8 +74,7 @@ _solve = implicit(
     reads=((0, "y"), (0,)),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 4),
-    wide=True,
+    rounding=elimination(0.5, 4, wide=True),
     public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
 )
@@ -128,17 +126,17 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
     """A square matrix and a right-hand side with the same batch axes."""
     matrix, rhs = operands(matrix, rhs)
     matrix, rhs = matrix_operand(matrix, op, square=True), float_operand(rhs, op)
-    sa, sb = matrix._aval.shape, rhs._aval.shape
+    sa, sb = matrix._layout.shape, rhs._layout.shape
     if len(sb) < 2 or sb[-2] != sa[-1]:
         raise errors.InvalidArgumentError(
-            f"{op}: the right-hand side must have shape [..., {sa[-1]}, k], not {rhs._aval.tensor_shape}"
+            f"{op}: the right-hand side must have shape [..., {sa[-1]}, k], not {rhs._layout.tensor_shape}"
         )
     if sa[:-2] != sb[:-2]:
         try:
             batch = np.broadcast_shapes(sa[:-2], sb[:-2])
         except ValueError:
             raise errors.InvalidArgumentError(
-                f"{op}: the batch axes of {matrix._aval.tensor_shape} and {rhs._aval.tensor_shape} do not fit"
+                f"{op}: the batch axes of {matrix._layout.tensor_shape} and {rhs._layout.tensor_shape} do not fit"
             ) from None
         matrix = matrix if sa[:-2] == batch else broadcast_to_op(matrix, shape=batch + sa[-2:])
         rhs = rhs if sb[:-2] == batch else broadcast_to_op(rhs, shape=batch + sb[-2:])
@@ -154,8 +152,6 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     input : tensor of floats or complex numbers, shape [..., n, n]
     adjoint : bool
         Invert the adjoint matrices instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -188,8 +184,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
         Of the dtype of `matrix`.
     adjoint : bool
         Solve with the adjoint matrices instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -226,8 +220,6 @@ def triangular_solve(
         Which triangle of `matrix` is meant.
     adjoint : bool
         Solve with the adjoint of that triangle instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -124,8 +124,7 @@ _expm = primitive(
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
     reads=((0,),),
-    rounding=elimination(4, 4, whole=True),
-    wide=True,
+    rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
@@ -139,8 +138,7 @@ _expm_form = primitive(
     ),
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
-    rounding=elimination(4, 4, whole=True),
-    wide=True,
+    rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )
@@ -156,8 +154,6 @@ def expm(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -176,7 +172,7 @@ def expm(input: Any, name: str | None = None) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     t = matrix_operand(input, "expm", square=True)
-    if t._aval.complex:
+    if t._layout.complex:
         from gtape.ops.linalg.complex_factors import gathered, spread
 
         return gathered(_expm(spread(t)))

@@ -23,8 +23,7 @@ _log_abs_det = primitive(
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
     reads=((0,),),
     batched=True,
-    rounding=growing(1, eliminates=True),
-    wide=True,
+    rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -48,8 +47,6 @@ def det(input: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -83,8 +80,6 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -106,7 +101,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     (np.float32(-1.0), np.float32(0.0))
     """
     x = matrix_operand(input, "slogdet", square=True)
-    if x._aval.complex:
+    if x._layout.complex:
         from gtape.ops.linalg import complex_factors
 
         return LogDet(*complex_factors.slogdet(x))
@@ -121,8 +116,6 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
         NaN for one that is not positive definite; `slogdet` takes any matrix.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

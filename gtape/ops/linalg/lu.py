@@ -100,8 +100,7 @@ _factors = primitive(
     reads=(("y",),),
     batched=True,
     complex=True,
-    rounding=elimination(0.5, 1.5, independent=True),
-    wide=True,
+    rounding=elimination(0.5, 1.5, independent=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -147,8 +146,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
     input : tensor of floats or complex numbers, shape [..., n, n]
     output_idx_type : dtype
         int32 or int64, of the order of rows.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -184,9 +181,9 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
 
 def _checked(lower_upper: Any, perm: Any, op: str) -> tuple[Tensor, Tensor]:
     x, order = matrix_operand(lower_upper, op, square=True), as_operand(perm)
-    if order._aval.shape != x._aval.shape[:-1]:
+    if order._layout.shape != x._layout.shape[:-1]:
         raise InvalidArgumentError(
-            f"{op}: perm must have the shape {x._aval.shape[:-1]}, one index a row, not {order._aval.shape}"
+            f"{op}: perm must have the shape {x._layout.shape[:-1]}, one index a row, not {order._layout.shape}"
         )
     return x, order
 
@@ -201,8 +198,6 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     perm : integer tensor, shape [..., n]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -236,8 +231,6 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     rhs : tensor, shape [..., n, k]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -261,9 +254,9 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     b = as_operand(rhs, x)
     if b.ndim < 2:
         raise ValueError(f"lu_solve: `rhs` must have at least 2 dimensions: columns, shape [..., n, k], not {b.shape}")
-    lead = np.broadcast_shapes(x._aval.shape[:-2], b._aval.shape[:-2])
-    b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._aval.shape[-2:]))
-    picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._aval.shape[-1]))))
+    lead = np.broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
+    b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._layout.shape[-2:]))
+    picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._layout.shape[-1]))))
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)
 
 
@@ -277,8 +270,6 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
     perm : integer tensor, shape [..., n]
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -297,7 +288,7 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
            [-2. ,  0.5]], dtype=float32)
     """
     x, order = _checked(lower_upper, perm, "lu_matrix_inverse")
-    unit = np.broadcast_to(np.eye(x._aval.shape[-1], dtype=x._aval.dtype), x._aval.shape)
+    unit = np.broadcast_to(np.eye(x._layout.shape[-1], dtype=x._layout.dtype), x._layout.shape)
     return lu_solve(x, order, wrap(unit))
 
 
@@ -312,8 +303,6 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
         The bound; by default the size of the matrix times the spacing of its dtype times the largest singular value.
     validate_args : bool
         Ignored: shapes are always looked at.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -333,7 +322,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     x = matrix_operand(a, "matrix_rank")
     s = np.asarray(svd(wrap(x._value), compute_uv=False)._value)
     if tol is None:
-        bound = max(x._aval.shape[-2:]) * spacing_at_one(s.dtype) * s.max(axis=-1, keepdims=True, initial=0)
+        bound = max(x._layout.shape[-2:]) * spacing_at_one(s.dtype) * s.max(axis=-1, keepdims=True, initial=0)
     else:
         bound = np.asarray(as_operand(tol)._value)[..., None]
     return wrap(np.asarray((s > bound).sum(axis=-1), np.int32))

@@ -14,6 +14,7 @@ import numpy as np
 from gtape import errors
 from gtape.declare.primitive import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
+from gtape.tensors.axes import truth_of
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -143,13 +144,13 @@ matmul_op.diagonal = _diagonal
 def adjoint_of(x: Tensor) -> Tensor:
     """The conjugate transpose of the last two axes; for real numbers the transpose."""
     swapped: Tensor = swap_last(x)
-    return REGISTRY["conj"](swapped) if x._aval.complex else swapped
+    return REGISTRY["conj"](swapped) if x._layout.complex else swapped
 
 
 def _matrix(x: Tensor, what: str, op: str) -> Tensor:
-    if len(x._aval.shape) < 2:
+    if len(x._layout.shape) < 2:
         raise errors.InvalidArgumentError(
-            f"{op}: {what} has shape {x._aval.tensor_shape}, but two axes at least are needed; use gtape.expand_dims "
+            f"{op}: {what} has shape {x._layout.tensor_shape}, but two axes at least are needed; use gtape.expand_dims "
             f"to add one, "
             "gtape.linalg.matvec for a matrix times a vector, or gtape.tensordot for vectors"
         )
@@ -185,8 +186,6 @@ def matmul(
         TensorFlow's hints; ignored.
     output_type : dtype, optional
         Of the product, for small integers: both arguments are cast to it first.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -211,19 +210,25 @@ def matmul(
         from gtape.ops.shape.creation import cast
 
         a, b = cast(a, output_type), cast(b, output_type)
-    if len(a._aval.shape) < 2 or len(b._aval.shape) < 2:
+    if len(a._layout.shape) < 2 or len(b._layout.shape) < 2:
         _matrix(a, "the first argument", "matmul")
         _matrix(b, "the second argument", "matmul")
-    if transpose_a or adjoint_a:
-        if transpose_a and adjoint_a:
-            raise ValueError("matmul: only one of transpose_a and adjoint_a can be True")
-        a = adjoint_of(a) if adjoint_a else swap_last(a)
-    if transpose_b or adjoint_b:
-        if transpose_b and adjoint_b:
-            raise ValueError("matmul: only one of transpose_b and adjoint_b can be True")
-        b = adjoint_of(b) if adjoint_b else swap_last(b)
+    if transpose_a is not False or adjoint_a is not False:
+        a = _turned(a, transpose_a, adjoint_a, "a")
+    if transpose_b is not False or adjoint_b is not False:
+        b = _turned(b, transpose_b, adjoint_b, "b")
     product: Tensor = (matmul_op._function or matmul_op.function)(a, b)
     return product
+
+
+def _turned(x: Tensor, transpose: Any, adjoint: Any, which: str) -> Tensor:
+    """An argument of matmul as its two options say."""
+    transpose = truth_of(transpose, "matmul", f"transpose_{which}")
+    adjoint = truth_of(adjoint, "matmul", f"adjoint_{which}")
+    if transpose and adjoint:
+        raise ValueError(f"matmul: only one of transpose_{which} and adjoint_{which} can be True")
+    turned: Tensor = adjoint_of(x) if adjoint else swap_last(x) if transpose else x
+    return turned
 
 
 def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -> Tensor:
@@ -232,8 +237,6 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
     Parameters
     ----------
     a : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
     conjugate : bool
         Conjugate as well; makes no difference to real numbers.
 
@@ -254,11 +257,11 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
            [2.]], dtype=float32)
     """
     a = convert_to_tensor(a)
-    if len(a._aval.shape) < 2:
+    if len(a._layout.shape) < 2:
         raise ValueError(
-            f"matrix_transpose: the argument must have two axes at least; its shape is {a._aval.tensor_shape}"
+            f"matrix_transpose: the argument must have two axes at least; its shape is {a._layout.tensor_shape}"
         )
-    swapped: Tensor = adjoint_of(a) if conjugate else swap_last(a)
+    swapped: Tensor = adjoint_of(a) if truth_of(conjugate, "matrix_transpose", "conjugate") else swap_last(a)
     return swapped
 
 
@@ -281,8 +284,6 @@ def matvec(
         Transpose the matrix first.
     a_is_sparse, b_is_sparse : bool
         TensorFlow's hints; ignored.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -302,8 +303,8 @@ def matvec(
     from gtape.ops.shape.shape import reshape
 
     a, b = operands(a, b)
-    if not b._aval.shape:
+    if not b._layout.shape:
         raise errors.InvalidArgumentError("matvec: the second argument must have one axis at least; it is a scalar")
-    column = reshape(b, (*b._aval.shape, 1))
+    column = reshape(b, (*b._layout.shape, 1))
     product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
-    return reshape(product, product._aval.shape[:-1])
+    return reshape(product, product._layout.shape[:-1])

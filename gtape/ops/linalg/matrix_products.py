@@ -38,8 +38,6 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     matrix : tensor, shape [..., m, n]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -67,8 +65,6 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     a, b : tensors of one dtype and shape [..., 3]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -86,10 +82,10 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     array([0., 0., 1.], dtype=float32)
     """
     a, b = operands(a, b)
-    if a._aval.shape != b._aval.shape or a._aval.shape[-1:] != (3,):
+    if a._layout.shape != b._layout.shape or a._layout.shape[-1:] != (3,):
         raise errors.InvalidArgumentError(
-            f"cross: both arguments must have one shape [..., 3]; they have {a._aval.tensor_shape} and "
-            f"{b._aval.tensor_shape}"
+            f"cross: both arguments must have one shape [..., 3]; they have {a._layout.tensor_shape} and "
+            f"{b._layout.tensor_shape}"
         )
     return _cross(a, b)
 
@@ -103,8 +99,6 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
     a : tensor, shape [..., m, n]
     b : tensor, shape [..., p, q]
         Of the dtype of `a`.
-    name : str, optional
-        Ignored, as in the other functions.
 
     Returns
     -------
@@ -123,11 +117,11 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
            [1., 2.]], dtype=float32)
     """
     a, b = operands(a, b)
-    sa, sb = a._aval.shape, b._aval.shape
+    sa, sb = a._layout.shape, b._layout.shape
     if min(len(sa), len(sb)) < 2:
         raise errors.InvalidArgumentError(
-            f"kron: matrices are needed; the shapes are {a._aval.tensor_shape} and {b._aval.tensor_shape}"
+            f"kron: matrices are needed; the shapes are {a._layout.tensor_shape} and {b._layout.tensor_shape}"
         )
     (m, n), (p, q) = sa[-2:], sb[-2:]
     product = reshape_op(a, shape=(*sa[:-2], m, 1, n, 1)) * reshape_op(b, shape=(*sb[:-2], 1, p, 1, q))
-    return reshape_op(product, shape=(*product._aval.shape[:-4], m * p, n * q))
+    return reshape_op(product, shape=(*product._layout.shape[:-4], m * p, n * q))

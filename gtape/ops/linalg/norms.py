@@ -14,7 +14,7 @@ from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
 from gtape.ops.reduction.norms import as_given, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, left_shape
+from gtape.tensors.axes import axes_of, left_shape, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm"]
@@ -37,8 +37,6 @@ def norm(
         One axis for vectors, two for matrices; by default all elements are one vector.
     keepdims : bool, optional
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -58,13 +56,13 @@ def norm(
     6.0
     """
     given = as_operand(tensor)
-    t = real_operand(given, "norm")
+    t, keep = real_operand(given, "norm"), truth_of(keepdims, "norm", "keepdims")
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
-        y = _matrix_norm(given, t, ord, axis, bool(keepdims))
+        y = _matrix_norm(given, t, ord, axis, keep)
         return as_given(y, given) if ord in ("euclidean", "fro") else y
     if isinstance(axis, (list, tuple, float)):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
-    y = _vector_norm(t, ord, axis, bool(keepdims))
+    y = _vector_norm(t, ord, axis, keep)
     return as_given(y, given) if ord in ("euclidean", 2) else y
 
 
@@ -104,7 +102,7 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
     others = [a for a in range(t.ndim) if a not in (rows, columns)]
     s = svd(REGISTRY["transpose"](t, perm=(*others, rows, columns)), compute_uv=False)
     greatest = s[..., 0]
-    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._aval.shape)])
+    kept = tuple([1 if a in (rows, columns) else d for a, d in enumerate(t._layout.shape)])
     return REGISTRY["reshape"](greatest, shape=kept) if keep else greatest
 
 
@@ -125,4 +123,4 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return REGISTRY["reshape"](t, shape=left_shape(t._aval.shape, axes))
+    return REGISTRY["reshape"](t, shape=left_shape(t._layout.shape, axes))

@@ -106,8 +106,7 @@ _eigh = implicit(
     jvp=(_eigh_push,),
     reads=(("y",),),
     outputs=2,
-    rounding=elimination(4, 8, columns=(1,)),
-    wide=True,
+    rounding=elimination(4, 8, columns=(1,), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
@@ -161,8 +160,7 @@ _svd = implicit(
     jvp=(_svd_push,),
     reads=(("y",),),
     outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2)),
-    wide=True,
+    rounding=elimination(6, 16, columns=(1, 2), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -197,8 +195,7 @@ _complement = implicit(
     domain=Domain(ANY_REAL, where=k.full_rank),
     vjp=(_complement_pull,),
     jvp=(_complement_push,),
-    rounding=elimination(4, 4, whole=True),
-    wide=True,
+    rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
 )
@@ -215,8 +212,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     ----------
     tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -251,8 +246,6 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor of floats or complex numbers, shape [..., n, n]
         Its gradient is a lower triangle, too.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -274,7 +267,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def _decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
-    if x._aval.complex:
+    if x._layout.complex:
         return complex_factors.eigh(x)
     values, vectors = _eigh(x)
     return values, vectors
@@ -291,8 +284,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
         Complete `u` and `v` to square matrices.
     compute_uv : bool
         Whether the vectors are wanted.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -319,7 +310,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
            [1., 0.]], dtype=float32)
     """
     x = matrix_operand(tensor, "svd")
-    if x._aval.complex:
+    if x._layout.complex:
         s, u, v = complex_factors.svd(x)
     else:
         s, u, v = _svd(x)
@@ -330,10 +321,10 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 def completed(u: Tensor) -> Tensor:
     """Orthonormal columns, and those of the complement beside them."""
-    m, n = u._aval.shape[-2:]
+    m, n = u._layout.shape[-2:]
     if m == n:
         return u
-    if m == n + 1 and not u._aval.complex:
+    if m == n + 1 and not u._layout.complex:
         return concat([u, _complement(u)], axis=-1)
     any_basis = custom_gradient(declared="of columns that are determined up to their basis")(_any_basis_of_complement)
     return concat([u, any_basis(u)], axis=-1)

@@ -25,8 +25,6 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     features : tensor of floats
     axis : int
         Where the result has twice as many elements.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -56,8 +54,6 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     features : tensor of floats
     approximate : bool
         Use ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))`` instead.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -87,8 +83,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
         Integers become float32, as in TensorFlow.
     alpha : float
         The slope of the negative side.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -106,7 +100,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     array([-1.,  0.,  3.], dtype=float32)
     """
     x = as_operand(features)
-    if x._aval.dtype.kind in "iu":
+    if x._layout.dtype.kind in "iu":
         x = REGISTRY["cast"](x, dtype=np.dtype(np.float32))
     if is_tensor(alpha):
         raise TypeError("alpha must be a Python number; for a slope that is a tensor use where(x > 0, x, alpha * x)")
@@ -122,8 +116,6 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     features : tensor of floats or complex numbers
     beta : float or tensor
         Differentiable, too, if it is a tensor.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -141,7 +133,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     array([0.       , 0.7310586], dtype=float32)
     """
     x = as_operand(features)
-    if beta.__class__ is float and beta == 1.0 and not x._aval.complex:
+    if beta.__class__ is float and beta == 1.0 and not x._layout.complex:
         return REGISTRY["silu"](x)
     x, factor = operands(x, beta)
     return x * REGISTRY["sigmoid"](factor * x)

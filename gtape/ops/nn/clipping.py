@@ -28,8 +28,6 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     t : real tensor or IndexedSlices
     clip_value_min, clip_value_max : number or tensor that broadcasts to `t`
         The bounds.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -53,7 +51,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return IndexedSlices(clip_by_value(t.values, clip_value_min, clip_value_max), t.indices, t.dense_shape)
     x = as_operand(t)
     clipped = REGISTRY["clip_by_value"](x, clip_value_min, clip_value_max)
-    if clipped._aval.shape != x._aval.shape:
+    if clipped._layout.shape != x._layout.shape:
         raise ValueError(
             f"clip_by_value: with its bounds t would grow from shape {x.shape} to {clipped.shape}: give them shapes "
             "that broadcast to t's"
@@ -72,8 +70,6 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         The limit, in any dtype; a negative one counts as 0.
     axes : int or sequence of int, optional
         The axes over which each norm is taken; all by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -95,13 +91,13 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return IndexedSlices(clip_by_norm(t.values, clip_norm, axes), t.indices, t.dense_shape)
     x = float_operand(t, "clip_by_norm")
     limit = as_operand(clip_norm, x)
-    if limit._aval.dtype != x._aval.dtype and limit._aval.dtype.kind in "iufV":
-        limit = REGISTRY["cast"](limit, dtype=x._aval.dtype)
+    if limit._layout.dtype != x._layout.dtype and limit._layout.dtype.kind in "iufV":
+        limit = REGISTRY["cast"](limit, dtype=x._layout.dtype)
     if np.less(limit._value, 0).any():
         limit = REGISTRY["maximum"](limit, 0)
     norm = reduce_euclidean_norm(x, axes, keepdims=True)
     scaled = x * (limit / REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
-    if scaled._aval.shape != x._aval.shape:
+    if scaled._layout.shape != x._layout.shape:
         raise InvalidArgumentError(
             f"clip_by_norm: clip_norm of shape {limit.shape} does not broadcast to the norms, {norm.shape}"
         )
@@ -126,8 +122,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     ----------
     t_list : sequence of tensors, IndexedSlices or None
         None is left out.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -148,7 +142,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     values = [v for v in _values(t_list, "global_norm") if v is not None]
     if not values:
         return wrap(np.float32(0.0))
-    flat = [REGISTRY["reshape"](v, shape=(v._aval.size,)) for v in values]
+    flat = [REGISTRY["reshape"](v, shape=(v._layout.size,)) for v in values]
     whole = flat[0] if len(flat) == 1 else REGISTRY["concat"](*flat, axis=0)
     return reduce_euclidean_norm(whole)
 
@@ -165,8 +159,6 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         The limit.
     use_norm : scalar tensor, optional
         The norm, if it is known already.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -197,9 +189,9 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
             made.append(None)
             continue
         limit = as_operand(clip_norm, v)
-        own = norm if norm._aval.dtype == v._aval.dtype else REGISTRY["cast"](norm, dtype=v._aval.dtype)
+        own = norm if norm._layout.dtype == v._layout.dtype else REGISTRY["cast"](norm, dtype=v._layout.dtype)
         if not np.isfinite(own._value):
-            scaled = v * wrap(np.asarray(np.nan, v._aval.dtype))
+            scaled = v * wrap(np.asarray(np.nan, v._layout.dtype))
         else:
             scaled = v * (limit / REGISTRY["maximum"](own, limit))
         made.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)

@@ -48,9 +48,9 @@ def _convolve(
     depthwise: bool = False,
 ) -> Tensor:  # fmt: skip
     x, w, first = images_and_filters(input, filters, n, data_format, op)
-    shape, taps = x._aval.shape, w._aval.shape[:n]
+    shape, taps = x._layout.shape, w._layout.shape[:n]
     channels, size, batch = shape[-1], shape[-n - 1 : -1], shape[: -n - 1]
-    seen, made = w._aval.shape[n:]
+    seen, made = w._layout.shape[n:]
     if depthwise:
         if seen != channels:
             raise errors.InvalidArgumentError(
@@ -60,7 +60,7 @@ def _convolve(
         seen, made = 1, seen * made
     if not seen or channels % seen or made % (channels // seen or 1):
         raise errors.InvalidArgumentError(
-            f"{op}: the input has {channels} channels, but the filter of shape {w._aval.tensor_shape} is for {seen} "
+            f"{op}: the input has {channels} channels, but the filter of shape {w._layout.tensor_shape} is for {seen} "
             f"(in so many groups as divide its {made} output channels)"
         )
     every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)
@@ -102,8 +102,6 @@ def convolution(
         order of `data_format`, how many stand before and behind.
     data_format : str, optional
         Whether the channels come last ("NWC", "NHWC", "NDHWC"; the default) or second ("NCW", "NCHW", "NCDHW").
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -124,7 +122,7 @@ def convolution(
     array([1., 2., 4.], dtype=float32)
     """
     x, w = operands(input, filters)
-    n = len(w._aval.shape) - 2
+    n = len(w._layout.shape) - 2
     if n < 1:
         raise ValueError(f"convolution: the filter must have 3 axes at least, not {n + 2}")
     return _convolve(x, w, strides, padding, data_format, dilations, n, "convolution")
@@ -153,8 +151,6 @@ def conv1d(
         See `convolution`.
     data_format : {"NWC", "NCW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -201,8 +197,6 @@ def conv2d(
         Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
     data_format : {"NHWC", "NCHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -250,8 +244,6 @@ def conv3d(
         See `convolution`.
     data_format : {"NDHWC", "NCDHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -284,8 +276,6 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     rate : int
         The dilation.
     padding : {"VALID", "SAME"} or list of pairs
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -331,8 +321,6 @@ def depthwise_conv2d(
         See `conv2d`.
     data_format : {"NHWC", "NCHW"}, optional
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -381,8 +369,6 @@ def separable_conv2d(
     data_format : {"NHWC", "NCHW"}, optional
     dilations : int or sequence of int, optional
         Of the first convolution.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -405,9 +391,9 @@ def separable_conv2d(
     op = "separable_conv2d"
     deep = _convolve(input, depthwise_filter, strides, padding, data_format, dilations, 2, op, depthwise=True)
     deep, point = operands(deep, pointwise_filter)
-    if len(point._aval.shape) != 4 or point._aval.shape[:2] != (1, 1):
+    if len(point._layout.shape) != 4 or point._layout.shape[:2] != (1, 1):
         raise errors.InvalidArgumentError(
             f"{op}: the pointwise filter must have the shape [1, 1, channels, output channels], not "
-            f"{point._aval.tensor_shape}"
+            f"{point._layout.tensor_shape}"
         )
     return _convolve(deep, point, 1, "VALID", data_format, None, 2, op)

@@ -26,12 +26,12 @@ def _transposed(
     shape = static_ints(output_shape)
     if len(shape) != n + 2:
         raise errors.InvalidArgumentError(f"{op}: `output_shape` must have {n + 2} entries. Received: {list(shape)}")
-    count, *places, seen = g._aval.shape
+    count, *places, seen = g._layout.shape
     size, made = (shape[2:], shape[1]) if first else (shape[1:-1], shape[-1])
-    taps, given = w._aval.shape[:n], w._aval.shape[n:]
+    taps, given = w._layout.shape[:n], w._layout.shape[n:]
     if given[0] != made or given[1] != seen:
         raise errors.InvalidArgumentError(
-            f"{op}: the filter of shape {w._aval.tensor_shape} ([..., output channels, input channels]) does not fit "
+            f"{op}: the filter of shape {w._layout.tensor_shape} ([..., output channels, input channels]) does not fit "
             f"{made} output channels (of `output_shape` {list(shape)}) and {seen} channels of the input"
         )
     every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)
@@ -73,8 +73,6 @@ def conv_transpose(
     data_format : str, optional
         See `convolution`.
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -125,8 +123,6 @@ def conv1d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NWC", "NCW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -172,8 +168,6 @@ def conv2d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NHWC", "NCHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -220,8 +214,6 @@ def conv3d_transpose(
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NDHWC", "NCDHW"}
     dilations : int or sequence of int, optional
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,8 +250,6 @@ def atrous_conv2d_transpose(
     rate : int
         The dilation.
     padding : {"VALID", "SAME"} or list of pairs
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -96,8 +96,6 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
         Of the shape of `labels`, or one that broadcasts with it.
     axis : int
         Where the classes are.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -116,17 +114,17 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     array([1000.], dtype=float32)
     """
     labels, logits = _labels_like(labels, logits)
-    if labels._aval.shape != logits._aval.shape:
+    if labels._layout.shape != logits._layout.shape:
         try:
-            shape = np.broadcast_shapes(labels._aval.shape, logits._aval.shape)
+            shape = np.broadcast_shapes(labels._layout.shape, logits._layout.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "
-                f"logits_size={logits._aval.tensor_shape} "
-                f"labels_size={labels._aval.tensor_shape}"
+                f"logits_size={logits._layout.tensor_shape} "
+                f"labels_size={labels._layout.tensor_shape}"
             ) from None
-        labels = labels if labels._aval.shape == shape else broadcast_to_op(labels, shape=shape)
-        logits = logits if logits._aval.shape == shape else broadcast_to_op(logits, shape=shape)
+        labels = labels if labels._layout.shape == shape else broadcast_to_op(labels, shape=shape)
+        logits = logits if logits._layout.shape == shape else broadcast_to_op(logits, shape=shape)
     logits, axis = logits_and_axis(logits, axis, "softmax_cross_entropy_with_logits")
     return cross_entropy_op(labels, logits, axis=axis)
 
@@ -134,8 +132,8 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; labels of another dtype (integers, mostly) are cast to that of the logits."""
     logits, labels = operands(logits, labels)
-    if labels._aval.dtype != logits._aval.dtype and logits._aval.inexact:
-        labels = REGISTRY["cast"](labels, dtype=logits._aval.dtype)
+    if labels._layout.dtype != logits._layout.dtype and logits._layout.inexact:
+        labels = REGISTRY["cast"](labels, dtype=logits._layout.dtype)
     return labels, logits
 
 
@@ -148,8 +146,6 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     labels : integer tensor, shape [...]
         The class of each row.
     logits : tensor of floats, shape [..., classes]
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -171,32 +167,32 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     op = "sparse_softmax_cross_entropy_with_logits"
     x, axis = logits_and_axis(logits, -1, op)
     k = convert_to_tensor(labels)
-    if k._aval.dtype.kind not in "iu":
+    if k._layout.dtype.kind not in "iu":
         raise errors.InvalidArgumentError(
             f"{op}: labels must be integers, not {k.dtype.name}; use softmax_cross_entropy_with_logits for "
             f"probabilities"
         )
-    if k._aval.shape != x._aval.shape[:-1]:
+    if k._layout.shape != x._layout.shape[:-1]:
         raise ValueError(
             f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
-            f"labels.shape={k._aval.tensor_shape} and logits.shape={x._aval.tensor_shape}"
+            f"labels.shape={k._layout.tensor_shape} and logits.shape={x._layout.tensor_shape}"
         )
-    n = x._aval.shape[-1]
+    n = x._layout.shape[-1]
     index = np.asarray(k._value)
     if index.size and (index.min() < 0 or index.max() >= n):
         wrong = index[(index < 0) | (index >= n)].flat[0]
         raise errors.InvalidArgumentError(
             f"{op}: Received a label value of {wrong} which is outside the valid range of [0, {n})."
         )
-    chosen = (index[..., None] == np.arange(n)).astype(x._aval.dtype)
+    chosen = (index[..., None] == np.arange(n)).astype(x._layout.dtype)
     return cross_entropy_op(chosen, x, axis=axis)
 
 
 def _same_shape(labels: Tensor, logits: Tensor) -> None:
-    if labels._aval.shape != logits._aval.shape:
+    if labels._layout.shape != logits._layout.shape:
         raise ValueError(
-            f"`logits` and `labels` must have the same shape, received ({logits._aval.tensor_shape} vs "
-            f"{labels._aval.tensor_shape})."
+            f"`logits` and `labels` must have the same shape, received ({logits._layout.tensor_shape} vs "
+            f"{labels._layout.tensor_shape})."
         )
 
 
@@ -210,8 +206,6 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
         From 0 to 1, which is not checked.
     logits : tensor of floats
         Of the same shape and dtype.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -246,8 +240,6 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
         Of the same shape and dtype.
     pos_weight : tensor or number
         Factor of the term that belongs to the labels.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

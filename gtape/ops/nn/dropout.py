@@ -25,7 +25,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
     gtape.errors.InvalidArgumentError
         When `noise_shape` does not broadcast to the shape of `x`.
     """
-    shape = x._aval.shape
+    shape = x._layout.shape
     noise: tuple[int, ...] = shape
     if noise_shape is not None:
         given = noise_shape.as_list() if hasattr(noise_shape, "as_list") else np.asarray(noise_shape).tolist()
@@ -37,7 +37,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
         raise errors.InvalidArgumentError(
             f"dropout: noise_shape {list(noise)} does not broadcast to the shape {list(shape)} of x"
         ) from None
-    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._aval.dtype))
+    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._layout.dtype))
 
 
 @diagnosed
@@ -55,8 +55,6 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
         Shape of the mask, broadcast to `x`: where it is 1, elements share their fate. None stands for the size of `x`.
     seed : int, optional
         Of this op's own sequence of draws; see `gtape.random.set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -81,10 +79,10 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
     p = float(rate)
     if not 0 <= p < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={p}")
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise ValueError(
             f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x.dtype={t.dtype.name}"
         )
     if p == 0:
         return t
-    return dropped(t, p, noise_shape, generator_for("dropout", t._aval.dtype, seed))
+    return dropped(t, p, noise_shape, generator_for("dropout", t._layout.dtype, seed))

@@ -28,8 +28,6 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     t : tensor of floats
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -47,9 +45,9 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     np.float32(12.5)
     """
     x = convert_to_tensor(t)
-    if not x._aval.inexact or x._aval.complex:
+    if not x._layout.inexact or x._layout.complex:
         raise errors.InvalidArgumentError(f"l2_loss needs a tensor of floats, not {x.dtype.name}: use gtape.cast first")
-    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._aval.shape))), keepdims=False) / 2
+    return sum_op(REGISTRY["square"](x), axis=tuple(range(len(x._layout.shape))), keepdims=False) / 2
 
 
 @diagnosed
@@ -63,8 +61,6 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
         Of the dtype of `value`.
     data_format : str, optional
         ``"N...C"`` (the channels come last; the default) or ``"NC..."`` (they come second).
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -91,11 +87,12 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
             f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={shown(data_format)}"
         )
     x, b = operands(value, bias)
-    shape = x._aval.shape
-    if len(shape) < 2 or len(b._aval.shape) != 1 or b._aval.shape[0] != shape[1 if second else -1]:
+    shape = x._layout.shape
+    if len(shape) < 2 or len(b._layout.shape) != 1 or b._layout.shape[0] != shape[1 if second else -1]:
         raise errors.InvalidArgumentError(
-            f"bias_add: a bias of shape {b._aval.tensor_shape} does not fit a value of shape {x._aval.tensor_shape}: "
-            f"it must be a vector with one element for each channel (axis {1 if second else -1})"
+            f"bias_add: a bias of shape {b._layout.tensor_shape} does not fit a value of shape "
+            f"{x._layout.tensor_shape}: it must be a vector with one element for each channel (axis "
+            f"{1 if second else -1})"
         )
     if second and len(shape) > 2:
         b = reshape_op(b, shape=(shape[1],) + (1,) * (len(shape) - 2))
@@ -113,8 +110,6 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         All axes by default.
     epsilon : float
         Lower bound of the sum of squares.
-    name : str, optional
-        Ignored; TensorFlow has it.
     dim : int or sequence of int, optional
         TensorFlow's old name of `axis`.
 
@@ -137,14 +132,14 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
     t = convert_to_tensor(x)
     along = dim if axis is None else axis
-    if t._aval.dtype.kind != "f":
+    if t._layout.dtype.kind != "f":
         total = reduce_sum(REGISTRY["square"](REGISTRY["abs"](t)), axis=along, keepdims=True)
         scale = REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))
-        return t * REGISTRY["cast"](scale, dtype=t._aval.dtype)
-    axes = axes_of(along, len(t._aval.shape))
+        return t * REGISTRY["cast"](scale, dtype=t._layout.dtype)
+    axes = axes_of(along, len(t._layout.shape))
     least = math.sqrt(epsilon)
     length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
-    long = np.broadcast_to(~(np.asarray(length._value) < least), t._aval.shape)  # NaN counts as long: it stays
+    long = np.broadcast_to(~(np.asarray(length._value) < least), t._layout.shape)  # NaN counts as long: it stays
     if long.all():
         return REGISTRY["unit_vector"](t, axis=axes)
     return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)
@@ -164,8 +159,6 @@ def moments(
         Ignored, as in TensorFlow.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -203,15 +196,15 @@ def _rows_of_tables(params: Any, ids: Any) -> Tensor:
     tables = [p if isinstance(p, Variable) else convert_to_tensor(p) for p in params]
     wanted = convert_to_tensor(ids)
     flat = np.ravel(np.asarray(wanted._value))
-    ends = np.cumsum([t._aval.shape[0] for t in tables])
+    ends = np.cumsum([t._layout.shape[0] for t in tables])
     if flat.size and (flat.min() < 0 or flat.max() >= ends[-1]):
         raise errors.InvalidArgumentError(f"embedding_lookup: an id is not in [0, {ends[-1]}), the rows of all tables")
     homes = np.searchsorted(ends, flat, side="right")
     places = [np.flatnonzero(homes == k) for k in range(len(tables))]
-    starts = [(end - t._aval.shape[0]).astype(flat.dtype) for t, end in zip(tables, ends, strict=True)]
+    starts = [(end - t._layout.shape[0]).astype(flat.dtype) for t, end in zip(tables, ends, strict=True)]
     parts = [gather(t, flat[at] - start) for t, at, start in zip(tables, places, starts, strict=True)]
     rows = gather(REGISTRY["concat"](*parts, axis=0), np.argsort(np.concatenate(places)))
-    return reshape_op(rows, shape=wanted._aval.shape + rows._aval.shape[1:])
+    return reshape_op(rows, shape=wanted._layout.shape + rows._layout.shape[1:])
 
 
 @diagnosed
@@ -225,8 +218,6 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     ids : integer tensor
     max_norm : float, optional
         Rows longer than this are scaled down to it.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -252,7 +243,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
         return rows
     from gtape.ops.reduction.sums import reduce_sum
 
-    n = len(rows._aval.shape)
-    first = len(convert_to_tensor(ids)._aval.shape)
+    n = len(rows._layout.shape)
+    first = len(convert_to_tensor(ids)._layout.shape)
     total = reduce_sum(REGISTRY["square"](rows), axis=list(range(first, n)), keepdims=True)
     return rows * (max_norm * REGISTRY["rsqrt"](REGISTRY["maximum"](total, max_norm * max_norm)))

@@ -30,8 +30,6 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         Of the same shape and dtype.
     compute_full_loss : bool
         Add Stirling's approximation of that logarithm where a count is above 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -49,10 +47,10 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     array([1.], dtype=float32)
     """
     c, z = operands(log_input, targets)
-    if c._aval.shape != z._aval.shape:
+    if c._layout.shape != z._layout.shape:
         raise ValueError(
-            f"`log_input` and `targets` must have the same shape, received ({c._aval.tensor_shape} vs "
-            f"{z._aval.tensor_shape})."
+            f"`log_input` and `targets` must have the same shape, received ({c._layout.tensor_shape} vs "
+            f"{z._layout.tensor_shape})."
         )
     loss: Tensor = REGISTRY["exp"](c) - c * z
     if not compute_full_loss:
@@ -79,8 +77,6 @@ def compute_average_loss(
         The first axis of `per_example_loss` by default.
     max_seq_length : int, optional
         Length of padded sequences; divided by, too.
-    name : str, optional
-        Ignored.
 
     Returns
     -------
@@ -98,17 +94,17 @@ def compute_average_loss(
     np.float32(0.75)
     """
     losses = as_operand(per_example_loss)
-    if not losses._aval.shape:
+    if not losses._layout.shape:
         raise errors.InvalidArgumentError(
             "compute_average_loss: `per_example_loss` must have one axis at least; it is a scalar"
         )
     if sample_weight is not None:
         losses, weight = operands(losses, sample_weight)
-        extra = len(losses._aval.shape) - len(weight._aval.shape)
+        extra = len(losses._layout.shape) - len(weight._layout.shape)
         if extra > 0:
-            weight = REGISTRY["reshape"](weight, shape=(*weight._aval.shape, *(1,) * extra))
+            weight = REGISTRY["reshape"](weight, shape=(*weight._layout.shape, *(1,) * extra))
         losses = losses * weight
-    size = losses._aval.shape[0] if global_batch_size is None else int(global_batch_size)
+    size = losses._layout.shape[0] if global_batch_size is None else int(global_batch_size)
     if size < 0:
         raise errors.InvalidArgumentError("compute_average_loss: `global_batch_size` must be non-negative.")
     total: Tensor = reduce_sum(losses)

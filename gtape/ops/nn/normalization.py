@@ -37,8 +37,6 @@ def batch_normalization(
         None leaves the step out.
     variance_epsilon : float
         Keeps the root from 0.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -81,8 +79,6 @@ def local_response_normalization(
     depth_radius : int
         How many channels on each side are neighbours.
     bias, alpha, beta : float
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -105,10 +101,10 @@ def local_response_normalization(
     radius = int(depth_radius)
     if radius < 0:
         raise errors.InvalidArgumentError(f"{op}: `depth_radius` must not be negative. Received: {radius}")
-    shape = x._aval.shape
+    shape = x._layout.shape
     rows = shape[0] * shape[1] * shape[2]
     squares = reshaped(REGISTRY["square"](x), (rows, shape[3], 1))
-    ones = wrap(np.ones((2 * radius + 1, 1, 1), x._aval.dtype))
+    ones = wrap(np.ones((2 * radius + 1, 1, 1), x._layout.dtype))
     line = {"strides": (1,), "dilations": (1,), "padding": ((radius, radius),), "groups": 1}
     near = reshaped(correlate(squares, ones, **line), shape)
     made: Tensor = x / REGISTRY["pow"](near * alpha + bias, beta)
@@ -163,8 +159,6 @@ def weighted_moments(
         Broadcast with `x`; need not be integers.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -184,10 +178,10 @@ def weighted_moments(
     """
     x = float_operand(x, "weighted_moments")
     w = as_operand(frequency_weights, x)
-    if w._aval.dtype != x._aval.dtype:
-        w = REGISTRY["cast"](w, dtype=x._aval.dtype)
-    shape = np.broadcast_shapes(x._aval.shape, w._aval.shape)
-    whole = w if w._aval.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
+    if w._layout.dtype != x._layout.dtype:
+        w = REGISTRY["cast"](w, dtype=x._layout.dtype)
+    shape = np.broadcast_shapes(x._layout.shape, w._layout.shape)
+    whole = w if w._layout.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
     axis = axes_of(axes, len(shape))
     total = sum_op(whole, axis=axis, keepdims=True)
     mean = sum_op(whole * x, axis=axis, keepdims=True) / total
@@ -212,8 +206,6 @@ def sufficient_statistics(
         Subtracted first: near the mean, it keeps the digits of the variance.
     keepdims : bool
         Keep the axes, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -235,8 +227,8 @@ def sufficient_statistics(
     (np.float32(2.0), np.float32(4.0), np.float32(10.0))
     """
     x = float_operand(x, "sufficient_statistics")
-    axis = axes_of(axes, len(x._aval.shape))
-    count = wrap(np.asarray(count_of(x._aval.shape, axis), dtype=x._aval.dtype))
+    axis = axes_of(axes, len(x._layout.shape))
+    count = wrap(np.asarray(count_of(x._layout.shape, axis), dtype=x._layout.dtype))
     if shift is not None:
         x, shift = operands(x, shift)
         x = x - shift
@@ -258,8 +250,6 @@ def normalize_moments(
         Sums of the (shifted) elements and of their squares.
     shift : tensor or None
         What was subtracted from the elements.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -40,8 +40,6 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
         Size of a patch, the step from one to the next, and the step from one pixel in a patch to the next.
     padding : {"VALID", "SAME"}
         Whether patches lie inside, or there is one for each step, filled up with zeros.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -68,12 +66,12 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     if not isinstance(padding, str):
         raise ValueError(f"{op}: `padding` must be 'VALID' or 'SAME'. Received: {shown(padding)}")
     taps, every, apart = _window(sizes, "sizes"), _window(strides, "strides"), _window(rates, "rates")
-    n, *size, channels = x._aval.shape
+    n, *size, channels = x._layout.shape
     around = paddings(padding, tuple(size), taps, every, apart, False, op)
     rows, columns = places_of(tuple(size), taps, Geometry(every, apart, around, 1), op)
     if any(p != (0, 0) for p in around):
         x = REGISTRY["pad"](x, paddings=((0, 0), *around, (0, 0)), value=0)
-    whole = x._aval.shape[1:3]
+    whole = x._layout.shape[1:3]
     if not math.prod(whole) and rows * columns:
         raise errors.InvalidArgumentError(f"{op}: images of {size} pixels have no patches")
     down = every[0] * np.arange(rows)[:, None] + apart[0] * np.arange(taps[0])

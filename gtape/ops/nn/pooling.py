@@ -36,7 +36,7 @@ def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
     def all_axes(space: Sizes, depth: int) -> Sizes:
         return (1, depth, *space) if first else (1, *space, depth)
 
-    channels = x._aval.shape[1 if first else -1]
+    channels = x._layout.shape[1 if first else -1]
     if w.depth > channels:
         raise errors.InvalidArgumentError(f"{op}: a window of {w.depth} channels does not fit {channels} channels")
     n = len(w.taps)
@@ -52,7 +52,7 @@ def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
 
 
 def _greatest(x: Tensor, at: Tensor) -> Tensor:
-    size = x._aval.size
+    size = x._layout.size
     return REGISTRY["gather"](reshaped(x, (size,)), at, axis=-1, size=size)
 
 
@@ -76,13 +76,13 @@ def _mean(
     if (windows.depth, windows.depth_stride) != (1, 1):
         raise errors.UnimplementedError(f"{op}: means over the channels are not supported; use gtape.reduce_mean")
     x = move_channels(x, n, back=True) if first else x
-    channels, dtype = x._aval.shape[-1], x._aval.dtype
+    channels, dtype = x._layout.shape[-1], x._layout.dtype
     geometry = windows.geometry._replace(groups=max(channels, 1))
     ones = wrap(np.ones((*windows.taps, 1, channels), dtype))
     total = correlate(x, ones, **geometry._asdict())
     if any(p != (0, 0) for p in geometry.padding):
         counts = np.ones((1,) * (n + 1), np.int64)
-        for a, c in enumerate(counts_inside(x._aval.shape[1:-1], windows.taps, geometry)):
+        for a, c in enumerate(counts_inside(x._layout.shape[1:-1], windows.taps, geometry)):
             counts = counts * along(a, c, n + 1)
     else:
         counts = np.asarray(math.prod(windows.taps))
@@ -92,7 +92,7 @@ def _mean(
 
 def _axes(input: Any, op: str) -> int:
     """How many spatial axes the input has."""
-    n = len(as_operand(input)._aval.shape) - 2
+    n = len(as_operand(input)._layout.shape) - 2
     if not 1 <= n <= 3:
         raise ValueError(f"{op}: the input must have 3, 4 or 5 axes, not {n + 2}")
     return n
@@ -119,8 +119,6 @@ def max_pool(
         Which windows there are; what lies outside is never the greatest.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -156,8 +154,6 @@ def max_pool1d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NWC", "NCW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -193,8 +189,6 @@ def max_pool2d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -231,8 +225,6 @@ def max_pool3d(
         See `max_pool`.
     padding : {"VALID", "SAME"} or list of pairs
     data_format : {"NDHWC", "NCDHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -286,8 +278,6 @@ def max_pool_with_argmax(
         Of `argmax`: int32 or int64.
     include_batch_in_index : bool
         Count `argmax` in the whole flat input instead of in each image.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -314,7 +304,7 @@ def max_pool_with_argmax(
         raise ValueError(f"{op}: `data_format` must be 'NHWC'. Received: {shown(data_format)}")
     x, first, windows = read_windows(input, ksize, strides, padding, data_format, 1, 2, op)
     at = _argmax(x, first, windows, op)
-    each = max(math.prod(x._aval.shape[1:]), 1)
+    each = max(math.prod(x._layout.shape[1:]), 1)
     index = np.asarray(at._value)
     index = (index if include_batch_in_index else index % each).astype(dtypes.as_dtype(output_dtype).as_numpy_dtype)
     return MaxPoolWithArgmax(_greatest(x, at), wrap(index))
@@ -336,8 +326,6 @@ def avg_pool(
         Which windows there are; elements that lie outside do not count.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -373,8 +361,6 @@ def avg_pool1d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NWC", "NCW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -410,8 +396,6 @@ def avg_pool2d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -448,8 +432,6 @@ def avg_pool3d(
         See `avg_pool`.
     padding : {"VALID", "SAME"}
     data_format : {"NDHWC", "NCDHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -496,8 +478,6 @@ def pool(
     padding : {"VALID", "SAME"} or, for "MAX", a list of pairs
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -133,7 +133,7 @@ def read_windows(
     x = as_operand(input)
     first = channels_first(data_format, n, op)
     rank(x, n + 2, "input", op)
-    shape = x._aval.shape
+    shape = x._layout.shape
     size = shape[2:] if first else shape[1:-1]
     taps, depth = _spans(ksize, n, first, "ksize", op)
     every, depth_stride = _spans(strides, n, first, "strides", op)

@@ -207,8 +207,7 @@ softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4),
-    wide=True,
+    rounding=stable(4, wide=True),
     samples=_ONE,
 )
 
@@ -221,8 +220,7 @@ log_softmax_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4),
-    wide=True,
+    rounding=stable(4, wide=True),
     samples=_ONE,
 )
 
@@ -243,8 +241,7 @@ _softmax_center = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_center_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_center_terms, wide=True),
     samples=_TWO,
 )
 
@@ -263,8 +260,7 @@ _softmax_spread = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_spread_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_spread_terms, wide=True),
     samples=_TWO,
 )
 
@@ -285,8 +281,7 @@ cross_entropy_op = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4),
-    wide=True,
+    rounding=stable(4, 4, wide=True),
     samples=_TWO,
 )
 
@@ -294,7 +289,7 @@ cross_entropy_op = primitive(
 def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
     """A float tensor and an axis of it, counted from the end."""
     x = float_operand(x, op)
-    return x, _axis(-1 if axis is None else axis, len(x._aval.shape), op)
+    return x, _axis(-1 if axis is None else axis, len(x._layout.shape), op)
 
 
 def _axis(axis: Any, n: int, op: str) -> int:
@@ -313,8 +308,6 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -344,8 +337,6 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
     logits : tensor of floats, one axis at least
     axis : int, optional
         The last one by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Functions that other ops make: accumulate_n, scalar_mul, polyval, round, nextafter, in_top_k and their like."""
+"""Functions composed of other ops: accumulate_n, scalar_mul, polyval, round, nextafter, in_top_k and others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
@@ -39,9 +40,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     inputs : list of tensors
         At least one.
     shape, tensor_dtype : optional
-        What they are expected to be; checked when given.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Checked when given.
 
     Returns
     -------
@@ -63,7 +62,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     tensors = [as_operand(x) for x in inputs]
-    if len({t._aval.dtype for t in tensors}) > 1 or len({t._aval.shape for t in tensors}) > 1:
+    if len({t._layout.dtype for t in tensors}) > 1 or len({t._layout.shape for t in tensors}) > 1:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     if shape is not None and not tensors[0].shape.is_compatible_with(shape):
         raise ValueError(f"the tensors have shape {tensors[0].shape}, not {shape}")
@@ -80,13 +79,10 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     ----------
     scalar : scalar tensor or number
     x : tensor or IndexedSlices
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
     Tensor or IndexedSlices
-        As `x` is.
 
     Raises
     ------
@@ -101,7 +97,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """
     rows = x.values if isinstance(x, IndexedSlices) else as_operand(x)
     s = as_operand(scalar, rows)
-    if s._aval.shape:
+    if s._layout.shape:
         raise ValueError(f"Only scalar multiply works, got shape {s.shape}")
     product: Tensor = REGISTRY["multiply"](s, rows)
     return IndexedSlices(product, x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else product
@@ -114,10 +110,8 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     coeffs : list of tensors or numbers
-        The highest power's first; they broadcast against `x`.
+        From the highest power to the constant; they broadcast against `x`.
     x : tensor or number
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -139,7 +133,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs).__name__}.")
     t = as_operand(x)
     if not coeffs:
-        return wrap(np.zeros(t._aval.shape, t._aval.dtype))
+        return wrap(np.zeros(t._layout.shape, t._layout.dtype))
     total, *rest = [as_operand(c, t) for c in coeffs]
     for c in rest:
         total = REGISTRY["add"](c, REGISTRY["multiply"](total, t))
@@ -148,14 +142,12 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def round(x: Any, name: str | None = None) -> Tensor:
-    """The nearest whole number, the even one at a tie.
+    """The nearest integer, the even one at a tie.
 
     Parameters
     ----------
     x : number tensor
         Integers stay as they are.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -174,24 +166,22 @@ def round(x: Any, name: str | None = None) -> Tensor:
     array([0., 2., 3.], dtype=float32)
     """
     t = as_operand(x)
-    return t if t._aval.dtype.kind in "iu" else REGISTRY["rint"](t)
+    return t if t._layout.dtype.kind in "iu" else REGISTRY["rint"](t)
 
 
 @diagnosed
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The number next to `x1` on the way to `x2`.
+    """The float next to `x1` in the direction of `x2`.
 
     Parameters
     ----------
     x1, x2 : float32 or float64 tensors
         Broadcast against each other.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
     Tensor
-        Its gradient is 1 for `x1` and 0 for `x2`, as TensorFlow has it.
+        Its gradient is 1 for `x1` and 0 for `x2`, as in TensorFlow.
 
     Raises
     ------
@@ -205,7 +195,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     2.220446049250313e-16
     """
     a, b = operands(x1, x2)
-    if a._aval.dtype != b._aval.dtype or a._aval.dtype not in (np.float32, np.float64):
+    if a._layout.dtype != b._layout.dtype or a._layout.dtype not in (np.float32, np.float64):
         raise InvalidArgumentError(
             f"nextafter needs two float32 or two float64 tensors, not {a.dtype.name} and {b.dtype.name}"
         )
@@ -234,13 +224,11 @@ def _increasing(x: Any, relation: Any, op: str) -> Tensor:
 
 @diagnosed
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether no element, in row-major order, is less than the one before.
+    """Whether every element, in row-major order, is at least as great as the one before.
 
     Parameters
     ----------
     x : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -250,7 +238,7 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        When they are no numbers.
+        For bool, complex numbers and strings.
 
     Examples
     --------
@@ -262,24 +250,9 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(is_non_decreasing)
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
     """Whether every element, in row-major order, is greater than the one before.
-
-    Parameters
-    ----------
-    x : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-        A bool; true for less than two elements.
-
-    Raises
-    ------
-    TypeError
-        When they are no numbers.
 
     Examples
     --------
@@ -292,13 +265,11 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """Which part of the elements is zero.
+    """The fraction of elements that are zero.
 
     Parameters
     ----------
     value : number tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -319,21 +290,19 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether the target's prediction is among the k greatest of its row; equal ones all count as the greatest.
+    """Whether the target's prediction is among the k greatest of its row; ties at the k-th place all count.
 
     Parameters
     ----------
     targets : integer vector
-        The class that each row should predict.
+        The right class of each row.
     predictions : floating-point tensor, shape (rows, classes)
     k : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
     Tensor
-        Of bool; false for rows with a prediction that is not finite, and for targets that are no class.
+        Of bool; false for rows with an infinite or NaN prediction, and for targets outside the classes.
 
     Raises
     ------

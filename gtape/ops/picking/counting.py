@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -30,11 +31,11 @@ NAMESPACES = ("math",)
 
 
 def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
-    """Weights added up by place; those that are not inside count for nothing."""
-    flat = REGISTRY["reshape"](weights, shape=(weights._aval.size,))
+    """Weights added up by place; those outside are dropped."""
+    flat = REGISTRY["reshape"](weights, shape=(weights._layout.size,))
     if not inside.all():
         kept = np.flatnonzero(inside)
-        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._aval.size)
+        flat = REGISTRY["gather"](flat, wrap(kept), axis=-1, size=weights._layout.size)
         places = places[kept]
     return REGISTRY["scatter_rows"](flat, wrap(places), size=size)
 
@@ -50,31 +51,29 @@ def bincount(
     axis: Any = None,
     binary_output: bool = False,
 ) -> Tensor:
-    """How often each whole number occurs, or the sum of the weights it occurs with.
+    """How often each integer occurs, or the sum of its weights.
 
     Parameters
     ----------
     arr : integer tensor
-        None negative.
+        Not negative.
     weights : tensor, optional
         Of the shape of `arr`; differentiable.
     minlength : int, optional
-        At least so many numbers are counted.
+        The least number of entries.
     maxlength : int, optional
-        At most so many: greater ones are left out.
+        The greatest number of entries; greater values of `arr` are left out.
     dtype : dtype
-        Of the counts; weights give their own.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Of the counts; sums of weights have the dtype of the weights.
     axis : {None, 0, -1}
-        -1 counts the rows of a matrix one by one; otherwise all are counted together.
+        -1 counts each row of a matrix by itself; otherwise all elements together.
     binary_output : bool
-        1 for what occurs, however often. Not with weights.
+        Give 1 for every value that occurs. Not with weights.
 
     Returns
     -------
     Tensor
-        As many entries as the greatest number plus one, within the given limits.
+        The greatest value plus one entries, within the given limits.
 
     Raises
     ------
@@ -114,9 +113,9 @@ def bincount(
         counts = np.bincount(places[inside], minlength=total)
         return wrap((np.minimum(counts, 1) if binary_output else counts).reshape(shape).astype(dtypes.np_dtype(dtype)))
     w = as_operand(weights)
-    if w._aval.shape != values.shape:
+    if w._layout.shape != values.shape:
         raise InvalidArgumentError(
-            f"bincount: weights of shape {w._aval.tensor_shape} do not fit numbers of shape {list(values.shape)}"
+            f"bincount: weights of shape {w._layout.tensor_shape} do not fit numbers of shape {list(values.shape)}"
         )
     return REGISTRY["reshape"](_dropped(w, places, total, inside), shape=shape)
 
@@ -150,8 +149,6 @@ def confusion_matrix(
     weights : vector, optional
         What each pair counts for; differentiable where `dtype` is floating.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -172,7 +169,7 @@ def confusion_matrix(
     """
     n = None if num_classes is None else scalar_int(num_classes)
     a, b = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
-    # A last axis of size 1 that only one of them has goes.
+    # Drop a last axis of size 1 that only one of the two has.
     if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
         a = a.reshape(a.shape[:-1])
     elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
@@ -187,7 +184,7 @@ def confusion_matrix(
     from gtape.ops.shape.creation import cast
 
     w = cast(weights, dtype)
-    if w._aval.size != places.size:
+    if w._layout.size != places.size:
         raise InvalidArgumentError(f"confusion_matrix: weights of shape {w.shape} do not fit {places.size} pairs")
     inside = np.ones(places.size, np.bool_)
     return REGISTRY["reshape"](_dropped(w, places, n * n, inside), shape=(n, n))
@@ -200,7 +197,7 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     n = scalar_int(nbins)
     if n < 1:
         raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
-    if ends._aval.shape != (2,) or not ends._value[0] < ends._value[1]:
+    if ends._layout.shape != (2,) or not ends._value[0] < ends._value[1]:
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
         )
@@ -215,18 +212,16 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """In which of equally wide bins each number lies; what lies outside belongs to the first or the last.
+    """The number of the equally wide bin that holds each value; outer values belong to the first or last bin.
 
     Parameters
     ----------
     values : number tensor
     value_range : two numbers
-        Where the first bin begins and the last one ends.
+        Start of the first bin and end of the last bin.
     nbins : int
     dtype : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -251,25 +246,16 @@ def histogram_fixed_width_bins(
 
 
 @diagnosed
+@documented_like(histogram_fixed_width_bins)
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """How many numbers lie in each of equally wide bins; what lies outside counts for the first or the last.
-
-    Parameters
-    ----------
-    values, value_range, nbins, dtype, name
-        As for `histogram_fixed_width_bins`.
+    """How many values lie in each of equally wide bins; outer values count for the first or last bin.
 
     Returns
     -------
     Tensor
         Shape ``(nbins,)``; not differentiable.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the range is empty, or there is no bin.
 
     Examples
     --------
@@ -279,7 +265,7 @@ def histogram_fixed_width(
     """
     v, low, high, n = _range(values, value_range, nbins)
     with np.errstate(all="ignore"):
-        # In steps of a double, as TensorFlow's kernel has it: at the edge of a bin the last digit decides.
+        # In float64, like TensorFlow's kernel, because at the edge of a bin the last digit decides.
         at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
     counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
     return wrap(counts.astype(dtypes.np_dtype(dtype)))
@@ -292,8 +278,6 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x : integer vector
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -303,7 +287,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When it is no permutation.
+        When `x` is no permutation.
 
     Examples
     --------
@@ -326,7 +310,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
-    """Masks whose first elements are true, as many as `lengths` says.
+    """Masks whose first `lengths` elements are true.
 
     Parameters
     ----------
@@ -334,8 +318,6 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     maxlen : int, optional
         The size of the new last axis; the greatest length by default.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -373,7 +355,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """Where values would go in sorted rows.
+    """The places where values fit into sorted rows.
 
     Parameters
     ----------
@@ -382,11 +364,9 @@ def searchsorted(
     values : number tensor, shape (..., m)
         Of the same dtype and leading axes.
     side : {"left", "right"}
-        Before or behind the elements that are equal.
+        Before or behind equal elements.
     out_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -410,11 +390,11 @@ def searchsorted(
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = {shown(side)}.")
     a = as_operand(sorted_sequence)
     b = as_operand(values, a) if is_tensor(sorted_sequence) and not is_tensor(values) else as_operand(values)
-    if a._aval.dtype != b._aval.dtype:
+    if a._layout.dtype != b._layout.dtype:
         raise InvalidArgumentError(
             f"searchsorted: the sequence is {a.dtype.name} but the values are {b.dtype.name}: use gtape.cast"
         )
-    have, want = a._aval.shape, b._aval.shape
+    have, want = a._layout.shape, b._layout.shape
     if not have or not want or have[:-1] != want[:-1]:
         raise InvalidArgumentError(
             f"searchsorted: Leading dim_size of both tensors must match, got shapes {list(have)} and {list(want)}"

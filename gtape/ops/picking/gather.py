@@ -1,4 +1,4 @@
-"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and what adds them back."""
+"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and their transposes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
     rows, columns = int(np.prod(shape[:front])), int(np.prod(shape[len(shape) - tail :]))
     flat = np.asarray(indices, dtype=np.intp).reshape(-1)
     out_shape = (*shape[:front], size, *shape[len(shape) - tail :])
-    # All positions spelt out: np.add.at has a quick loop for flat arrays only.
+    # Flat positions, because np.add.at is fast for flat arrays only.
     at = (np.arange(rows)[:, None, None] * size + flat[:, None]) * columns + np.arange(columns)
     out = np.zeros(rows * size * columns, g.dtype)
     np.add.at(out, at.reshape(-1), g.reshape(-1))
@@ -43,7 +43,7 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
 
 
 def scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
-    """Add rows up at the places that `indices` name in a tensor of `size` rows."""
+    """Add rows up at the places `indices` of a tensor of `size` rows."""
     return _scatter_kernel(g, indices, axis=-1 - (g.ndim - np.ndim(indices)), size=size)
 
 
@@ -54,7 +54,7 @@ def _gather_rows_vjp(xp: Any, g: Any, indices: Any, axis: int, size: int) -> Any
 
 
 def _row_axis(x: Any, indices: Any) -> int:
-    """Where the rows are in the result of a scatter, counted from the end, so that what leads does not matter."""
+    """The axis of the rows in the result of a scatter, counted from the end because batch axes may lead."""
     return len(shape_of(indices)) - len(shape_of(x)) - 1
 
 
@@ -152,9 +152,9 @@ _scatter = primitive(
 def index_values(indices: Any, what: str) -> Any:
     """The values of an integer operand as a NumPy array."""
     t = as_operand(indices)
-    if t._aval.dtype.kind not in "iu":
-        if not t._aval.size:
-            return np.zeros(t._aval.shape, np.int64)
+    if t._layout.dtype.kind not in "iu":
+        if not t._layout.size:
+            return np.zeros(t._layout.shape, np.int64)
         raise InvalidArgumentError(f"{what} needs integer indices, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
     return np.asarray(t._value)
 
@@ -189,13 +189,11 @@ def gather(
     params : tensor with at least one axis
     indices : integer tensor, any shape
     validate_indices : None
-        TensorFlow's obsolete argument; indices are always checked.
+        Ignored: indices are always checked.
     axis : int, optional
         `batch_dims` by default.
     batch_dims : int
-        How many leading axes `params` and `indices` have in common.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        The number of common leading axes of `params` and `indices`.
 
     Returns
     -------
@@ -214,7 +212,7 @@ def gather(
     array([30., 10.], dtype=float32)
     """
     t = as_operand(params)
-    shape = t._aval.shape
+    shape = t._layout.shape
     indices = as_operand(indices)
     where_ = index_values(indices, "gather")
     b = scalar_int(batch_dims)
@@ -225,16 +223,16 @@ def gather(
     a = one_axis(b if axis is None else axis, len(shape))
     if not 0 <= b <= min(where_.ndim, a) or where_.shape[:b] != shape[:b]:
         raise InvalidArgumentError(
-            f"batch_dims={batch_dims} does not fit params of shape {t._aval.tensor_shape}, "
+            f"batch_dims={batch_dims} does not fit params of shape {t._layout.tensor_shape}, "
             f"indices of shape {list(where_.shape)} and axis {a}"
         )
     check_range(where_, shape[a], "gather")
     if not b:
-        # As TensorFlow has it, rows come as IndexedSlices where the axis is spelt 0.
+        # As in TensorFlow, the gradient is an IndexedSlices where the axis is written as 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
         return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
-    # Batches become one long axis: the index of the batch is added to each index.
+    # Batches become one long axis: each index gets the offset of its batch.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
     order = (*range(b), a, *range(b, a), *range(a + 1, len(shape)))
@@ -247,7 +245,7 @@ def gather(
         return (at.reshape(batch, int(np.prod(inner))).astype(np.int64) + starts).reshape(shape[:b] + inner)
 
     places = decided(flat, indices) if where_.size else wrap(flat(where_))
-    taken = _gather(rows, places, axis=-len(rows._aval.shape), size=batch * shape[a])
+    taken = _gather(rows, places, axis=-len(rows._layout.shape), size=batch * shape[a])
     if not middle or not inner:
         return taken
     n, m = len(inner), len(middle)
@@ -257,13 +255,7 @@ def gather(
 
 
 def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
-    """Row-major positions of the multi-indices along the last axis, in an array of that shape.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one lies outside.
-    """
+    """Row-major positions of the multi-indices along the last axis; InvalidArgumentError if one lies outside."""
     flat = np.zeros(indices.shape[:-1], np.int64)
     for i, n in enumerate(shape):
         check_range(indices[..., i], n, f"{what}, component {i} of the indices")
@@ -272,13 +264,7 @@ def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
 
 
 def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tuple[Any, Any]:
-    """Row-major positions of multi-indices, and which of them lie inside: None where all must.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one lies outside and is not to be ignored, or the policy is unknown.
-    """
+    """Row-major positions of multi-indices, and a mask of those inside; None if all must be, which is checked."""
     if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
     inside = None
@@ -303,9 +289,7 @@ def gather_nd(
     indices : integer tensor, shape (..., k)
         Each row indexes the first k axes (after the batch axes).
     batch_dims : int
-        How many leading axes `params` and `indices` have in common.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        As for `gather`.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 
@@ -326,13 +310,13 @@ def gather_nd(
     array([2., 3.], dtype=float32)
     """
     t = as_operand(params)
-    shape = t._aval.shape
+    shape = t._layout.shape
     indices = as_operand(indices)
     at = index_values(indices, "gather_nd")
     b = scalar_int(batch_dims)
     if not at.ndim or b < 0 or b >= at.ndim or at.shape[:b] != shape[:b] or b + at.shape[-1] > len(shape):
         raise InvalidArgumentError(
-            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._aval.tensor_shape} "
+            f"gather_nd: indices of shape {list(at.shape)} do not fit params of shape {t._layout.tensor_shape} "
             f"with batch_dims={b}"
         )
     k = b + at.shape[-1]
@@ -349,7 +333,7 @@ def gather_nd(
     if inside is None or inside.all():
         places = decided(lambda v: read(v)[0], indices) if indices._record is not None else wrap(flat)
         return _gather(rows, places, axis=k - len(shape) - 1, size=n)
-    zeros = wrap(np.zeros((1, *shape[k:]), t._aval.dtype))
+    zeros = wrap(np.zeros((1, *shape[k:]), t._layout.dtype))
     rows = REGISTRY["concat"](rows, zeros, axis=0)
     return _gather(rows, wrap(np.where(inside, flat, n)), axis=k - len(shape) - 1, size=n + 1)
 
@@ -362,12 +346,9 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     ----------
     tensor : tensor
     mask : bool or number tensor with at least one axis
-        Numbers are true where they are not 0.
-        Its shape is that of the tensor's axes from `axis` on, as many as it has.
+        Nonzero numbers are true. Its shape is that of the tensor's axes from `axis` on.
     axis : int, optional
         0 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -389,7 +370,7 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     chosen = np.asarray(m._value) != 0
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
-    shape = t._aval.shape
+    shape = t._layout.shape
     a = 0 if axis is None else one_axis(axis, len(shape))
     k = chosen.ndim
     if shape[a : a + k] != chosen.shape:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import EXACT
@@ -27,7 +28,7 @@ _ALL = (None, None, 1)
 
 
 def numpy_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A static key (ints, None for a new axis, (start, stop, step)) as NumPy's, for the last axes of an array."""
+    """A static key (ints, None for a new axis, (start, stop, step)) as NumPy's key for the last axes of an array."""
     return (Ellipsis, *[_python_slice(*k) if k.__class__ is tuple else k for k in key])
 
 
@@ -36,7 +37,7 @@ def _strided_slice_kernel(x: Any, *, key: tuple[Any, ...]) -> Any:
 
 
 def _strided_slice_rule(xp: Any, g: Any, x: Any, *, key: tuple[Any, ...]) -> Any:
-    # The key is for the last axes; x may have a batch's before them.
+    # The key is for the last axes; x may have batch axes before them.
     before = len(tuple(x.shape)) - sum(k is not None for k in key)
     lead = lead_of(g, before + sum(k.__class__ is not int for k in key))
     return xp.place(g, key=key, shape=lead + tuple(x.shape))
@@ -102,9 +103,9 @@ def _place_in_key(v: Any) -> int:
         raise TypeError("a bool is no index: use a mask of the tensor's shape, or an integer")
     if is_tensor(v) or isinstance(v, np.ndarray):
         t = as_operand(v)
-        if t._aval.dtype.kind not in "iu" or t._aval.shape:
+        if t._layout.dtype.kind not in "iu" or t._layout.shape:
             raise TypeError(
-                f"an index must be an integer scalar, not {t.dtype.name} of shape {t._aval.tensor_shape}; "
+                f"an index must be an integer scalar, not {t.dtype.name} of shape {t._layout.tensor_shape}; "
                 "use gtape.gather for several indices"
             )
         return int(t._value)
@@ -144,7 +145,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     array([3., 2., 1.], dtype=float32)
     """
     t = as_operand(tensor)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if key.__class__ is int and shape and -shape[0] <= key < shape[0]:
         return _strided_slice(t, key=(key % shape[0],) + (_ALL,) * (len(shape) - 1))
     if (is_tensor(key) and key.dtype.is_bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
@@ -159,7 +160,7 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     if dots > 1:
         raise InvalidArgumentError("an index can only have a single ellipsis (`...`)")
     if used > len(shape):
-        raise InvalidArgumentError(f"too many indices: {used} for a tensor of shape {t._aval.tensor_shape}")
+        raise InvalidArgumentError(f"too many indices: {used} for a tensor of shape {t._layout.tensor_shape}")
     rest = (_ALL,) * (len(shape) - used)
     made: list[Any] = []
     axis = 0
@@ -183,7 +184,7 @@ def _entry(e: Any, axis: int, n: int) -> Any:
         if bounds.step == 0:
             raise InvalidArgumentError(f"the step of the slice of axis {axis} must not be 0")
         start, stop, step = bounds.indices(n)
-        if start < 0:  # before the first element, going back: nothing
+        if start < 0:  # backwards from before the first element: an empty slice
             return (0, 0, 1)
         return (start, None if stop < 0 else stop, step)
     i = _place_in_key(e)
@@ -199,12 +200,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Parameters
     ----------
     input_ : tensor, any shape and dtype
-    begin : sequence of int
-        Where the block starts, one for each axis.
-    size : sequence of int
-        Its size; -1 stands for all that is left.
-    name : str, optional
-        Ignored; TensorFlow has it.
+    begin, size : sequence of int
+        Start and size of the block along each axis; size -1 takes the rest.
 
     Returns
     -------
@@ -222,11 +219,11 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     array([2, 3], dtype=int32)
     """
     t = as_operand(input_)
-    shape = t._aval.shape
+    shape = t._layout.shape
     first, sizes = static_ints(begin), static_ints(size)
     if len(first) != len(shape) or len(sizes) != len(shape):
         raise InvalidArgumentError(
-            f"begin and size must have {len(shape)} entries for a tensor of shape {t._aval.tensor_shape}, "
+            f"begin and size must have {len(shape)} entries for a tensor of shape {t._layout.tensor_shape}, "
             f"got {len(first)} and {len(sizes)}"
         )
     key = []
@@ -239,6 +236,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
 
 @diagnosed
+@documented_like(slice)
 def strided_slice(
     input_: Any,
     begin: Any,
@@ -256,7 +254,6 @@ def strided_slice(
 
     Parameters
     ----------
-    input_ : tensor
     begin, end, strides : sequence of int
         One entry for each part of the index; strides are 1 by default.
     begin_mask, end_mask : int
@@ -264,13 +261,7 @@ def strided_slice(
     ellipsis_mask, new_axis_mask, shrink_axis_mask : int
         Bit i set: part i is an ellipsis, a new axis, or the single index ``begin[i]``.
     var : None
-        TensorFlow 1's argument; ignored.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
+        Ignored.
 
     Raises
     ------
@@ -313,11 +304,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     Parameters
     ----------
     condition : bool tensor
-        With the condition alone, any number tensor with at least one axis: it holds where that is not 0.
+        With the condition alone, any number tensor with at least one axis; nonzero numbers are true.
     x, y : tensor, optional
-        Both or none; broadcast with the condition. What is not chosen never reaches the gradient.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Both or none; broadcast with the condition. Elements that are not chosen never reach the gradient.
 
     Returns
     -------
@@ -347,7 +336,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         return decided(lambda v: np.argwhere(v).astype(np.int64), c)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
-    if c._aval.dtype.kind != "b":
+    if c._layout.dtype.kind != "b":
         raise OperandTypeError(f"where: the condition must be bool, not {c.dtype.name}: compare first, as in x != 0")
     a, b = operands(x, y)
     return REGISTRY["where"](c, a, b)

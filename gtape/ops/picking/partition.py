@@ -1,4 +1,4 @@
-"""Ops that deal rows out and put them together again: partitions, stitching, reversed sequences, unique elements."""
+"""Ops that distribute and collect rows: partitions, stitching, reversed sequences, unique elements."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
@@ -20,24 +21,22 @@ NAMESPACES = ()
 
 
 def _taken(rows: Tensor, places: Any) -> Tensor:
-    """Rows by number; densely, also where a source's own gradient is asked for."""
-    n = rows._aval.shape[0]
+    """Rows by number; even a source gets a dense gradient."""
+    n = rows._layout.shape[0]
     return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
 @diagnosed
 def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:
-    """Deal slices out to partitions, in their order.
+    """Distribute slices to partitions, in their order.
 
     Parameters
     ----------
     data : tensor
     partitions : int32 tensor
-        Where each slice goes; its shape is that of the first axes of `data`.
+        The partition of each slice; its shape is that of the first axes of `data`.
     num_partitions : int
-        How many there are, at least 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        At least 1.
 
     Returns
     -------
@@ -58,12 +57,12 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
     t = as_operand(data)
     to = index_values(partitions, "dynamic_partition")
     n = scalar_int(num_partitions)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if n < 1:
         raise InvalidArgumentError(f"dynamic_partition: num_partitions must be at least 1, got {n}")
     if shape[: to.ndim] != to.shape:
         raise InvalidArgumentError(
-            f"dynamic_partition: data of shape {t._aval.tensor_shape} does not start with the shape {list(to.shape)} "
+            f"dynamic_partition: data of shape {t._layout.tensor_shape} does not start with the shape {list(to.shape)} "
             "of partitions"
         )
     if to.size and not 0 <= int(to.min()) <= int(to.max()) < n:
@@ -82,9 +81,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     indices : list of integer tensors
         The number, in the result, of each slice.
     data : list of tensors
-        As many; each of shape ``(*indices[i].shape, ...)``, with the same rest.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        One for each of `indices`, of shape ``(*indices[i].shape, ...)`` with the same rest.
 
     Returns
     -------
@@ -109,23 +106,23 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
         )
     numbers = [index_values(i, "dynamic_stitch") for i in indices]
     tensors = operands(*data) if len(data) > 1 else [as_operand(data[0])]
-    rest = tensors[0]._aval.shape[numbers[0].ndim :]
+    rest = tensors[0]._layout.shape[numbers[0].ndim :]
     for k, (i, t) in enumerate(zip(numbers, tensors, strict=True)):
-        if t._aval.shape != i.shape + rest or t._aval.dtype != tensors[0]._aval.dtype:
+        if t._layout.shape != i.shape + rest or t._layout.dtype != tensors[0]._layout.dtype:
             raise InvalidArgumentError(
                 f"dynamic_stitch: data[{k}] must be {tensors[0].dtype.name} of shape {[*i.shape, *rest]}, for indices "
-                f"of shape {list(i.shape)}, but is {t.dtype.name} of shape {list(t._aval.shape)}"
+                f"of shape {list(i.shape)}, but is {t.dtype.name} of shape {list(t._layout.shape)}"
             )
     flat = np.concatenate([i.reshape(-1) for i in numbers]).astype(np.int64)
     if flat.size and flat.min() < 0:
         raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
     size = int(flat.max()) + 1 if flat.size else 0
-    # One more row, of zeros, for the numbers that nobody has.
+    # One more row, of zeros, for numbers without a slice.
     last = np.full(size, flat.size)
     last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
     parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
     if (last == flat.size).any() or not parts:
-        parts.append(wrap(np.zeros((1, *rest), tensors[0]._aval.dtype)))
+        parts.append(wrap(np.zeros((1, *rest), tensors[0]._layout.dtype)))
     return _taken(REGISTRY["concat"](*parts, axis=0) if len(parts) > 1 else parts[0], last)
 
 
@@ -133,19 +130,17 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
-    """Reverse the first elements along an axis, as many as `seq_lengths` says for each place of another axis.
+    """Reverse the first `seq_lengths` elements along an axis, for each place of another axis.
 
     Parameters
     ----------
     input : tensor with at least two axes
     seq_lengths : integer vector
-        How many elements to reverse; one number for each place of `batch_axis`.
+        The number of elements to reverse for each place of `batch_axis`.
     seq_axis : int
-        The axis along which to reverse.
+        The axis to reverse along.
     batch_axis : int, optional
         0 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -168,13 +163,14 @@ def reverse_sequence(
     if seq_axis is None:
         raise TypeError("reverse_sequence needs seq_axis, the axis along which to reverse")
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     lengths = index_values(seq_lengths, "reverse_sequence")
     s, b = scalar_int(seq_axis), 0 if batch_axis is None else scalar_int(batch_axis)
     for a in (s, b):
         if not 0 <= a < len(shape):
             raise InvalidArgumentError(
-                f"reverse_sequence: axis {a} is not in [0, {len(shape)}), for a tensor of shape {t._aval.tensor_shape}"
+                f"reverse_sequence: axis {a} is not in [0, {len(shape)}), for a tensor of shape "
+                f"{t._layout.tensor_shape}"
             )
     if s == b:
         raise InvalidArgumentError(f"reverse_sequence: batch_axis and seq_axis are both {s}")
@@ -187,21 +183,21 @@ def reverse_sequence(
     step = np.arange(shape[s])
     back = lengths[:, None] - 1 - step
     source = np.where(back >= 0, back, step)  # (batch, sequence)
-    places = np.moveaxis(np.arange(t._aval.size).reshape(shape), (b, s), (0, 1))
+    places = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
     places = np.moveaxis(places[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
-    line = REGISTRY["reshape"](t, shape=(t._aval.size,))
+    line = REGISTRY["reshape"](t, shape=(t._layout.size,))
     return _taken(line, np.ascontiguousarray(places))
 
 
 class Unique(NamedTuple):
-    """Distinct elements in the order of their first occurrence, and which of them each element is."""
+    """The result of `unique`."""
 
     y: Tensor
     idx: Tensor
 
 
 class UniqueWithCounts(NamedTuple):
-    """Distinct elements in the order of their first occurrence, which of them each element is, and how often."""
+    """The result of `unique_with_counts`."""
 
     y: Tensor
     idx: Tensor
@@ -211,7 +207,7 @@ class UniqueWithCounts(NamedTuple):
 def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
     t = as_operand(x)
     if t.ndim != 1:
-        raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._aval.tensor_shape}: use gtape.reshape")
+        raise InvalidArgumentError(f"{op} expects a 1D vector, got shape {t._layout.tensor_shape}: use gtape.reshape")
     _, first, inverse, counts = np.unique(
         np.asarray(t._value), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
@@ -231,8 +227,6 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
     x : vector
     out_idx : dtype
         Of the indices: int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -258,25 +252,16 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
 
 
 @diagnosed
+@documented_like(unique)
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> UniqueWithCounts:
     """Distinct elements of a vector, in the order of their first occurrence, and how often they occur.
-
-    Parameters
-    ----------
-    x, out_idx, name
-        As for `unique`.
 
     Returns
     -------
     y, idx : Tensor
         As for `unique`.
     count : Tensor
-        How often each element of `y` occurs.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When `x` is no vector.
+        The number of occurrences of each element of `y`.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values, rows_inside
@@ -34,11 +35,11 @@ def _rows(
         )
     k = at.shape[-1]
     rest = shape[k:]
-    if updates._aval.shape != at.shape[:-1] + rest:
+    if updates._layout.shape != at.shape[:-1] + rest:
         raise InvalidArgumentError(
             f"{op}: updates must have shape {[*at.shape[:-1], *rest]} for indices of shape {list(at.shape)} and "
             f"a tensor of shape {list(shape)}, "
-            f"got {list(updates._aval.shape)}"
+            f"got {list(updates._layout.shape)}"
         )
     flat, inside = rows_inside(at, shape[:k], policy, op)
     flat = flat.reshape(-1)
@@ -66,8 +67,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
         Of the result.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", updates with an index out of range are dropped.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -92,7 +91,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
 def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
     t = as_operand(tensor)
     u = as_operand(updates, t)
-    if t._aval.dtype != u._aval.dtype:
+    if t._layout.dtype != u._layout.dtype:
         raise InvalidArgumentError(
             f"{op}: the tensor is {t.dtype.name} but the updates are {u.dtype.name}: cast one of them with gtape.cast"
         )
@@ -100,6 +99,7 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(scatter_nd)
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
@@ -108,16 +108,7 @@ def tensor_scatter_nd_add(
     Parameters
     ----------
     tensor : tensor
-    indices : integer tensor, shape (..., k)
     updates : tensor, shape ``indices.shape[:-1] + tensor.shape[k:]``
-    bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
-        With "IGNORE", updates with an index out of range are dropped.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
@@ -131,29 +122,16 @@ def tensor_scatter_nd_add(
     array([6., 2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_add")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_add", bad_indices_policy)
-    return t + _scattered(flat, rows, n, t._aval.shape)
+    flat, rows, n, _ = _rows(indices, u, t._layout.shape, "tensor_scatter_nd_add", bad_indices_policy)
+    return t + _scattered(flat, rows, n, t._layout.shape)
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """A tensor with updates subtracted by multi-index; updates of the same place add up.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -162,27 +140,14 @@ def tensor_scatter_nd_sub(
     array([-4.,  2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_sub")
-    flat, rows, n, _ = _rows(indices, u, t._aval.shape, "tensor_scatter_nd_sub", bad_indices_policy)
-    return t - _scattered(flat, rows, n, t._aval.shape)
+    flat, rows, n, _ = _rows(indices, u, t._layout.shape, "tensor_scatter_nd_sub", bad_indices_policy)
+    return t - _scattered(flat, rows, n, t._layout.shape)
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
     """A tensor with elements or slices replaced by multi-index; the last update of a place counts.
-
-    Parameters
-    ----------
-    tensor, indices, updates, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -191,7 +156,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     array([5., 2.], dtype=float32)
     """
     t, u = _both(tensor, updates, "tensor_scatter_nd_update")
-    shape = t._aval.shape
+    shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, "tensor_scatter_nd_update")
     places, from_last = np.unique(flat[::-1], return_index=True)
     if places.size < flat.size:
@@ -205,10 +170,10 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
-    """The tensor's own rows and the updates are the segments of one reduction: so all that are equal share."""
+    """Reduce the tensor's own rows together with the updates, so that all equal extrema share the gradient."""
     op = f"tensor_scatter_nd_{which}"
     t, u = _both(tensor, updates, op)
-    shape = t._aval.shape
+    shape = t._layout.shape
     flat, rows, n, rest = _rows(indices, u, shape, op, policy)
     own = REGISTRY["reshape"](t, shape=(n, *rest))
     together = REGISTRY["concat"](own, rows, axis=0)
@@ -217,24 +182,11 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The greater of the tensor and of updates by multi-index; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -246,24 +198,11 @@ def tensor_scatter_nd_max(
 
 
 @diagnosed
+@documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
     """The lesser of the tensor and of updates by multi-index; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    tensor, indices, updates, bad_indices_policy, name
-        As for `tensor_scatter_nd_add`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------

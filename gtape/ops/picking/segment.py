@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.ops.picking.segment_rows import (
     divided,
     products,
@@ -29,8 +30,6 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     data : number tensor with at least one axis
     segment_ids : integer vector
         The number of each row; ascending, repeats allowed. The result has as many rows as the last number plus one.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -52,23 +51,14 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(segment_sum)
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Means of rows with the same number, which are sorted.
-
-    Parameters
-    ----------
-    data, segment_ids, name
-        As for `segment_sum`. The mean of integers is an integer, rounded towards zero.
 
     Returns
     -------
     Tensor
-        0 for numbers that no row has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `segment_sum`.
+        0 for numbers that no row has. The mean of integers is an integer, rounded towards zero.
 
     Examples
     --------
@@ -77,27 +67,18 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     array([1.5, 0. , 5. ], dtype=float32)
     """
     t, ids, n = sorted_rows(data, segment_ids, "segment_mean")
-    return (divided if t._aval.inexact else whole_mean)(t, ids, n)
+    return (divided if t._layout.inexact else whole_mean)(t, ids, n)
 
 
 @diagnosed
+@documented_like(segment_sum)
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Products of rows with the same number, which are sorted; the gradient is exact with any number of zeros.
-
-    Parameters
-    ----------
-    data, segment_ids, name
-        As for `segment_sum`.
 
     Returns
     -------
     Tensor
         1 for numbers that no row has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `segment_sum`.
 
     Examples
     --------
@@ -109,23 +90,14 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
 
 @diagnosed
+@documented_like(segment_sum)
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Greatest elements of rows with the same number, which are sorted; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    data, segment_ids, name
-        As for `segment_sum`.
 
     Returns
     -------
     Tensor
         0 for numbers that no row has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `segment_sum`.
 
     Examples
     --------
@@ -138,23 +110,14 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(segment_sum)
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     """Least elements of rows with the same number, which are sorted; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    data, segment_ids, name
-        As for `segment_sum`.
 
     Returns
     -------
     Tensor
         0 for numbers that no row has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `segment_sum`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Segments, the rows that have the same number: which there are, and what becomes of each."""
+"""Segments, the rows with the same number, and their reductions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
 
 
 def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
-    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole segment NaN, as the value is.
+    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole segment NaN.
     chosen = np.equal(x, extreme[ids]).astype(x.dtype)
     total = scatter_rows_kernel(chosen, ids, size=size)
     return chosen / total[ids]
@@ -132,21 +132,21 @@ segment_min_op = primitive(
 
 def _numbers(data: Any, op: str) -> Tensor:
     t = as_operand(data)
-    if t._aval.dtype.kind in "bOSU":
+    if t._layout.dtype.kind in "bOSU":
         raise OperandTypeError(f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(data, gtape.int32) first")
-    if t._aval.complex and op.endswith(("_max", "_min")):
+    if t._layout.complex and op.endswith(("_max", "_min")):
         raise InvalidArgumentError(f"{op}: complex numbers have no order; take gtape.math.real, imag or abs first")
     return t
 
 
 def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]:
-    """The rows, their numbers and how many segments there are: the last number and one."""
+    """The rows, their numbers, and the number of segments, which is the last number plus one."""
     t = _numbers(data, op)
     ids = index_values(segment_ids, op)
-    if ids.ndim != 1 or not t._aval.shape or t._aval.shape[0] != ids.size:
+    if ids.ndim != 1 or not t._layout.shape or t._layout.shape[0] != ids.size:
         raise InvalidArgumentError(
             f"{op}: segment_ids must be a vector with one number for each row of data, got shape {list(ids.shape)} "
-            f"for data of shape {t._aval.tensor_shape}"
+            f"for data of shape {t._layout.tensor_shape}"
         )
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
         raise InvalidArgumentError(
@@ -156,16 +156,17 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]
 
 
 def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Any, int]:
-    """The rows that have a number that counts, those numbers, and how many segments there are."""
+    """The rows with numbers from 0 on, these numbers, and the number of segments."""
     t = _numbers(data, op)
     ids = index_values(segment_ids, op)
     n = scalar_int(num_segments)
     if n < 0:
         raise InvalidArgumentError(f"{op}: num_segments must not be negative, got {n}")
-    shape = t._aval.shape
+    shape = t._layout.shape
     if shape[: ids.ndim] != ids.shape:
         raise InvalidArgumentError(
-            f"{op}: data of shape {t._aval.tensor_shape} does not start with the shape {list(ids.shape)} of segment_ids"
+            f"{op}: data of shape {t._layout.tensor_shape} does not start with the shape {list(ids.shape)} of "
+            "segment_ids"
         )
     if ids.size and int(ids.max()) >= n:
         raise InvalidArgumentError(
@@ -184,7 +185,7 @@ def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
 
 def _column(values: Any, t: Tensor) -> Tensor:
     """One number for each segment, in the rows' dtype, to broadcast against them."""
-    return wrap(values.astype(t._aval.dtype).reshape(-1, *[1] * (t.ndim - 1)))
+    return wrap(values.astype(t._layout.dtype).reshape(-1, *[1] * (t.ndim - 1)))
 
 
 def sums(t: Tensor, ids: Any, n: int) -> Tensor:
@@ -202,20 +203,20 @@ def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
     """The mean of integers as an integer, rounded towards zero."""
     total = np.asarray(sums(t, ids, n)._value)
     counts = np.maximum(np.bincount(ids, minlength=n), 1).reshape(-1, *[1] * (t.ndim - 1))
-    return wrap((np.sign(total) * (np.abs(total) // counts)).astype(t._aval.dtype))
+    return wrap((np.sign(total) * (np.abs(total) // counts)).astype(t._layout.dtype))
 
 
 def products(t: Tensor, ids: Any, n: int) -> Tensor:
-    """Products of tables of rows, one table for all segments of about the same length, filled up with ones."""
-    shape = t._aval.shape
+    """Products of rows, by one table, padded with ones, for all segments of about the same length."""
+    shape = t._layout.shape
     rows = shape[0]
     rest = shape[1:]
-    if not rows:  # the product of nothing, connected with what it is the product of
-        return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._aval.dtype)))
+    if not rows:  # the empty product, still connected with `t`
+        return REGISTRY["add"](sums(t, ids, n), wrap(np.ones((n, *rest), t._layout.dtype)))
     counts = np.bincount(ids, minlength=n)
     order = np.argsort(ids, kind="stable")
     starts = np.cumsum(counts) - counts
-    ones = wrap(np.ones((1, *rest), t._aval.dtype))
+    ones = wrap(np.ones((1, *rest), t._layout.dtype))
     whole = REGISTRY["concat"](t, ones, axis=0)
     order = np.append(order, rows)
     last = (*range(1, len(shape)), 0)
@@ -229,7 +230,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
         step = np.arange(int(counts[mine].max()))
         table = np.where(step < counts[mine, None], starts[mine, None] + step, rows)
         found = REGISTRY["gather"](whole, wrap(order[table]), axis=-len(shape), size=rows + 1)
-        # (segments, places, ...) -> (segments, ..., places), which is what prod multiplies over
+        # (segments, places, ...) -> (segments, ..., places), because prod reduces the last axis
         perm = (0, *[a + 1 for a in last])
         made.append(REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found))
         places[mine] = at + np.arange(mine.size)
@@ -244,6 +245,6 @@ def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
     empty = np.bincount(ids, minlength=n) == 0
     if not empty.any():
         return y
-    mask = np.broadcast_to(empty.reshape(-1, *[1] * (t.ndim - 1)), y._aval.shape)
-    c, a, b = operands(wrap(mask), wrap(np.full(y._aval.shape, fill, y._aval.dtype)), y)
+    mask = np.broadcast_to(empty.reshape(-1, *[1] * (t.ndim - 1)), y._layout.shape)
+    c, a, b = operands(wrap(mask), wrap(np.full(y._layout.shape, fill, y._layout.dtype)), y)
     return REGISTRY["where"](c, a, b)

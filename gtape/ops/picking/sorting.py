@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
@@ -42,21 +43,18 @@ _order = primitive(
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
-    """Elements of the last axis in an order that differs from row to row.
-
-    The order stays a tensor on its way to the gather: a check then sees which values decided it.
-    """
-    shape = t._aval.shape
+    """Gather the last axis by an order of each row, which stays a tensor so that a check sees what decided it."""
+    shape = t._layout.shape
     if len(shape) > 1:
         rows = math.prod(shape[:-1])
         first = shape[-1] * np.arange(rows).reshape(*shape[:-1], 1)
         order = REGISTRY["add"](order, wrap(first))
         t = REGISTRY["reshape"](t, shape=(rows * shape[-1],))
-    return REGISTRY["gather"](t, order, axis=-1, size=t._aval.size)
+    return REGISTRY["gather"](t, order, axis=-1, size=t._layout.size)
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
-    """The tensor with the axis last, and the permutation (its own inverse) that did it."""
+    """The tensor with the axis last, and the permutation (its own inverse) that moved it."""
     a = one_axis(axis, t.ndim)
     if a == t.ndim - 1:
         return t, None
@@ -67,7 +65,7 @@ def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
 
 def _numbers(values: Any, op: str) -> Tensor:
     t = as_operand(values)
-    if t._aval.dtype.kind not in "iufV":
+    if t._layout.dtype.kind not in "iufV":
         raise InvalidArgumentError(f"{op} needs real numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32)")
     return t
 
@@ -87,8 +85,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     values : number tensor with at least one axis
     axis : int
     direction : {"ASCENDING", "DESCENDING"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -114,6 +110,7 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 
 
 @diagnosed
+@documented_like(sort)
 def argsort(
     values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
@@ -121,25 +118,13 @@ def argsort(
 
     Parameters
     ----------
-    values : number tensor with at least one axis
-    axis : int
-    direction : {"ASCENDING", "DESCENDING"}
     stable : bool
         Ignored: equal elements always keep their order.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
     Tensor
         Of int32; not differentiable.
-
-    Raises
-    ------
-    ValueError
-        For another direction.
-    gtape.errors.InvalidArgumentError
-        When the axis is out of range.
 
     Examples
     --------
@@ -174,8 +159,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
         Ignored: the result is always sorted.
     index_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -185,7 +168,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When there are no k elements.
+        When the axis has fewer than k elements.
 
     Examples
     --------
@@ -196,14 +179,14 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     """
     t = _numbers(input, "top_k")
     n = scalar_int(k)
-    if not t._aval.shape:
+    if not t._layout.shape:
         raise InvalidArgumentError("top_k needs a tensor with at least one axis, not a scalar")
-    if not 0 <= n <= t._aval.shape[-1]:
+    if not 0 <= n <= t._layout.shape[-1]:
         raise InvalidArgumentError(
-            f"top_k needs a last axis of at least k={n} elements, got shape {t._aval.tensor_shape}"
+            f"top_k needs a last axis of at least k={n} elements, got shape {t._layout.tensor_shape}"
         )
     order = _order(t, descending=True)
-    if n < t._aval.shape[-1]:
+    if n < t._layout.shape[-1]:
         order = REGISTRY["strided_slice"](order, key=((None, None, 1),) * (t.ndim - 1) + ((0, n, 1),))
     kind = dtypes.np_dtype(index_type)
     return TopK(_taken(t, order), decided(lambda v: v.astype(kind), order))

@@ -1,4 +1,4 @@
-"""What programs ask about shapes and values beside ops: broadcast shapes, unravelled indices, values known already."""
+"""Shapes and values outside ops: broadcast shapes, unravelled indices, static values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.picking.gather import index_values
+from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
@@ -50,7 +52,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     >>> tf.broadcast_dynamic_shape([1, 2, 3], [5, 1, 3]).numpy()
     array([5, 2, 3], dtype=int32)
     """
-    dtype = as_operand(shape_x)._aval.dtype
+    dtype = as_operand(shape_x)._layout.dtype
     try:
         found = np.broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
     except ValueError:
@@ -91,13 +93,13 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 @diagnosed
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor, which is always known here.
+    """The value of a tensor, always known in gtape.
 
     Parameters
     ----------
-    tensor : tensor or what becomes one
+    tensor : tensor or array-like
     partial : bool
-        TensorFlow has it; it changes nothing.
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -114,13 +116,11 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
 @diagnosed
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
-    """New tensors with the same values, other sources as far as tapes go.
+    """New tensors with the same values, which are separate sources for a tape.
 
     Parameters
     ----------
     input : list of tensors
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -137,14 +137,14 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
 @diagnosed
 def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
-    """The same tensors; what is None stays None.
+    """The same tensors; None stays None.
 
     Parameters
     ----------
     tensors : list of tensors
         At least one.
-    control_inputs, name : optional
-        Ignored; TensorFlow has them.
+    control_inputs : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -167,19 +167,13 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 
 
 @diagnosed
+@documented_like(identity_n)
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors, as tensors.
 
     Parameters
     ----------
-    input : list of tensors
     out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    list of Tensor
 
     Examples
     --------
@@ -187,7 +181,8 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
     [[1], [1, 2]]
     """
-    return [wrap(np.array(as_operand(t)._aval.shape, dtypes.np_dtype(out_type))) for t in input]
+    tensors = each("shape_n", "input", input, "a list of tensors")
+    return [wrap(np.array(as_operand(t)._layout.shape, dtypes.np_dtype(out_type))) for t in tensors]
 
 
 @diagnosed
@@ -199,8 +194,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     indices : integer scalar or vector
     dims : integer vector
         The shape of the array.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.ops.picking.segment_rows import (
     divided,
     filled,
@@ -39,8 +40,6 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
         Its shape is that of the first axes of `data`. Slices with a negative number are dropped.
     num_segments : int
         How many rows the result has; more than the greatest number.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -62,23 +61,14 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 @diagnosed
+@documented_like(unsorted_segment_sum)
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Means of slices with the same number, in any order.
-
-    Parameters
-    ----------
-    data, segment_ids, num_segments, name
-        As for `unsorted_segment_sum`.
 
     Returns
     -------
     Tensor
         0 for numbers that no slice has; float64 for integers.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `unsorted_segment_sum`.
 
     Examples
     --------
@@ -90,13 +80,9 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 @diagnosed
+@documented_like(unsorted_segment_sum)
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Sums of slices with the same number, divided by the square root of how many there are.
-
-    Parameters
-    ----------
-    data, segment_ids, num_segments, name
-        As for `unsorted_segment_sum`.
 
     Returns
     -------
@@ -106,7 +92,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        As for `unsorted_segment_sum`; also for integers.
+        For integers, when a number is too great, or the shapes do not fit.
 
     Examples
     --------
@@ -119,23 +105,14 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 
 @diagnosed
+@documented_like(unsorted_segment_sum)
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Products of slices with the same number, in any order; the gradient is exact with any number of zeros.
-
-    Parameters
-    ----------
-    data, segment_ids, num_segments, name
-        As for `unsorted_segment_sum`.
 
     Returns
     -------
     Tensor
         1 for numbers that no slice has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `unsorted_segment_sum`.
 
     Examples
     --------
@@ -147,23 +124,14 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 @diagnosed
+@documented_like(unsorted_segment_sum)
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Greatest elements of slices with the same number, in any order; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    data, segment_ids, num_segments, name
-        As for `unsorted_segment_sum`.
 
     Returns
     -------
     Tensor
         The dtype's least finite value for numbers that no slice has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `unsorted_segment_sum`.
 
     Examples
     --------
@@ -176,23 +144,14 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 @diagnosed
+@documented_like(unsorted_segment_sum)
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
     """Least elements of slices with the same number, in any order; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    data, segment_ids, num_segments, name
-        As for `unsorted_segment_sum`.
 
     Returns
     -------
     Tensor
         The dtype's greatest finite value for numbers that no slice has.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As for `unsorted_segment_sum`.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.ops.random.draws import generator_for, shape_of_draw
 from gtape.ops.random.samplers import (
     categorical_from,
@@ -36,8 +37,6 @@ def normal(
     dtype : floating-point dtype
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -65,24 +64,11 @@ def normal(
 
 
 @diagnosed
+@documented_like(normal)
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
     """Normally distributed numbers within two standard deviations; gradients flow to `mean` and `stddev`.
-
-    Parameters
-    ----------
-    shape, mean, stddev, dtype, seed, name
-        As for `normal`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As `normal`.
 
     Examples
     --------
@@ -96,6 +82,7 @@ def truncated_normal(
 
 
 @diagnosed
+@documented_like(normal)
 def uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -103,25 +90,16 @@ def uniform(
 
     Parameters
     ----------
-    shape : sequence of int
     minval, maxval : tensors that broadcast to `shape`
-        0 and 1 by default; whole numbers need a `maxval`.
+        0 and 1 by default; integers need a `maxval`.
     dtype : floating-point or integer dtype
-    seed : int, optional
-        See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
     ValueError
-        For whole numbers without `maxval`, or another dtype.
+        For integers without `maxval`, or another dtype.
     gtape.errors.InvalidArgumentError
-        When whole numbers have no room between the ends.
+        When no integer lies between the ends.
 
     Examples
     --------
@@ -135,6 +113,7 @@ def uniform(
 
 
 @diagnosed
+@documented_like(normal)
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
@@ -148,16 +127,11 @@ def gamma(
         The shape parameter.
     beta : positive float tensor, optional
         The inverse scale; 1 by default.
-    dtype : floating-point dtype
-    seed : int, optional
-        See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
     Tensor
-        Shape ``shape`` followed by that of the parameters.
+        Shape ``shape + parameters.shape``.
 
     Raises
     ------
@@ -185,6 +159,7 @@ def gamma(
 
 
 @diagnosed
+@documented_like(normal)
 def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None) -> Tensor:
     """Poisson distributed numbers; no gradient flows to `lam`.
 
@@ -195,10 +170,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     lam : non-negative tensor
         The rates.
     dtype : floating-point or integer dtype
-    seed : int, optional
-        See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -217,7 +188,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     (10, 2)
     """
     rng = generator_for("poisson", dtypes.np_dtype(dtype), seed)
-    return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._aval.shape, lam, dtype)
+    return poisson_from(rng, shape_of_draw(shape) + convert_to_tensor(lam)._layout.shape, lam, dtype)
 
 
 @diagnosed
@@ -229,8 +200,6 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     value : tensor
     seed : int, optional
         See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -243,13 +212,14 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     [1, 2, 3]
     """
     t = convert_to_tensor(value)
-    if not t._aval.shape:
+    if not t._layout.shape:
         return wrap(t._value)
-    order = generator_for("shuffle", t._aval.dtype, seed).permutation(t._aval.shape[0])
+    order = generator_for("shuffle", t._layout.dtype, seed).permutation(t._layout.shape[0])
     return wrap(np.asarray(t._value)[order])
 
 
 @diagnosed
+@documented_like(normal)
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: Any = None) -> Tensor:
     """Draw class numbers from unnormalised log-probabilities.
 
@@ -260,10 +230,6 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = No
         How many draws for each row.
     dtype : integer dtype, optional
         int64 by default.
-    seed : int, optional
-        See `set_seed`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = ["generator_for", "integer_draw", "normal_draw", "set_seed", "shape_of_draw", "truncated_draw", "unit_draw"]
 
-_DEFAULT_SEED = 87654321  # what stands for the global seed where only the op has one
+_DEFAULT_SEED = 87654321  # the global seed where only the op has a seed
 _WORD = (1 << 64) - 1
 
 
@@ -33,7 +33,7 @@ class _Seeds:
         self.reset(None)
 
     def begin(self) -> None:
-        """Unlocked, and with bits of the operating system that no other process has."""
+        """Unlock, and take bits from the operating system that no other process has."""
         self.lock = threading.Lock()
         self.free = np.random.default_rng()
 
@@ -51,12 +51,12 @@ if hasattr(os, "register_at_fork"):  # a forked worker would draw what its paren
 
 @diagnosed
 def set_seed(seed: Any) -> None:
-    """Set the global seed: the draws after it repeat whenever it is set to the same number again.
+    """Set the global seed: later draws repeat whenever the same seed is set again.
 
     Parameters
     ----------
     seed : int
-        Any integer. None forgets the seed.
+        None forgets the seed.
 
     Returns
     -------
@@ -81,20 +81,7 @@ def stream(*words: int) -> np.random.Generator:
 
 @diagnosed
 def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
-    """The generator for one call of an op.
-
-    Parameters
-    ----------
-    op : str
-        Its name: equal seeds of several ops give unrelated draws.
-    dtype : numpy dtype
-    seed : int or None
-        The op's own seed.
-
-    Returns
-    -------
-    numpy.random.Generator
-    """
+    """The generator for one call of an op, whose name makes equal seeds of several ops give unrelated draws."""
     with _seeds.lock:
         if seed is None:
             if _seeds.seed is None:
@@ -114,7 +101,7 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
 @diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape argument of a random op."""
-    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._aval.shape):
+    if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._layout.shape):
         raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {int(shape)}: write [{shape}]")
     sizes = static_ints(shape)
     if any(d < 0 for d in sizes):
@@ -156,7 +143,7 @@ def truncated_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any)
 
 @diagnosed
 def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, high: Any, dtype: Any) -> Any:
-    """Whole numbers in [low, high)."""
+    """Integers in [low, high)."""
     low, high = np.asarray(low), np.asarray(high)
     if low.size and high.size and np.any(low >= high):
         raise InvalidArgumentError(f"Need minval < maxval, got {low.tolist()} >= {high.tolist()}")
@@ -166,6 +153,6 @@ def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, hig
 def seed_words(seed: Any) -> tuple[int, ...]:
     """The two integers of a stateless op's seed."""
     words = convert_to_tensor(seed)
-    if words._aval.shape != (2,) or words._aval.dtype.kind not in "iu":
-        raise InvalidArgumentError(f"seed must be 2 integers, got {words.dtype.name}{list(words._aval.shape)}")
+    if words._layout.shape != (2,) or words._layout.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"seed must be 2 integers, got {words.dtype.name}{list(words._layout.shape)}")
     return tuple(int(w) for w in words.numpy())

@@ -14,6 +14,7 @@ from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import stream
 from gtape.ops.random.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
+from gtape.tensors.argument_checks import whole
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
@@ -21,6 +22,11 @@ from gtape.tensors.variable import Variable
 __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 
 _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
+
+
+def _key(value: Any) -> int:
+    """The key of a generator's state."""
+    return whole("Generator", "key", value, most=2**64)
 
 
 @diagnosed_methods
@@ -35,7 +41,7 @@ class Generator:
         Take over its state.
     state : 3 integers, optional
     alg : optional
-        Which algorithm; TensorFlow has it.
+        Ignored; TensorFlow has it.
 
     Examples
     --------
@@ -79,7 +85,7 @@ class Generator:
     @classmethod
     def from_key_counter(cls, key: Any, counter: Any, alg: Any = None) -> Generator:
         """A generator with the given key, an integer, and counter, two integers."""
-        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        return cls(state=[*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     def reset(self, state: Any) -> None:
         """Go on from another state."""
@@ -91,7 +97,7 @@ class Generator:
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
         """Start again, as `from_key_counter` does."""
-        self.reset([*convert_to_tensor(counter).numpy().tolist(), int(key)])
+        self.reset([*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     @property
     def state(self) -> Variable:
@@ -148,7 +154,7 @@ class Generator:
         return uniform_from(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
 
     def uniform_full_int(self, shape: Any, dtype: Any = dtypes.uint64, name: Any = None) -> Tensor:
-        """Whole numbers of the dtype's full range."""
+        """Integers of the dtype's full range."""
         return wrap(full_range_from(self._next(), shape, dtypes.np_dtype(dtype)))
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
@@ -160,7 +166,7 @@ class Generator:
         return wrap(full_range_from(self._next(), [2, operator.index(count)], np.dtype(np.int64)))
 
     def split(self, count: int = 1) -> list[Generator]:
-        """Several new generators that have nothing to do with each other or with this one."""
+        """Several new generators, independent of each other and of this one."""
         keys = full_range_from(self._next(), [operator.index(count)], np.dtype(np.int64))
         return [Generator(state=[0, 0, int(k)]) for k in keys]
 
@@ -196,7 +202,7 @@ _global_lock = Lock()
 
 
 def get_global_generator() -> Generator:
-    """The generator that all parts of a program may share; made when first asked for.
+    """The generator that all parts of a program may share; the first call makes it.
 
     Returns
     -------

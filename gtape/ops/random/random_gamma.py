@@ -21,9 +21,8 @@ __all__: list[str] = []
 def _away_from_roots(least: float) -> Domain:
     """Where derivatives keep 4 ULP; the op is defined for all a > 0 and all z.
 
-    The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) and smaller terms. Beside its root, where it is small against
-    the terms that it is made of, it keeps their digits, not its own; so does the third one. From 50 on a series has
-    them all.
+    The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) and smaller terms. Near its root these cancel; so do those of
+    the third one. From a = 50 on, a series keeps all digits.
     """
     return Domain(
         Interval(0.125, 64.0),
@@ -33,7 +32,7 @@ def _away_from_roots(least: float) -> Domain:
 
 
 def _cancelled_terms(a: Any, z: Any, *, order: int) -> Any:
-    """From the second order on, terms of the size of 1 cancel nearly all for large a; they have 64 bits."""
+    """From the second order on, terms near 1, held in 64 bits, nearly cancel for large a."""
     return 0.0 if order < 2 else 2.0**-60 * math.factorial(order - 1) * np.maximum(a, 1.0) ** (2 - order)
 
 
@@ -64,15 +63,5 @@ _gamma_draw_slope = elementwise(
 
 
 def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
-    """The gamma draws that are as likely to be undercut as the standard normal numbers `noise`.
-
-    Parameters
-    ----------
-    alpha : positive tensor that broadcasts to the shape of `noise`
-    noise : array of its dtype
-
-    Returns
-    -------
-    Tensor
-    """
+    """The gamma draws at the same quantiles as the standard normal numbers `noise`; `alpha` broadcasts to its shape."""
     return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))

@@ -1,4 +1,4 @@
-"""The distributions, drawn from a given source of random numbers; gradients flow to what shifts and scales a draw."""
+"""Distributions drawn from a given generator; gradients flow to the parameters that shift and scale a draw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers
-from gtape.tensors.tensor import Tensor, as_operand, born, convert_to_tensor, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, convert_to_tensor, wrap
 
 __all__ = [
     "binomial_from",
@@ -30,7 +30,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
-    """The NumPy dtype of what `op` draws, which must be of floats."""
+    """The NumPy dtype of the draws of `op`, which must be a float."""
     found = dtypes.np_dtype(dtype)
     if dtypes.as_dtype(found).name not in _FLOATS:
         raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")
@@ -40,7 +40,7 @@ def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
 def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
     """A parameter of a distribution as a tensor of its dtype."""
     t = as_operand(x, wrap(np.zeros((), dtype)))
-    if t._aval.dtype != dtype:
+    if t._layout.dtype != dtype:
         raise InvalidArgumentError(
             f"a parameter is {t.dtype.name} where {dtypes.as_dtype(dtype).name} is drawn: "
             + (f"pass dtype=gtape.{t.dtype.name}" if t.dtype.name in _FLOATS else "use gtape.cast")
@@ -49,7 +49,7 @@ def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor:
-    return born(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
+    return announce(wrap(noise) * _parameter(stddev, dtype) + _parameter(mean, dtype))
 
 
 def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
@@ -75,7 +75,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
     kind = float_dtype(dtype, op)
     low = _parameter(0 if minval is None else minval, kind)
     high = _parameter(1 if maxval is None else maxval, kind)
-    return born(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
+    return announce(wrap(unit_draw(rng, shape_of_draw(shape), kind)) * (high - low) + low)
 
 
 @diagnosed
@@ -87,7 +87,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     kind = float_dtype(dtype, op)
     a = _parameter(alpha, kind)
     b = None if beta is None else _parameter(beta, kind)
-    whole = a._aval.shape if b is None else np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = a._layout.shape if b is None else np.broadcast_shapes(a._layout.shape, b._layout.shape)
     whole = shape_of_draw(shape) + whole
     anchor = a.numpy()
     if np.any(anchor <= 0):  # NaN gives NaN
@@ -110,7 +110,7 @@ def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dty
 
 
 def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
-    """Where a parameter of whole-numbered draws is NaN, which draws of an integer dtype cannot be."""
+    """Where a parameter of integer-valued draws is NaN; raises for an integer dtype, which has no NaN."""
     unknown = np.isnan(parameter)
     if np.any(unknown) and dtypes.np_dtype(dtype).kind in "iu":
         raise InvalidArgumentError(f"{what} is NaN, which no integer is: draw with a float dtype to get NaN")
@@ -127,7 +127,7 @@ def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
 def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any, op: str) -> Tensor:
     """Class numbers from a matrix of unnormalised log-probabilities."""
     t = convert_to_tensor(logits)
-    if len(t._aval.shape) != 2:
+    if len(t._layout.shape) != 2:
         raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
     n = only_int(num_samples, f"{op}: num_samples")
     if n < 0:
@@ -153,6 +153,6 @@ def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any,
 
 @diagnosed
 def full_range_from(rng: np.random.Generator, shape: Any, dtype: Any) -> Any:
-    """Whole numbers of the dtype's full range."""
+    """Integers of the dtype's full range."""
     info = np.iinfo(dtype)
     return np.asarray(rng.integers(info.min, info.max, shape_of_draw(shape), dtype=dtype, endpoint=True))

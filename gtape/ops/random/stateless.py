@@ -1,4 +1,4 @@
-"""Draws that depend on nothing but their arguments, the seed among them."""
+"""Draws that depend on their arguments alone, the seed among them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.errors import InvalidArgumentError
 from gtape.ops.random.draws import seed_words, shape_of_draw, stream
 from gtape.ops.random.samplers import (
@@ -44,7 +45,7 @@ def stateless_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Normally distributed numbers that depend on nothing but the arguments.
+    """Normally distributed numbers that depend on the arguments alone.
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ def stateless_normal(
     seed : 2 integers
     mean, stddev, dtype
         As for `normal`.
-    name, alg
-        Ignored; TensorFlow has them.
+    alg
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -70,20 +71,12 @@ def stateless_normal(
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_truncated_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Normally distributed numbers within two standard deviations that depend on nothing but the arguments.
-
-    Parameters
-    ----------
-    shape, seed, mean, stddev, dtype, name, alg
-        As for `stateless_normal`.
-
-    Returns
-    -------
-    Tensor
+    """Normally distributed numbers within two standard deviations that depend on the arguments alone.
 
     Examples
     --------
@@ -95,24 +88,17 @@ def stateless_truncated_normal(
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_uniform(
     shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Numbers spread evenly over ``[minval, maxval)`` that depend on nothing but the arguments.
+    """Numbers spread evenly over ``[minval, maxval)`` that depend on the arguments alone.
 
     Parameters
     ----------
-    shape : sequence of int
-    seed : 2 integers
     minval, maxval, dtype
-        As for `uniform`; both None for whole numbers of the dtype's full range.
-    name, alg
-        Ignored; TensorFlow has them.
-
-    Returns
-    -------
-    Tensor
+        As for `uniform`; both None for integers of the dtype's full range.
 
     Examples
     --------
@@ -128,24 +114,18 @@ def stateless_uniform(
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_gamma(
     shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: Any = None
 ) -> Tensor:
-    """Gamma distributed numbers that depend on nothing but the arguments; gradients flow to `alpha` and `beta`.
+    """Gamma distributed numbers that depend on the arguments alone; gradients flow to `alpha` and `beta`.
 
     Parameters
     ----------
     shape : sequence of int
         Of the result; ends in the shape of the parameters.
-    seed : 2 integers
     alpha, beta, dtype
         As for `gamma`.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
@@ -159,7 +139,7 @@ def stateless_gamma(
     (4, 2)
     """
     whole = shape_of_draw(shape)
-    sizes = [convert_to_tensor(p)._aval.shape for p in (alpha, beta) if p is not None]
+    sizes = [convert_to_tensor(p)._layout.shape for p in (alpha, beta) if p is not None]
     inner = np.broadcast_shapes(*sizes)
     if inner and whole[-len(inner) :] != inner:
         raise InvalidArgumentError(
@@ -170,22 +150,16 @@ def stateless_gamma(
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
-    """Poisson distributed numbers that depend on nothing but the arguments.
+    """Poisson distributed numbers that depend on the arguments alone.
 
     Parameters
     ----------
     shape : sequence of int
         Of the result; that of `lam` broadcasts to it.
-    seed : 2 integers
     lam : non-negative tensor
     dtype : floating-point or integer dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Examples
     --------
@@ -197,18 +171,16 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: Any = None
 ) -> Tensor:
-    """Draw class numbers that depend on nothing but the arguments.
+    """Draw class numbers that depend on the arguments alone.
 
     Parameters
     ----------
     logits, num_samples, dtype
         As for `categorical`.
-    seed : 2 integers
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -225,24 +197,17 @@ def stateless_categorical(
 
 
 @diagnosed
+@documented_like(stateless_normal)
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: Any = None
 ) -> Tensor:
-    """Numbers of successes that depend on nothing but the arguments.
+    """Numbers of successes that depend on the arguments alone.
 
     Parameters
     ----------
-    shape : sequence of int
-    seed : 2 integers
     counts, probs : tensors that broadcast to `shape`
         How many trials, and how likely each is to succeed.
     output_dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
 
     Examples
     --------
@@ -255,7 +220,7 @@ def stateless_binomial(
 
 @diagnosed
 def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
-    """Several seeds from one, for draws that have nothing to do with each other.
+    """Several seeds from one, for independent draws.
 
     Parameters
     ----------
@@ -276,20 +241,18 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
     >>> tuple(tf.random.split([1, 2], num=3).shape)
     (3, 2)
     """
-    kind = convert_to_tensor(seed)._aval.dtype
+    kind = convert_to_tensor(seed)._layout.dtype
     return wrap(full_range_from(_stateless("split", seed), [int(num), 2], kind))
 
 
 @diagnosed
+@documented_like(stateless_split)
 def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     """A new seed from a seed and an integer.
 
     Parameters
     ----------
-    seed : 2 integers
     data : int or integer scalar tensor
-    alg
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -302,6 +265,6 @@ def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     >>> tuple(tf.random.fold_in([1, 2], 3).shape)
     (2,)
     """
-    kind = convert_to_tensor(seed)._aval.dtype
+    kind = convert_to_tensor(seed)._layout.dtype
     rng = stream(3, *seed_words(seed), int(data))
     return wrap(full_range_from(rng, [2], kind))

@@ -1,11 +1,11 @@
-"""What all reductions share: their operand, their axes, and where they are proved."""
+"""The operand, the axes and the samples that all reductions share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gtape.errors import OperandTypeError
-from gtape.tensors.axes import axes_of
+from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["AXIS_SAMPLES", "KEPT_AXIS_SAMPLES", "numeric", "reduced"]
@@ -29,7 +29,7 @@ KEPT_AXIS_SAMPLES: Any = tuple((s, {"axis": p["axis"]}) for s, p in AXIS_SAMPLES
 def numeric(x: Any, op: str) -> Tensor:
     """The operand of the reduction named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind not in "iufcV":
+    if t._layout.dtype.kind not in "iufcV":
         raise OperandTypeError(
             f"{op} needs numbers, not {t.dtype.name}: use gtape.cast(x, gtape.int32) first, or reduce_any, reduce_all, "
             "math.count_nonzero"
@@ -39,4 +39,5 @@ def numeric(x: Any, op: str) -> Tensor:
 
 def reduced(prim: Any, t: Tensor, axis: Any, keepdims: Any) -> Tensor:
     """The primitive `prim` on `t`, with `axis` as users write it."""
-    return prim.function(t, axis=axes_of(axis, len(t._aval.shape)), keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    keep = truth_of(keepdims, prim.name, "keepdims")
+    return prim.function(t, axis=axes_of(axis, len(t._layout.shape)), keepdims=keep)  # type: ignore[no-any-return]

@@ -1,13 +1,13 @@
-"""Running logarithms of sums of exponentials, and what makes up their derivatives.
+"""Running logarithms of sums of exponentials, and the primitives of their derivatives.
 
-With y the running logarithm of exp(x[0]) + ... + exp(x[k]), the newest term has the share p[k] = exp(x[k] - y[k]) in it
-and what came before has q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. A tangent t runs along as its mean by these shares::
+Let y[k] be the logarithm of exp(x[0]) + ... + exp(x[k]). The newest term has the share p[k] = exp(x[k] - y[k]), the
+earlier ones have q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. `cumulative_push` takes a tangent t to its weighted mean::
 
     push[k] = p[k] t[k] + q[k] push[k - 1]
 
-`cumulative_push`, and cotangents come back by its transpose, `cumulative_pull`. Means move in x by covariances. Those
-are taken from differences of the elements themselves, C[k] = q[k]² C[k - 1] + p[k] q[k] mean of (v[k] - v)(t[k] - t)
-over those before k, in which nothing cancels where one share is nearly all.
+and `cumulative_pull`, its transpose, takes cotangents back. The derivatives of means in x are covariances, computed
+from differences because these do not cancel where one share is near 1: C[k] = q[k]² C[k - 1] + p[k] q[k] times the
+mean of (v[k] - v)(t[k] - t) over the terms before k.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
-from gtape.ops.reduction.scan import axis_from_end, recurrence_kernel, scan_operand, with_batch_axis
+from gtape.ops.reduction.scan import axis_from_end, cumsum, recurrence_kernel, scan_operand, with_batch_axis
 from gtape.tensors.axes import shape_of
 from gtape.tensors.tensor import Tensor
 
@@ -35,7 +36,7 @@ def _logsumexp_kernel(x: Any) -> Any:
 
 
 def _exponential(a: Any, b: Any) -> Any:
-    """exp(a - b), with the rounding error of the difference put back; 0 where a is minus infinity."""
+    """exp(a - b), corrected for the rounding error of the difference; 0 where a is minus infinity."""
     d = a - b
     v = d - a
     lost = (a - (d - v)) - (b + v)
@@ -44,7 +45,7 @@ def _exponential(a: Any, b: Any) -> Any:
 
 
 def _shares(x: Any) -> tuple[Any, Any]:
-    """The share of each newest term, and that of what came before."""
+    """The share of each newest term, and that of the terms before it."""
     w = x.astype(np.float64)
     top = np.maximum.accumulate(w, axis=-1)
     # Sums relative to the greatest term so far: s[k] = exp(x[k] - top[k]) + exp(top[k - 1] - top[k]) s[k - 1].
@@ -55,7 +56,7 @@ def _shares(x: Any) -> tuple[Any, Any]:
     before = np.zeros_like(w)
     before[..., 1:] = keep[..., 1:] * total[..., :-1]
     p, q = new / total, before / total
-    p[..., :1], q[..., :1] = 1.0, 0.0  # the first is all there is, whatever it is
+    p[..., :1], q[..., :1] = 1.0, 0.0  # even if the first element is infinite or NaN
     return p.astype(x.dtype), q.astype(x.dtype)
 
 
@@ -98,7 +99,7 @@ def _before(xp: Any, v: Any) -> Any:
 
 
 def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
-    """The derivative of pull(x, g) in x along v, symmetric as second derivatives are."""
+    """The derivative of pull(x, g) in x along v, which is symmetric."""
     if not shape_of(x)[-1]:
         return g * v
     (x, g, v), home = doubled(xp, x, g, v)
@@ -144,8 +145,7 @@ _share = primitive(
     (lambda xp, t, y, x: _share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    rounding=growing(2),
-    wide=True,
+    rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
@@ -156,8 +156,7 @@ _rest = primitive(
     (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),),
     batched=True,
-    rounding=growing(2),
-    wide=True,
+    rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
@@ -175,8 +174,7 @@ _pull = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g))),
-    wide=True,
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
     public=False,
     samples=_PAIRS,
 )
@@ -193,8 +191,7 @@ _push = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t))),
-    wide=True,
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
     public=False,
     samples=_PAIRS,
 )
@@ -215,6 +212,7 @@ _cumulative_logsumexp = primitive(
 
 
 @diagnosed
+@documented_like(cumsum)
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:
@@ -223,13 +221,8 @@ def cumulative_logsumexp(
     Parameters
     ----------
     x : floating-point tensor with at least one axis
-    axis, exclusive, reverse, name
-        As for `cumsum`; with `exclusive` the first result is minus infinity, the logarithm of no terms.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape and dtype.
+    exclusive : bool
+        Leave out the element itself: the first result is minus infinity.
 
     Raises
     ------
@@ -251,7 +244,7 @@ def cumulative_logsumexp(
     if reverse:
         t = REGISTRY["reverse"](t, axis=(-1,))
     y = _cumulative_logsumexp(t)
-    n = t._aval.shape[-1]
+    n = t._layout.shape[-1]
     if exclusive and n:
         key = ((None, None, 1),) * (t.ndim - 1) + ((0, n - 1, 1),)
         y = REGISTRY["pad"](

@@ -1,4 +1,4 @@
-"""Greatest and least elements along axes, and where they stand; equal ones share the gradient."""
+"""Greatest and least elements along axes, and their indices; equal ones share the gradient."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES, numeric, reduced
+from gtape.ops.reduction.sums import reduce_sum
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import axes_of, scalar_int, shape_of, spread
 from gtape.tensors.tensor import Tensor, as_operand
@@ -29,7 +31,7 @@ def _highest(dtype: Any) -> Any:
 
 
 def max_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    """Greatest element; NaN if there is one; the dtype's least value for none."""
+    """Greatest element; NaN if there is one; the dtype's least value for an empty array."""
     if x.size:
         return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims, initial=_lowest(x.dtype))
@@ -42,7 +44,7 @@ def _min_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _share(x: Any, top: Any, axis: tuple[int, ...]) -> Any:
-    # Where the extremum is NaN nothing equals it: 0 / 0 makes the whole row NaN, as the value is.
+    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole row NaN.
     chosen = np.equal(x, top).astype(x.dtype)
     return chosen / np.add.reduce(chosen, axis=axis, keepdims=True)
 
@@ -107,7 +109,7 @@ _min = primitive(
 
 
 def _without_nan(x: Any, instead: float) -> Any:
-    """TensorFlow's argmax and argmin pass NaN over, NumPy's stop at it."""
+    """TensorFlow's argmax and argmin skip NaN, NumPy's return its index."""
     return np.where(np.isnan(x), instead, x) if x.dtype.kind in "fV" and np.isnan(x).any() else x
 
 
@@ -144,24 +146,14 @@ _argmin = primitive(
 )
 
 
+@documented_like(reduce_sum)
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Greatest element along axes; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    input_tensor : number tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
     Tensor
         NaN where there is a NaN; minus infinity (or the least integer) for no elements.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -172,24 +164,9 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_max, numeric(input_tensor, "reduce_max"), axis, keepdims)
 
 
+@documented_like(reduce_max)
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Least element along axes; equal ones share the gradient equally.
-
-    Parameters
-    ----------
-    input_tensor : number tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
-
-    Returns
-    -------
-    Tensor
-        NaN where there is a NaN; infinity (or the greatest integer) for no elements.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -211,8 +188,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
         0 by default, as in TensorFlow.
     output_type : dtype
         int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -234,28 +209,9 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
 
 @diagnosed
+@documented_like(argmax)
 def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
     """Index of the least element along one axis, the first of equal ones.
-
-    Parameters
-    ----------
-    input : number tensor of one axis or more
-    axis : int
-        0 by default, as in TensorFlow.
-    output_type : dtype
-        int32 or int64.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-        Of `output_type`; not differentiable.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the axis is out of range or has no elements.
 
     Examples
     --------

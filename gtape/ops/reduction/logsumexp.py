@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.extrema import max_kernel
-from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread
+from gtape.ops.reduction.sums import reduce_sum
+from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread, truth_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor
 
@@ -26,7 +28,7 @@ def _shifted_exp(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
         d = x.astype(np.float64) - shift.astype(np.float64)
         return top, shift, d, np.exp(d)
     d = x - shift
-    # exp magnifies the rounding of x - shift by |x - shift|: the rounding error is found exactly and put back.
+    # exp magnifies the rounding error of x - shift by |x - shift|, so the exact error is put back.
     b = d - x
     lost = (x - (d - b)) - (shift + b)
     return top, shift, d, np.exp(d) * (1.0 + np.where(np.isfinite(lost), lost, 0.0))
@@ -34,7 +36,7 @@ def _shifted_exp(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
 
 def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     _, shift, d, e = _shifted_exp(x, axis)
-    # One greatest element is 1: left out, so that log1p keeps what the others add, however small.
+    # One greatest element gives exactly 1, which log1p adds, so that the others keep their digits, however small.
     greatest = d == 0
     rest = np.add.reduce(np.where(greatest, 0.0, e), axis=axis, keepdims=True)
     rest = rest + (np.add.reduce(greatest, axis=axis, keepdims=True, dtype=np.float64) - 1.0)
@@ -54,7 +56,7 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     if len(axis) == 1:
-        # g - sum(g y) cancels where one y is nearly 1: this one does not.
+        # g - sum(g y) cancels where one y is nearly 1; softmax_center does not.
         (a,) = from_end(axis, len(shape_of(y)))
         return y * xp.softmax_center(x, g, axis=a)
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
@@ -67,8 +69,7 @@ _logsumexp_slope = primitive(
     (_slope_rule,),
     params=("axis",),
     batched=True,
-    rounding=stable(6),
-    wide=True,
+    rounding=stable(6, wide=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
@@ -88,22 +89,20 @@ _logsumexp = primitive(
     reads=((0,),),
     params=("axis", "keepdims"),
     batched=True,
-    rounding=stable(2, 2, by=_terms),
-    wide=True,
+    rounding=stable(2, 2, by=_terms, wide=True),
     public=False,
     samples=AXIS_SAMPLES,
 )
 
 
 @diagnosed
+@documented_like(reduce_sum)
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """``log(sum(exp(x)))`` along axes, without overflow and without losing small terms.
 
     Parameters
     ----------
     input_tensor : floating-point tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
@@ -122,9 +121,9 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     4.248354255291589e-18
     """
     t = float_operand(input_tensor, "reduce_logsumexp")
-    axes = axes_of(axis, t.ndim)
+    axes, keepdims = axes_of(axis, t.ndim), truth_of(keepdims, "reduce_logsumexp", "keepdims")
     if len(axes) < 2:
-        return _logsumexp(t, axis=axes, keepdims=bool(keepdims))
+        return _logsumexp(t, axis=axes, keepdims=keepdims)
     # Several axes become one, whose second derivatives keep their digits.
     y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
-    return REGISTRY["reshape"](y, shape=kept_shape(t._aval.shape, axes)) if keepdims else y
+    return REGISTRY["reshape"](y, shape=kept_shape(t._layout.shape, axes)) if keepdims else y

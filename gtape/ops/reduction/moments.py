@@ -1,4 +1,4 @@
-"""Variance and standard deviation, from values that are centred first."""
+"""Variance and standard deviation, of centred values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
 from gtape.ops.reduction.common import KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.norms import reduce_euclidean_norm
-from gtape.ops.reduction.sums import reduce_mean
+from gtape.ops.reduction.sums import reduce_mean, reduce_sum
 from gtape.tensors.axes import axes_of, count_of, from_end
 from gtape.tensors.tensor import Tensor, as_operand
 
@@ -27,8 +28,8 @@ def _center_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
         return x - x
     work = x.astype(_WIDE.get(x.dtype, x.dtype), copy=False)
     n = np.array(count_of(x.shape, axis), work.dtype)
-    # The mean is rounded, what lies between it and near elements is not: the mean of that makes up for the rounding.
-    # Equal elements come out as exact zeros: their std is at its kink, not beside it.
+    # The mean is rounded, its distance to near elements is exact: the mean of the distances corrects the rounding.
+    # Equal elements give exact zeros, so their std is exactly at its kink.
     d = work - np.add.reduce(work, axis=axis, keepdims=True) / n
     return (d - np.add.reduce(d, axis=axis, keepdims=True) / n).astype(x.dtype, copy=False)
 
@@ -52,7 +53,7 @@ _center = linear(
 
 def _inexact(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if not t._aval.inexact:
+    if not t._layout.inexact:
         raise OperandTypeError(
             f"{op} needs a floating-point or complex tensor, not {t.dtype.name}: use gtape.cast(x, gtape.float32) first"
         )
@@ -60,14 +61,13 @@ def _inexact(x: Any, op: str) -> Tensor:
 
 
 @diagnosed
+@documented_like(reduce_sum)
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean square deviation from the mean along axes.
 
     Parameters
     ----------
     input_tensor : floating-point tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
@@ -93,25 +93,9 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 @diagnosed
+@documented_like(reduce_variance)
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
-
-    Parameters
-    ----------
-    input_tensor : floating-point tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.OperandTypeError
-        For integers.
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -121,12 +105,12 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     """
     t = _inexact(input_tensor, "reduce_std")
     axes = axes_of(axis, t.ndim)
-    n = count_of(t._aval.shape, axes)
+    n = count_of(t._layout.shape, axes)
     length: Any = reduce_euclidean_norm(_magnitude(_center(t, axis=axes)), axes, keepdims)
     return length / float(np.sqrt(n))  # type: ignore[no-any-return]
 
 
 def _magnitude(t: Tensor) -> Tensor:
-    if t._aval.dtype.kind != "c":
+    if t._layout.dtype.kind != "c":
         return t
     return REGISTRY["abs"](t)

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, primitive
 from gtape.declare.rounding import stable
-from gtape.tensors.axes import axes_of, from_end, left_shape, shape_of, spread
+from gtape.ops.reduction.sums import reduce_sum
+from gtape.tensors.axes import axes_of, count_of, from_end, left_shape, shape_of, spread, truth_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -18,16 +20,16 @@ NAMESPACES = ("math", "linalg")
 
 
 def scale_of(x: Any, axis: tuple[int, ...]) -> Any:
-    """A power of two near the greatest magnitude of each row; 1 where that is 0 or not finite."""
+    """The exponent of a power of two near the greatest magnitude of each row; 0 where that is 0 or not finite."""
     top = np.maximum.reduce(np.abs(x), axis=axis, keepdims=True, initial=0)
     usable = np.isfinite(top) & (top > 0)
     _, exponent = np.frexp(np.where(usable, top, 1))
-    # One less, so that the greatest power of two can still be held.
+    # One less, because 2 ** exponent may overflow.
     return exponent - 1
 
 
 def _rows(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """Rows whose squares can be summed, their lengths with the axes kept, and the exponents to scale those back by."""
+    """Rows whose squares can be summed, their lengths with the axes kept, and the exponents that undo the scaling."""
     # Squares of float32 neither overflow nor vanish in float64.
     wide = x if x.dtype == np.float64 else x.astype(np.float64)
     squares = np.add.reduce(wide * wide, axis=axis, keepdims=True)
@@ -64,7 +66,7 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
         return t - x
     wide, length, exponent = _rows(x, axis)
     u = np.where(length == 0, 0.0, wide / length)
-    # An element that is nearly all of the vector hardly turns it: its 1 - u * u is the sum of the others' squares.
+    # Where u * u is near 1, 1 - u * u cancels; the sum of the other squares equals it without cancellation.
     squares = u * u
     large = squares > 0.75
     around = np.where(large, 0.0, u)
@@ -89,12 +91,14 @@ def _unit_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
+    if count_of(shape_of(x), axis) == 1:
+        return g * y  # 0, because a unit vector of one element is constant
     u, n = xp.unit_vector(x, axis=axis), xp.norm(x, axis=axis, keepdims=True)
 
     def dot(a: Any, b: Any) -> Any:
         return xp.sum(a * b, axis=axis, keepdims=True)
 
-    # Added before they are divided: apart they may overflow to infinities of both signs.
+    # Add before dividing, because the quotients may overflow to infinities of both signs.
     turned = xp.unit_slope(x, g, axis=axis) * dot(u, t) + y * dot(u, g) + u * dot(y, g)
     return -xp.divide_no_nan(turned, n)
 
@@ -127,8 +131,7 @@ _unit_slope = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    rounding=stable(4, 4, by=_slope_terms),
-    wide=True,
+    rounding=stable(4, 4, by=_slope_terms, wide=True),
     public=False,
     samples=tuple(
         ((s, s), {"axis": axis})
@@ -144,8 +147,7 @@ _unit = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    rounding=stable(3),
-    wide=True,
+    rounding=stable(3, wide=True),
     public=False,
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
 )
@@ -158,8 +160,7 @@ _norm = primitive(
     params=("axis", "keepdims"),
     batched=True,
     kinks=_KINK,
-    rounding=stable(2),
-    wide=True,
+    rounding=stable(2, wide=True),
     public=False,
     samples=_SAMPLES,
 )
@@ -167,18 +168,16 @@ _norm = primitive(
 
 def real_operand(x: Any, op: str) -> Tensor:
     t = float_operand(x, op)
-    return REGISTRY["abs"](t) if t._aval.complex else t
+    return REGISTRY["abs"](t) if t._layout.complex else t
 
 
 def as_given(y: Tensor, given: Tensor) -> Tensor:
-    """A length in the dtype of what it is the length of: complex vectors have complex lengths in TensorFlow.
-
-    Only Euclidean ones: sums and maxima of magnitudes are real.
-    """
-    return REGISTRY["cast"](y, dtype=given._aval.dtype) if given._aval.complex else y
+    """A Euclidean length in the dtype of its vector: TensorFlow gives complex vectors complex lengths."""
+    return REGISTRY["cast"](y, dtype=given._layout.dtype) if given._layout.complex else y
 
 
 @diagnosed
+@documented_like(reduce_sum)
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -188,12 +187,6 @@ def reduce_euclidean_norm(
     ----------
     input_tensor : number tensor, any shape
         The norm of integers is an integer, rounded towards zero.
-    axis : int or sequence of int, optional
-        The axes to take together, negative ones counted from the end; all by default.
-    keepdims : bool
-        Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -212,8 +205,10 @@ def reduce_euclidean_norm(
     4e+200
     """
     given = as_operand(input_tensor)
-    if given._aval.dtype.kind in "iu":
+    keepdims = truth_of(keepdims, "reduce_euclidean_norm", "keepdims")
+    if given._layout.dtype.kind in "iu":
         length = _norm_kernel(np.asarray(given._value, np.float64), axis=axes_of(axis, given.ndim), keepdims=keepdims)
-        return wrap(np.asarray(length).astype(given._aval.dtype))
+        with np.errstate(invalid="ignore"):  # the length of the least integer exceeds the dtype's range
+            return wrap(np.asarray(length).astype(given._layout.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
-    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=bool(keepdims)), given)
+    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

@@ -1,8 +1,7 @@
 """Scans and products: cumulative sums and products, the product of all, and the recurrence behind them.
 
-No rule divides: the product of the other elements is the product of those before and those after, and whatever a
-cumulative product needs beyond that is a linear recurrence, whose rules are recurrences again. So zeros, any number
-of them, are exact at every order.
+No rule divides, so any number of zeros is exact at every order: the product of the other elements is the product of
+those before and those after; a cumulative product needs a linear recurrence besides, whose rules are recurrences.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
+from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, kept_shape, merged, one_axis, shape_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand
 
@@ -99,7 +100,7 @@ def recurrence_kernel(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     if a.shape != b.shape:
         raise ValueError(f"a recurrence needs factors and terms of one shape, not {a.shape} and {b.shape}")
     if b.ndim == 1 and b.dtype == a.dtype == np.float64:
-        # One row: Python's floats are quicker than NumPy's one by one.
+        # For one row, Python's floats are faster than NumPy's scalars.
         return _recurrence_of_floats(a, b, reverse)
     y = b.copy()
     a, s = np.moveaxis(a, axis, 0), np.moveaxis(y, axis, 0)
@@ -116,7 +117,7 @@ def _recurrence_of_floats(a: Any, b: Any, reverse: bool) -> Any:
     s = 0.0
     out = []
     for i, (f, t) in enumerate(zip(factors, terms, strict=True)):
-        # The first factor multiplies nothing, so that it may be infinite.
+        # Skip the first factor, because it may be infinite.
         s = f * s + t if i else t
         out.append(s)
     if reverse:
@@ -188,7 +189,7 @@ _SAFE = {np.dtype(t): (float(np.finfo(t).tiny / np.finfo(t).eps), float(np.finfo
 
 
 def _strayed(y: Any) -> bool:
-    """Whether a product may have passed through an overflow or underflow on its way."""
+    """Whether an intermediate product may have overflowed or underflowed."""
     if y.dtype not in _SAFE:
         return False
     low, high = _SAFE[y.dtype]
@@ -206,20 +207,21 @@ def _cumprod_kernel(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any
 
 
 def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    """What comes before each element times what the cotangents gather behind it."""
+    """The product before each element times the cotangents gathered behind it."""
     step = 1 if reverse else -1
+    factors = xp.shift(x, axis=axis, by=step)
     if exclusive:
         g = xp.shift(g, axis=axis, by=step)
-    after = xp.linear_recurrence(
-        with_batch_axis(xp, xp.shift(x, axis=axis, by=step), g), g, axis=axis, reverse=not reverse
-    )
-    # What no cotangent reaches stays zero, also where the product of the others overflows.
+        # Zero replaces the last element, because no product contains it and its infinity or NaN must not spread.
+        factors = xp.shift(xp.shift(x, axis=axis, by=-step), axis=axis, by=2 * step)
+    after = xp.linear_recurrence(with_batch_axis(xp, factors, g), g, axis=axis, reverse=not reverse)
+    # Elements without a cotangent get zero, even where the product of the others overflows.
     return xp.multiply_no_nan(xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse), after)
 
 
 def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     before = xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
-    # An element that does not move adds nothing, also where the product of the others overflows.
+    # An element without a tangent adds nothing, even where the product of the others overflows.
     new = xp.multiply_no_nan(before, t)
     made = xp.linear_recurrence(with_batch_axis(xp, x, t), new, axis=axis, reverse=reverse)
     return xp.shift(made, axis=axis, by=-1 if reverse else 1) if exclusive else made
@@ -241,7 +243,7 @@ _cumprod = primitive(
 
 
 def _near_one(x: Any) -> bool:
-    """Whether the product of any of the last axis' elements is far from overflow and underflow."""
+    """Whether no product of elements along the last axis can overflow or underflow."""
     info = np.finfo(x.dtype)
     reach = min(info.maxexp, -info.minexp - info.nmant) / x.shape[-1]
     size = np.abs(x)
@@ -288,7 +290,7 @@ _prod_others = primitive(
     "prod_others",
     _prod_others_kernel,
     (lambda xp, g, y, x: _prod_others_vjp(xp, g, x),),
-    # Its matrix of second derivatives of the product is symmetric.
+    # The jvp equals the vjp, because the Hessian of the product is symmetric.
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
     reads=((0,),),
     batched=True,
@@ -317,7 +319,7 @@ _prod = primitive(
 def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
     """The operand of the scan named `op`, which must hold numbers."""
     t = as_operand(x)
-    if t._aval.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
+    if t._layout.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
         raise InvalidArgumentError(
             f"{op} needs {'floating-point ' if floating else ''}numbers, not {t.dtype.name}: use gtape.cast first"
         )
@@ -326,7 +328,7 @@ def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
 
 def axis_from_end(axis: Any, t: Tensor, op: str) -> int:
     """The axis of a scan as users write it, counted from the end."""
-    if not t._aval.shape:
+    if not t._layout.shape:
         raise InvalidArgumentError(f"{op} needs a tensor with at least one axis, not a scalar")
     return one_axis(axis, t.ndim) - t.ndim
 
@@ -343,8 +345,6 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
         Leave out the element itself: the first result is 0.
     reverse : bool
         Run from the end to the start.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -363,27 +363,22 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     array([1., 3., 6.], dtype=float32)
     """
     t = scan_operand(x, "cumsum")
-    return _cumsum(t, axis=axis_from_end(axis, t, "cumsum"), exclusive=bool(exclusive), reverse=bool(reverse))
+    return _cumsum(
+        t,
+        axis=axis_from_end(axis, t, "cumsum"),
+        exclusive=truth_of(exclusive, "cumsum", "exclusive"),
+        reverse=truth_of(reverse, "cumsum", "reverse"),
+    )
 
 
+@documented_like(cumsum)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """Running products along an axis; the gradient is exact through zeros.
 
     Parameters
     ----------
-    x : number tensor with at least one axis
-    axis, exclusive, reverse, name
-        As for `cumsum`; with `exclusive` the first result is 1.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape and dtype.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For scalars, or when the axis is out of range.
+    exclusive : bool
+        Leave out the element itself: the first result is 1.
 
     Examples
     --------
@@ -400,28 +395,9 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
     )
 
 
+@documented_like(reduce_sum)
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Product of the elements along axes; the gradient is exact with any number of zeros.
-
-    Parameters
-    ----------
-    input_tensor : number tensor, any shape
-    axis : int or sequence of int, optional
-        The axes to multiply over, negative ones counted from the end; all by default.
-    keepdims : bool
-        Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-        Of the same dtype.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -430,7 +406,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     24.0
     """
     t = scan_operand(input_tensor, "reduce_prod")
-    shape = t._aval.shape
+    shape = t._layout.shape
     axes = axes_of(axis, t.ndim)
     y: Tensor = _prod(merged(t, axes))
     return (

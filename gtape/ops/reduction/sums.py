@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
-from gtape.tensors.axes import axes_of, count_of, from_end
+from gtape.tensors.axes import axes_of, count_of, from_end, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
@@ -24,7 +25,7 @@ _add_up: Any = np.add.reduce  # np.sum costs three times as much
 
 @planned
 def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    dtype = x.dtype  # named, for small integers would be widened without it
+    dtype = x.dtype  # given, because NumPy widens small integers by default
     return lambda v: _add_up(v, axis, dtype, None, keepdims)
 
 
@@ -32,7 +33,7 @@ def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 def _layout(
     have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, size: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """How a spread cotangent lies: its shape with size 1 on the reduced axes, in full, and the strides of that view."""
+    """For a spread cotangent: its shape with size 1 on the reduced axes, its full shape, and the strides of a view."""
     lead = have[: len(have) - len(shape) + (0 if keepdims else len(axis))]
     gone = [a % len(shape) for a in axis]
     inner = have if keepdims else lead + tuple([1 if i in gone else d for i, d in enumerate(shape)])
@@ -77,7 +78,7 @@ sum_op = linear(
 )
 
 
-# The transpose of a sum over axes, and the other way round: one primitive each, since every loss passes here.
+# `sum` and `spread_out` are each other's transposes.
 spread_out_op = linear(
     "spread_out",
     _spread_out_kernel,
@@ -130,9 +131,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     inputs : iterable of tensors
-        At least one; their shapes must be equal, there is no broadcasting.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        At least one; their shapes must be equal.
 
     Returns
     -------
@@ -141,7 +140,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     ValueError
-        When there are none.
+        When `inputs` is empty or not iterable.
     gtape.errors.InvalidArgumentError
         When shapes or dtypes differ.
 
@@ -158,7 +157,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     tensors = [as_operand(x) for x in inputs]
     total = tensors[0]
     for t in tensors[1:]:
-        if t._aval.shape != total._aval.shape:
+        if t._layout.shape != total._layout.shape:
             raise InvalidArgumentError(
                 f"add_n: shapes {total.shape} and {t.shape} differ; add broadcasts, add_n does not"
             )
@@ -173,11 +172,9 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     ----------
     input_tensor : number tensor, any shape
     axis : int or sequence of int, optional
-        The axes to sum over, negative ones counted from the end; all by default.
+        The axes to reduce, negative ones counted from the end; all by default.
     keepdims : bool
         Whether the axes stay, with size 1.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -196,12 +193,13 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     array([4., 6.], dtype=float32)
     """
     t = input_tensor
-    if t.__class__ is not Tensor or not t._aval.inexact:
+    if t.__class__ is not Tensor or not t._layout.inexact:
         t = numeric(t, "reduce_sum")
     function: Any = sum_op._function or sum_op.function
     return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
 
 
+@documented_like(reduce_sum)
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Mean of the elements along axes: the sum divided by their number; NaN for none.
 
@@ -209,17 +207,10 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     ----------
     input_tensor : number tensor, any shape
         The mean of integers is an integer, rounded towards zero.
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -228,18 +219,19 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     3.0
     """
     t = input_tensor
-    if t.__class__ is Tensor and t._aval.inexact and t._aval.dtype.itemsize > 2:
+    if t.__class__ is Tensor and t._layout.inexact and t._layout.dtype.itemsize > 2:
         function: Any = _mean._function or _mean.function
         return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
     t = numeric(input_tensor, "reduce_mean")
-    axes = axes_of(axis, len(t._aval.shape))
-    n = count_of(t._aval.shape, axes)
-    if not t._aval.inexact:
-        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=bool(keepdims)))
-        return wrap((np.sign(total) * (np.abs(total) // max(n, 1))).astype(t._aval.dtype))
-    if t._aval.dtype == np.float16:
+    axes, keepdims = axes_of(axis, len(t._layout.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
+    n = count_of(t._layout.shape, axes)
+    if not t._layout.inexact:
+        total = np.asarray(_sum_kernel(np.asarray(t._value).astype(np.int64), axis=axes, keepdims=keepdims))
+        whole, rest = np.divmod(total, max(n, 1))
+        return wrap((whole + ((rest != 0) & (total < 0))).astype(t._layout.dtype))  # towards zero, as in TensorFlow
+    if t._layout.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 
         # A float16 sum overflows at 65504, far below what its mean can hold.
-        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=bool(keepdims)) / n, np.float16)
-    return _mean(t, axis=axes, keepdims=bool(keepdims))
+        return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=keepdims) / n, np.float16)
+    return _mean(t, axis=axes, keepdims=keepdims)

@@ -8,11 +8,13 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
-from gtape.tensors.axes import axes_of
+from gtape.ops.reduction.sums import reduce_sum
+from gtape.tensors.axes import axes_of, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["count_nonzero", "reduce_all", "reduce_any"]
@@ -54,24 +56,18 @@ _all = primitive(
 )
 
 
+@documented_like(reduce_sum)
 def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether any element along axes is true.
 
     Parameters
     ----------
     input_tensor : bool tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
 
     Returns
     -------
     Tensor
         Of bool.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -82,24 +78,9 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_any, _boolean(input_tensor, "reduce_any"), axis, keepdims)
 
 
+@documented_like(reduce_any)
 def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Whether all elements along axes are true.
-
-    Parameters
-    ----------
-    input_tensor : bool tensor, any shape
-    axis, keepdims, name
-        As for `reduce_sum`.
-
-    Returns
-    -------
-    Tensor
-        Of bool.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -112,15 +93,16 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 def _boolean(x: Any, op: str) -> Tensor:
     t = as_operand(x)
-    if t._aval.dtype.kind != "b":
-        if not t._aval.size and not is_tensor(x):
-            return wrap(np.zeros(t._aval.shape, np.bool_))  # an empty list has no dtype of its own
+    if t._layout.dtype.kind != "b":
+        if not t._layout.size and not is_tensor(x):
+            return wrap(np.zeros(t._layout.shape, np.bool_))  # an empty list has no dtype of its own
         wrong = InvalidArgumentError if is_tensor(x) else TypeError
         raise wrong(f"{op} needs a bool tensor, not {t.dtype.name}: compare first, or use gtape.cast(x, gtape.bool)")
     return t
 
 
 @diagnosed
+@documented_like(reduce_sum)
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:
@@ -129,19 +111,12 @@ def count_nonzero(
     Parameters
     ----------
     input : tensor, any shape and dtype
-    axis, keepdims, name
-        As for `reduce_sum`.
     dtype : dtype
         Of the result.
 
     Returns
     -------
     Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
 
     Examples
     --------
@@ -152,6 +127,6 @@ def count_nonzero(
     t = as_operand(input)
     value = np.asarray(t._value)
     found: Any = np.not_equal(value, 0) if value.dtype.kind in "biufcV" else np.vectorize(bool, otypes=[bool])(value)
-    axes = axes_of(axis, t.ndim)
+    axes, keep = axes_of(axis, t.ndim), truth_of(keepdims, "count_nonzero", "keepdims")
     total: Any = np.add.reduce  # NumPy's overloads know no dtype that is found at run time
-    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=bool(keepdims)))
+    return wrap(total(found, axis=axes, dtype=dtypes.np_dtype(dtype), keepdims=keep))

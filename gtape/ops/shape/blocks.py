@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitive import REGISTRY
 from gtape.ops.shape.spatial import rank, reshaped
@@ -48,8 +49,6 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     block_size : int
         Height and width of a block; both axes must be multiples of it.
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -69,7 +68,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     op = "space_to_depth"
     x, b, first = _block_size(input, block_size, data_format, op)
-    n, *rest = x._aval.shape
+    n, *rest = x._layout.shape
     c, h, w = rest if first else (rest[2], rest[0], rest[1])
     if h % b or w % b:
         raise errors.InvalidArgumentError(f"{op}: {h} x {w} pixels cannot be cut into blocks of {b} x {b}")
@@ -91,8 +90,6 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     block_size : int
         Height and width of a block.
     data_format : {"NHWC", "NCHW"}
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -112,7 +109,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     """
     op = "depth_to_space"
     x, b, first = _block_size(input, block_size, data_format, op)
-    n, *rest = x._aval.shape
+    n, *rest = x._layout.shape
     c, h, w = rest if first else (rest[2], rest[0], rest[1])
     if c % (b * b):
         raise errors.InvalidArgumentError(f"{op}: {c} channels cannot be made into blocks of {b} x {b}")
@@ -134,9 +131,9 @@ def _blocks(input: Any, block_shape: Any, pairs: Any, what: str, op: str) -> tup
             f"{op}: `{what}` must be a list of {m} pairs of integers, one for each entry of `block_shape`. "
             f"Received: {given.tolist()}"
         )
-    if len(x._aval.shape) < m + 1:
+    if len(x._layout.shape) < m + 1:
         raise errors.InvalidArgumentError(
-            f"{op}: the input must have {m + 1} axes at least, not the shape {x._aval.tensor_shape}"
+            f"{op}: the input must have {m + 1} axes at least, not the shape {x._layout.tensor_shape}"
         )
     if any(b < 1 for b in blocks) or given.min(initial=0) < 0:
         raise errors.InvalidArgumentError(
@@ -153,11 +150,9 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     ----------
     input : tensor, shape [batch, *space, ...]
     block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
+        Size of a block along each spatial axis.
     paddings : sequence of pairs of int
         Zeros before and behind each spatial axis; padded axes must be multiples of `block_shape`.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -178,8 +173,8 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     op = "space_to_batch"
     x, blocks, pads = _blocks(input, block_shape, paddings, "paddings", op)
     m = len(blocks)
-    n, rest = x._aval.shape[0], x._aval.shape[m + 1 :]
-    space = [d + a + b for d, (a, b) in zip(x._aval.shape[1:], pads, strict=False)]
+    n, rest = x._layout.shape[0], x._layout.shape[m + 1 :]
+    space = [d + a + b for d, (a, b) in zip(x._layout.shape[1:], pads, strict=False)]
     if any(d % b for d, b in zip(space, blocks, strict=True)):
         raise errors.InvalidArgumentError(f"{op}: {space} padded pixels cannot be cut into blocks of {blocks}")
     if any(p != (0, 0) for p in pads):
@@ -192,22 +187,9 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """The same as `space_to_batch`.
-
-    Parameters
-    ----------
-    input, block_shape, paddings, name
-        See `space_to_batch`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------
@@ -220,6 +202,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
 
 @diagnosed
+@documented_like(space_to_batch)
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Put images together, pixel by pixel, into blocks; undoes `space_to_batch`.
 
@@ -227,21 +210,12 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     ----------
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
-    block_shape : int or sequence of int
-        Size of a block along each spatial axis, of which there are as many as entries.
     crops : sequence of pairs of int
-        How many pixels to cut off before and behind each spatial axis of the result.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Pixels to cut off before and behind each spatial axis of the result.
 
     Returns
     -------
     Tensor, shape [batch / product of block_shape, *(space * block_shape - crops), ...]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
 
     Examples
     --------
@@ -252,7 +226,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     op = "batch_to_space"
     x, blocks, cuts = _blocks(input, block_shape, crops, "crops", op)
     m, many = len(blocks), math.prod(blocks)
-    n, space, rest = x._aval.shape[0], x._aval.shape[1 : m + 1], x._aval.shape[m + 1 :]
+    n, space, rest = x._layout.shape[0], x._layout.shape[1 : m + 1], x._layout.shape[m + 1 :]
     if n % many:
         raise errors.InvalidArgumentError(f"{op}: a batch of {n} cannot be put together into blocks of {blocks}")
     whole = [d * b for d, b in zip(space, blocks, strict=True)]

@@ -1,7 +1,6 @@
 """Repeating a tensor along new axes and those of size 1, and its transpose.
 
-The rules of this file, like those of the reductions, also take a cotangent with one extra leading axis (`jacobian`
-pulls many back at once), so they count axes from the end and keep whatever leads.
+The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["broadcast_to"]
 
 
 def _broadcast_to_kernel(x: Any, *, shape: tuple[int, ...]) -> Any:
-    # A view with zero strides: values are immutable, so nobody writes through it.
+    # A view with zero strides is safe, because values are immutable.
     return np.broadcast_to(x, shape)
 
 
@@ -103,7 +102,7 @@ _sum_to = linear(
 
 
 def _whole_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as users write it, without sizes to be found out."""
+    """A shape as users write it, without unknown sizes."""
     made = static_ints(shape)
     if any(d < 0 for d in made):
         raise InvalidArgumentError(f"a shape has no negative sizes, got {made}")
@@ -118,8 +117,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     shape : sequence of int or integer tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -138,10 +135,10 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
            [1., 2.]], dtype=float32)
     """
     t, wanted = as_operand(input), _whole_shape(shape)
-    behind = wanted[len(wanted) - t._aval.ndim :]
-    if len(wanted) < t._aval.ndim or any(n not in (1, w) for n, w in zip(t._aval.shape, behind, strict=True)):
+    behind = wanted[len(wanted) - t._layout.ndim :]
+    if len(wanted) < t._layout.ndim or any(n not in (1, w) for n, w in zip(t._layout.shape, behind, strict=True)):
         raise InvalidArgumentError(
-            f"broadcast_to: shape {t._aval.tensor_shape} does not fit {list(wanted)}: counted from the last axis, each "
-            "size must be the one that is wanted, or 1"
+            f"broadcast_to: shape {t._layout.tensor_shape} does not fit {list(wanted)}: counted from the last axis, "
+            "each size must be the one that is wanted, or 1"
         )
     return broadcast_to_op(t, shape=wanted)

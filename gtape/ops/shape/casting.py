@@ -1,4 +1,4 @@
-"""Other ways from one dtype to another: saturating, and reading the same bits anew."""
+"""Casts that saturate, and casts that keep the bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _limits(dtype: Any) -> tuple[Any, Any]:
 
 
 def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
-    """A limit in the dtype of what is cast: the last number there that does not exceed it."""
+    """A limit in the dtype `source`: the last number there that does not exceed it."""
     if source.kind in "iu":
         return source.type(min(max(int(limit), int(np.iinfo(source).min)), int(np.iinfo(source).max)))
     with np.errstate(over="ignore"):
@@ -35,25 +35,23 @@ def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
 
 @diagnosed
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Change the dtype; what its range does not hold is clipped to the range first.
+    """Change the dtype, after clipping values to its range.
 
     Parameters
     ----------
     value : number tensor
     dtype : dtype
-        A number type.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        A numeric type.
 
     Returns
     -------
     Tensor
-        Between floating-point types the gradient passes where nothing was clipped.
+        Between floating-point types the gradient passes where the value was not clipped.
 
     Raises
     ------
     TypeError
-        When `dtype` is no number type.
+        When `dtype` is not numeric.
 
     Examples
     --------
@@ -63,7 +61,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """
     t = as_operand(value)
     wanted = dtypes.np_dtype(dtype)
-    source = t._aval.dtype
+    source = t._layout.dtype
     if wanted.kind not in "iufcV":
         raise TypeError(f"saturate_cast needs a number type, and {dtypes.as_dtype(dtype).name} has no range")
     if source == wanted:
@@ -91,14 +89,12 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     ----------
     input : number tensor
     type : dtype
-        A smaller one adds a last axis; a larger one takes away a last axis of the fitting size.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        A smaller type adds a last axis; a larger type removes a last axis of the fitting size.
 
     Returns
     -------
     Tensor
-        Not differentiable: bits are no numbers.
+        Not differentiable.
 
     Raises
     ------
@@ -112,12 +108,12 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     array([1065353216], dtype=int32)
     """
     t = as_operand(input)
-    have, want = t._aval.dtype, dtypes.np_dtype(type)
+    have, want = t._layout.dtype, dtypes.np_dtype(type)
     for d in (have, want):
         if d.kind not in "iufcV":
             raise InvalidArgumentError(f"bitcast is for numbers, not {dtypes.as_dtype(d).name}")
     bits = np.ascontiguousarray(t._value)
-    shape = t._aval.shape
+    shape = t._layout.shape
     if want.itemsize > have.itemsize:
         ratio = want.itemsize // have.itemsize
         if not shape or shape[-1] != ratio:

@@ -1,4 +1,4 @@
-"""Tensors from nothing or from the shape of others, and the ops that only pass a value on: identity and cast."""
+"""New tensors, from a shape or like another tensor, and the ops identity and cast."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -15,7 +16,7 @@ from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, as_operand, born, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, wrap
 
 __all__ = [
     "cast",
@@ -45,7 +46,7 @@ def _identity_kernel(x: Any) -> Any:
 
 
 def _cast_kernel(x: Any, *, dtype: Any) -> Any:
-    # The real part is what a cast from complex keeps; astype would say so with a warning.
+    # A cast from complex keeps the real part; astype would warn about it.
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         x = x.real
     return x.astype(dtype)
@@ -116,8 +117,8 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     shape : sequence of int or integer tensor
     dtype : dtype
         Strings are empty.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -135,26 +136,15 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     array([0., 0.], dtype=float32)
     """
     wanted = dtypes.np_dtype(dtype)
-    return born(wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted)))
+    return announce(
+        wrap(np.zeros(_shape(shape), wanted) if wanted.kind != "O" else np.full(_shape(shape), b"", wanted))
+    )
 
 
 @diagnosed
+@documented_like(zeros)
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor of ones.
-
-    Parameters
-    ----------
-    shape, dtype, name, layout
-        As for `zeros`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------
@@ -162,7 +152,7 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
     >>> tf.ones([2]).numpy()
     array([1., 1.], dtype=float32)
     """
-    return born(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
+    return announce(wrap(np.ones(_shape(shape), dtypes.np_dtype(dtype))))
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
@@ -173,8 +163,8 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     input : tensor
     dtype : dtype, optional
         That of `input` by default.
-    name, layout : optional
-        Ignored; TensorFlow has them.
+    layout : optional
+        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -188,24 +178,15 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
     array([0., 0.], dtype=float32)
     """
     t = as_operand(input)
-    wanted = t._aval.dtype if dtype is None else dtypes.np_dtype(dtype)
-    if wanted != t._aval.dtype or wanted.kind == "O":
-        return zeros(t._aval.shape, wanted)
-    return born(_zeros_like(t))
+    wanted = t._layout.dtype if dtype is None else dtypes.np_dtype(dtype)
+    if wanted != t._layout.dtype or wanted.kind == "O":
+        return zeros(t._layout.shape, wanted)
+    return announce(_zeros_like(t))
 
 
+@documented_like(zeros_like)
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
     """Ones in the shape of another tensor.
-
-    Parameters
-    ----------
-    input, dtype, name, layout
-        As for `zeros_like`.
-
-    Returns
-    -------
-    Tensor
-        Not differentiable.
 
     Examples
     --------
@@ -214,19 +195,17 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
     array([1., 1.], dtype=float32)
     """
     t = as_operand(input)
-    if dtype is not None and dtypes.np_dtype(dtype) != t._aval.dtype:
-        return born(wrap(np.ones(t._aval.shape, dtypes.np_dtype(dtype))))
-    return born(_ones_like(t))
+    if dtype is not None and dtypes.np_dtype(dtype) != t._layout.dtype:
+        return announce(wrap(np.ones(t._layout.shape, dtypes.np_dtype(dtype))))
+    return announce(_ones_like(t))
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """A new tensor with the same value, another source as far as tapes go.
+    """A new tensor with the same value, which is a separate source for a tape.
 
     Parameters
     ----------
     input : tensor or IndexedSlices
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -250,8 +229,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     ----------
     x : tensor or IndexedSlices
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -261,7 +238,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     TypeError
-        For what is no dtype.
+        For an unknown dtype.
     gtape.errors.UnimplementedError
         Between numbers and strings.
 
@@ -275,12 +252,13 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         return IndexedSlices(cast(x.values, dtype), x.indices, x.dense_shape)  # type: ignore[return-value]
     t = as_operand(x)
     wanted = dtypes.np_dtype(dtype)
-    if (t._aval.dtype.kind in "OSU") != (wanted.kind in "OSU"):
+    if (t._layout.dtype.kind in "OSU") != (wanted.kind in "OSU"):
         raise UnimplementedError(f"Cast {t.dtype.name} to {dtypes.as_dtype(wanted).name} is not supported")
-    return t if t._aval.dtype == wanted else _cast(t, dtype=wanted)
+    return t if t._layout.dtype == wanted else _cast(t, dtype=wanted)
 
 
 @diagnosed
+@documented_like(zeros)
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
     """A tensor filled with one value, which may be differentiated.
 
@@ -289,17 +267,11 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     dims : sequence of int or integer tensor
         The shape.
     value : scalar tensor or number
-    name, layout : optional
-        Ignored; TensorFlow has them.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the value is no scalar, or a size is negative.
+        When `value` is no scalar, or a size is negative.
 
     Examples
     --------
@@ -308,16 +280,17 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     array([7., 7.], dtype=float32)
     """
     t = as_operand(value)
-    if t._aval.shape:
+    if t._layout.shape:
         raise InvalidArgumentError(
-            f"fill needs a scalar value, got shape {t._aval.tensor_shape}: use gtape.broadcast_to"
+            f"fill needs a scalar value, got shape {t._layout.tensor_shape}: use gtape.broadcast_to"
         )
     sizes = _shape(dims)
-    check_room(sizes, t._aval.dtype, "fill")
-    return born(REGISTRY["broadcast_to"](t, shape=sizes))
+    check_room(sizes, t._layout.dtype, "fill")
+    return announce(REGISTRY["broadcast_to"](t, shape=sizes))
 
 
 @diagnosed
+@documented_like(zeros)
 def eye(
     num_rows: Any,
     num_columns: Any = None,
@@ -335,17 +308,6 @@ def eye(
     batch_shape : sequence of int, optional
         Leading axes along which the matrix is repeated.
     dtype : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        For negative sizes.
 
     Examples
     --------
@@ -358,7 +320,7 @@ def eye(
     if rows < 0 or (num_columns is not None and scalar_int(num_columns) < 0):
         raise InvalidArgumentError(f"eye needs sizes that are not negative, got {num_rows} and {num_columns}")
     one = np.eye(rows, rows if num_columns is None else scalar_int(num_columns), dtype=dtypes.np_dtype(dtype))
-    return born(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
+    return announce(wrap(one if batch_shape is None else np.broadcast_to(one, _shape(batch_shape) + one.shape)))
 
 
 @diagnosed
@@ -370,8 +332,6 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     start, limit, delta : scalar tensors or numbers
     dtype : dtype, optional
         By default int32 for Python ints, float32 as soon as one is a Python float, otherwise that of the tensors.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -393,14 +353,14 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         start, limit = 0, start
     ends = [as_operand(v) for v in (start, limit, delta)]
     for word, t in zip(("start", "limit", "delta"), ends, strict=True):
-        if t._aval.shape or t._aval.dtype.kind not in "iufV":
+        if t._layout.shape or t._layout.dtype.kind not in "iufV":
             raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
-    if dtype is None:  # the widest float, as TensorFlow has it; NumPy would widen a float to hold every integer
-        kinds = [t._aval.dtype for t in ends]
+    if dtype is None:  # the widest float, as in TensorFlow; NumPy would widen a float to hold every integer
+        kinds = [t._layout.dtype for t in ends]
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
         wanted = dtypes.np_dtype(dtype)
-    if wanted.kind == "f":  # numbers keep their digits beside a float64
+    if wanted.kind == "f":  # Python floats get the digits of the dtype
         like = np.zeros((), wanted)
         given = zip((start, limit, delta), ends, strict=True)
         ends = [as_operand(v, like) if isinstance(v, float) else t for v, t in given]
@@ -412,7 +372,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
             f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
             f"start {first}, limit {last}"
         )
-    return born(wrap(np.arange(first, last, step).astype(wanted)))
+    return announce(wrap(np.arange(first, last, step).astype(wanted)))
 
 
 @diagnosed
@@ -424,11 +384,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     start, stop : number tensors
         Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
     num : int
-        How many.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        The number of values.
     axis : int
-        Where the new axis is in the result.
+        The place of the new axis in the result.
 
     Returns
     -------
@@ -450,19 +408,19 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     if n < 0:
         raise InvalidArgumentError(f"linspace needs a num that is not negative, got {n}")
     a, b = operands(start, stop)
-    if not a._aval.inexact:
-        a = cast(a, dtypes.float64 if a._aval.dtype.itemsize >= 4 else dtypes.float32)
-    if not b._aval.inexact:
+    if not a._layout.inexact:
+        a = cast(a, dtypes.float64 if a._layout.dtype.itemsize >= 4 else dtypes.float32)
+    if not b._layout.inexact:
         b = cast(b, a.dtype)
-    whole = np.broadcast_shapes(a._aval.shape, b._aval.shape)
+    whole = np.broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
-    # Weighted ends: the first and the last number are exactly start and stop, and so are their derivatives.
+    # A weighted sum of both ends, so that the first and last values, and their derivatives, are exact.
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
-    up = wrap((i / max(n - 1, 1)).astype(a._aval.dtype))
-    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._aval.dtype))
-    return born(a * down + b * up)
+    up = wrap((i / max(n - 1, 1)).astype(a._layout.dtype))
+    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._layout.dtype))
+    return announce(a * down + b * up)
 
 
 @diagnosed
@@ -480,17 +438,15 @@ def one_hot(
     Parameters
     ----------
     indices : integer tensor, any shape
-        Those outside 0 ... depth - 1 give rows without `on_value`.
+        Indices outside 0 ... depth - 1 give rows without `on_value`.
     depth : int
         The size of the new axis.
     on_value, off_value : number, optional
         1 and 0 by default.
     axis : int, optional
-        Where the new axis is in the result; last by default.
+        The place of the new axis in the result; last by default.
     dtype : dtype, optional
-        By default that of the values, or float32.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        By default the dtype of the values, or float32.
 
     Returns
     -------
@@ -512,17 +468,17 @@ def one_hot(
            [1., 0.]], dtype=float32)
     """
     t = as_operand(indices)
-    if t._aval.dtype.kind not in "iu":
+    if t._layout.dtype.kind not in "iu":
         raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
-    # Numbers are of the dtype that is asked for; tensors have their own.
+    # Python numbers take the dtype of the argument; tensors keep their own.
     like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
     hint = like if like is not None and like.dtype.kind in "fcV" else None
     given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]
-    if len({v._aval.dtype for v in given}) > 1:
+    if len({v._layout.dtype for v in given}) > 1:
         raise TypeError(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
-    wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._aval.dtype if given else np.dtype(np.float32)
+    wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
     on, off = [
         np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
         for v, default in ((on_value, 1), (off_value, 0))

@@ -1,4 +1,4 @@
-"""Places and masks that NumPy works out from a tensor: constants to a tape, kept for a check with what decided them."""
+"""Indices and masks that NumPy computes from a tensor: constants for a tape, traced to their tensor for a check."""
 
 from __future__ import annotations
 
@@ -36,20 +36,10 @@ _decided = primitive(
 
 
 def decided(work: Callable[[Any], Any], t: Tensor) -> Tensor:
-    """What a function of NumPy arrays makes of a tensor: whole numbers, truth values, or what is told from these.
+    """The integers or truth values that a function of NumPy arrays computes from a tensor, as a constant.
 
-    Parameters
-    ----------
-    work : callable
-        Takes the value as an array, returns an array. Of floats it may only compare elements: in a check they are
-        exact numbers, in an array of objects.
-    t : Tensor
-
-    Returns
-    -------
-    Tensor
-        A constant. While a checked tape records, and knows where `t` came from, it is recorded: the check then sees
-        which values decided it.
+    `work` may only compare floats, because a check passes arrays of exact numbers. While a checked tape records `t`,
+    the decision is recorded, too, so that the check sees which values decided it.
     """
     if t._record is not None:
         stack = record.peek()

@@ -1,4 +1,4 @@
-"""Ops that put tensors together and take them apart: concat, stack, unstack, split."""
+"""Ops that join and split tensors: concat, stack, unstack, split."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitive import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -98,7 +99,7 @@ def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -
     parts = []
     whole = max([lead_of(p, len(shape)) for p in g], key=len)
     for p, n in zip(g, sizes, strict=True):
-        # An output that nothing reached comes as plain zeros, without the batch axis that the others may have.
+        # An output without a cotangent comes as plain zeros, without the batch axis of the others.
         wanted = (*whole, *shape[:a], n, *shape[a + 1 :])
         parts.append(p if shape_of(p) == wanted else xp.broadcast_to(p, shape=wanted))
     return xp.concat(*parts, axis=a - len(shape))
@@ -123,8 +124,8 @@ _split = linear(
 
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:
-    """Refuse tensors of several dtypes, in the name of `op`."""
-    found = {t._aval.dtype for t in tensors}
+    """Raise InvalidArgumentError for tensors of several dtypes."""
+    found = {t._layout.dtype for t in tensors}
     if len(found) > 1:
         raise InvalidArgumentError(
             f"{op} needs tensors of one dtype, got {', '.join(t.dtype.name for t in tensors)}: use gtape.cast"
@@ -133,15 +134,13 @@ def same_dtypes(tensors: list[Tensor], op: str) -> None:
 
 @diagnosed
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Join tensors along an axis that they have.
+    """Join tensors along an existing axis.
 
     Parameters
     ----------
     values : list of tensors
-        Of one dtype, and of one shape but for the size of that axis.
+        Of one dtype, and of one shape except for the size of that axis.
     axis : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -164,7 +163,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         raise InvalidArgumentError("concat needs at least one tensor")
     tensors = operands(*values)
     same_dtypes(tensors, "concat")
-    if not tensors[0]._aval.shape:
+    if not tensors[0]._layout.shape:
         raise InvalidArgumentError("concat cannot join scalars, which have no axis: use gtape.stack")
     a = one_axis(only_int(axis, "the axis of concat"), tensors[0].ndim)
     return _concat(*tensors, axis=a - tensors[0].ndim)
@@ -179,9 +178,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     values : list of tensors, or a tensor
         Of one dtype and shape. An empty list makes an empty tensor.
     axis : int
-        Where the new axis is in the result.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        The place of the new axis in the result.
 
     Returns
     -------
@@ -208,10 +205,10 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
         values = unstack(as_operand(list(values)))  # 1 and 2.0 together are floats
     tensors = operands(*values)
     same_dtypes(tensors, "stack")
-    shapes = {t._aval.shape for t in tensors}
+    shapes = {t._layout.shape for t in tensors}
     if len(shapes) > 1:
         raise InvalidArgumentError(
-            f"stack needs tensors of one shape, got {', '.join(str(t._aval.tensor_shape) for t in tensors)}"
+            f"stack needs tensors of one shape, got {', '.join(str(t._layout.tensor_shape) for t in tensors)}"
         )
     n = tensors[0].ndim + 1
     a = scalar_int(axis)
@@ -222,7 +219,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
 
 @diagnosed
 def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:
-    """Take a tensor apart along an axis, which the parts no longer have.
+    """Split a tensor into its slices along an axis, which the slices do not have.
 
     Parameters
     ----------
@@ -230,8 +227,6 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     num : int, optional
         The size of the axis, checked when given.
     axis : int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -251,7 +246,7 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     [1.0, 2.0]
     """
     t = as_operand(value)
-    shape = t._aval.shape
+    shape = t._layout.shape
     a = scalar_int(axis)
     if not -len(shape) <= a < len(shape):
         raise ValueError(f"Argument `axis` = {a} not in range [{-len(shape)}, {len(shape)})")
@@ -265,23 +260,16 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
 
 
 @diagnosed
+@documented_like(unstack)
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: str = "split") -> list[Tensor]:
-    """Take a tensor apart along an axis, into equal parts or parts of given sizes.
+    """Split a tensor along an axis into equal parts or parts of given sizes.
 
     Parameters
     ----------
-    value : tensor with at least one axis
     num_or_size_splits : int or sequence of int
-        The number of equal parts, or their sizes, of which one may be -1: what is left.
-    axis : int
+        The number of equal parts, or their sizes, of which one may be -1, which takes the rest.
     num : int, optional
-        The number of parts; only checked.
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    list of Tensor
+        The number of parts, checked when given.
 
     Raises
     ------
@@ -296,7 +284,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     """
     t = as_operand(value)
     a = one_axis(axis, t.ndim)
-    length = t._aval.shape[a]
+    length = t._layout.shape[a]
     if isinstance(num_or_size_splits, (list, tuple, np.ndarray)) or (
         is_tensor(num_or_size_splits) and num_or_size_splits.shape.rank
     ):

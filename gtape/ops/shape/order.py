@@ -1,7 +1,6 @@
 """The same elements in another order: transpose, reverse, roll.
 
-The rules of this file, like those of the reductions, also take a cotangent with one extra leading axis (`jacobian`
-pulls many back at once), so they count axes from the end and keep whatever leads.
+The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -105,11 +104,9 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     ----------
     a : tensor, any shape and dtype
     perm : sequence of int, optional
-        Which axis of `a` each axis of the result is; reversed by default.
+        The axis of `a` for each axis of the result; reversed by default.
     conjugate : bool
-        Whether to take the complex conjugate too.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        Take the complex conjugate, too.
 
     Returns
     -------
@@ -133,7 +130,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     if sorted(order) != list(range(n)):
         raise InvalidArgumentError(f"perm must name each of the {n} axes once, got {shown(perm)}")
     y: Tensor = transpose_op(t, perm=order)
-    return REGISTRY["conj"](y) if t._aval.dtype.kind == "c" and truth_of(conjugate, "transpose", "conjugate") else y
+    return REGISTRY["conj"](y) if t._layout.dtype.kind == "c" and truth_of(conjugate, "transpose", "conjugate") else y
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
@@ -143,8 +140,6 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor, any shape and dtype
     axis : sequence of int
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -166,17 +161,15 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """Shift the elements along axes; what falls off one end comes in at the other.
+    """Shift the elements along axes, cyclically.
 
     Parameters
     ----------
     input : tensor, any shape and dtype
     shift : int or sequence of int
-        Places to move towards higher indices; one an axis.
+        Places to move towards higher indices, one number for each axis.
     axis : int or sequence of int
         An axis may be named twice: the shifts add up.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -185,7 +178,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range, or there is not one shift for each.
+        When an axis is out of range, or `shift` has another length.
 
     Examples
     --------

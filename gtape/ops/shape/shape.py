@@ -1,7 +1,6 @@
-"""The same elements in another shape: reshape, squeeze, expand_dims; and what the shape is.
+"""The same elements in another shape: reshape, squeeze, expand_dims; and the shape itself.
 
-The rules of this file, like those of the reductions, also take a cotangent with one extra leading axis (`jacobian`
-pulls many back at once), so they count axes from the end and keep whatever leads.
+The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitive import REGISTRY, linear
@@ -56,9 +56,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor, any shape and dtype
     shape : sequence of int or integer tensor
-        One size may be -1: what is left.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        One size may be -1, which takes the rest.
 
     Returns
     -------
@@ -67,7 +65,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape does not hold as many elements.
+        When the shape has another number of elements.
 
     Examples
     --------
@@ -82,22 +80,22 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         wanted = static_ints(shape)
     except TypeError:
         raise InvalidArgumentError(f"a shape must be integers, got {shown(shape)}") from None
-    size = t._aval.size
+    size = t._layout.size
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
-        if not known and not size:  # any size would do: what is left when the sizes of 0 are struck out, as TensorFlow
+        if not known and not size:  # any size fits: TensorFlow ignores the sizes of 0
             known = math.prod([d for d in wanted[:i] + wanted[i + 1 :] if d])
-            size = math.prod([d for d in t._aval.shape if d])
+            size = math.prod([d for d in t._layout.shape if d])
         if known <= 0 or size % known:
             raise InvalidArgumentError(
-                f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}: "
+                f"cannot reshape a tensor of shape {t._layout.tensor_shape} ({size} elements) to {list(wanted)}: "
                 "-1 has no value that fits"
             )
         wanted = (*wanted[:i], size // known, *wanted[i + 1 :])
-    if any(d < 0 for d in wanted) or math.prod(wanted) != t._aval.size:
+    if any(d < 0 for d in wanted) or math.prod(wanted) != t._layout.size:
         raise InvalidArgumentError(
-            f"cannot reshape a tensor of shape {t._aval.tensor_shape} ({size} elements) to {list(wanted)}"
+            f"cannot reshape a tensor of shape {t._layout.tensor_shape} ({size} elements) to {list(wanted)}"
         )
     return reshape_op(t, shape=wanted)
 
@@ -110,8 +108,6 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     axis : int or sequence of int, optional
         Which ones; all of size 1 by default.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -129,14 +125,14 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     TensorShape([2])
     """
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     gone = {one_axis(a, len(shape)) for a in static_ints(axis)} if axis is not None else set()
     if not gone:
         gone = {i for i, d in enumerate(shape) if d == 1}
     bad = [i for i in sorted(gone) if shape[i] != 1]
     if bad:
         raise InvalidArgumentError(
-            f"can only squeeze axes of size 1; axis {bad[0]} of shape {t._aval.tensor_shape} has size {shape[bad[0]]}"
+            f"can only squeeze axes of size 1; axis {bad[0]} of shape {t._layout.tensor_shape} has size {shape[bad[0]]}"
         )
     return reshape_op(t, shape=tuple([d for i, d in enumerate(shape) if i not in gone]))
 
@@ -149,9 +145,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     axis : int
-        Where the new axis is in the result, from ``-(ndim + 1)`` to ``ndim``.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        The place of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
 
     Returns
     -------
@@ -172,7 +166,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     if axis is None:
         raise ValueError("expand_dims: the axis must be an integer, got None")
     a = one_axis(only_int(axis, "the axis of expand_dims"), t.ndim + 1, "result")
-    shape = t._aval.shape
+    shape = t._layout.shape
     return reshape_op(t, shape=(*shape[:a], 1, *shape[a:]))
 
 
@@ -184,9 +178,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     x : tensor
     shape : sequence of int or None, or None
-        None stands for any size, or for any shape.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        None is any size, or any shape.
 
     Returns
     -------
@@ -195,7 +187,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape is another.
+        When the shape differs.
 
     Examples
     --------
@@ -204,12 +196,12 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     TensorShape([2])
     """
     t = as_operand(x)
-    have = t._aval.shape
+    have = t._layout.shape
     known = TensorShape(shape)
     wanted = list(have) if known.rank is None else known.as_list()
     if len(wanted) != len(have) or any(w is not None and w != d for w, d in zip(wanted, have, strict=True)):
         raise InvalidArgumentError(
-            f"the tensor has shape {t._aval.tensor_shape}, which is not compatible with {wanted}"
+            f"the tensor has shape {t._layout.tensor_shape}, which is not compatible with {wanted}"
         )
     return REGISTRY["identity"](t)
 
@@ -222,8 +214,6 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     ----------
     input : tensor
     out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -236,19 +226,13 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
     >>> tf.shape([[1.0], [2.0]]).numpy()
     array([2, 1], dtype=int32)
     """
-    return wrap(np.array(as_operand(input)._aval.shape, dtype=dtypes.np_dtype(out_type)))
+    return wrap(np.array(as_operand(input)._layout.shape, dtype=dtypes.np_dtype(out_type)))
 
 
 @diagnosed
+@documented_like(shape)
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor, as a tensor.
-
-    Parameters
-    ----------
-    input : tensor
-    out_type : dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -261,22 +245,12 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
     >>> int(tf.size([[1.0], [2.0]]))
     2
     """
-    return wrap(np.array(as_operand(input)._aval.size, dtype=dtypes.np_dtype(out_type)))
+    return wrap(np.array(as_operand(input)._layout.size, dtype=dtypes.np_dtype(out_type)))
 
 
+@documented_like(size)
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes of a tensor, as an int32 tensor.
-
-    Parameters
-    ----------
-    input : tensor
-    name : str, optional
-        Ignored; TensorFlow has it.
-
-    Returns
-    -------
-    Tensor
-        Scalar, not differentiable.
 
     Examples
     --------

@@ -19,12 +19,9 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def channels_first(data_format: Any, n: int, op: str) -> bool:
-    """Whether a data format for `n` spatial axes has the channels in front of them; None stands for behind.
+    """Whether a data format for `n` spatial axes has the channels in front of them; None means behind.
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        For a format that does not exist for so many axes: the former for one axis, as in TensorFlow.
+    An unknown format is a ValueError for one axis, otherwise an InvalidArgumentError, as in TensorFlow.
     """
     space = _LETTERS.get(n, "." * n)
     behind, before = f"N{space}C", f"NC{space}"
@@ -37,16 +34,9 @@ def channels_first(data_format: Any, n: int, op: str) -> bool:
 
 
 def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
-    """One positive integer for each spatial axis, from one number, or a list of 1, n or n + 2 of them.
+    """One positive integer for each spatial axis, from one number, or a list of 1, n or n + 2 numbers.
 
-    Raises
-    ------
-    ValueError
-        For a list of another length.
-    gtape.errors.InvalidArgumentError
-        When a number is below 1.
-    gtape.errors.UnimplementedError
-        When the batch or the channels have another one than 1.
+    ValueError for another length, UnimplementedError for steps along the batch or the channels.
     """
     numbers = (1,) if value is None else static_ints(value)
     if len(numbers) == 1:
@@ -66,19 +56,10 @@ def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
 
 
 def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: Sizes, first: bool, op: str) -> Padding:
-    """How many zeros stand before and behind each spatial axis.
+    """The numbers of zeros before and behind each spatial axis.
 
-    Parameters
-    ----------
-    padding : {"VALID", "SAME"} or list of pairs
-        Pairs for all axes, in the order of the data format; those of the batch and the channels are (0, 0).
-
-    Raises
-    ------
-    ValueError
-        For a list of another form.
-    gtape.errors.InvalidArgumentError
-        For another word, negative numbers, or zeros around the batch or the channels.
+    `padding` is "VALID", "SAME", or a list of pairs for all axes, with (0, 0) for the batch and the channels;
+    ValueError for a list of another form, InvalidArgumentError for other words or numbers.
     """
     n = len(size)
     if isinstance(padding, str):
@@ -110,33 +91,28 @@ def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: 
 
 
 def _same(size: int, taps: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Zeros that give ceil(size / stride) places, the odd one behind."""
+    """The zeros for ceil(size / stride) places; an odd zero goes behind."""
     total = max((-(-size // stride) - 1) * stride + dilation * (taps - 1) + 1 - size, 0)
     return total // 2, total - total // 2
 
 
 def rank(x: Tensor, n: int, what: str, op: str, more: bool = False) -> None:
-    """Refuse a tensor that has not `n` axes (or more).
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-    """
-    have = len(x._aval.shape)
+    """Raise InvalidArgumentError unless a tensor has `n` axes (or more)."""
+    have = len(x._layout.shape)
     if have != n and not (more and have > n):
         raise errors.InvalidArgumentError(
-            f"{op}: the {what} must have {n} axes{' at least' if more else ''}, not the shape {x._aval.tensor_shape}"
+            f"{op}: the {what} must have {n} axes{' at least' if more else ''}, not the shape {x._layout.tensor_shape}"
         )
 
 
 def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
-    """The channels put behind the `n` spatial axes (`back`), or before them."""
-    lead = len(x._aval.shape) - n - 1
+    """Move the channels behind the `n` spatial axes (`back`), or before them."""
+    lead = len(x._layout.shape) - n - 1
     axes = list(range(lead, lead + n + 1))
     perm = (*range(lead), *((*axes[1:], axes[0]) if back else (axes[-1], *axes[:-1])))
     return REGISTRY["transpose"](x, perm=perm)
 
 
 def reshaped(x: Tensor, shape: Sizes) -> Tensor:
-    """`x` in another shape; itself where it has it."""
-    return x if x._aval.shape == shape else REGISTRY["reshape"](x, shape=shape)
+    """`x` in a shape; `x` itself if it has the shape already."""
+    return x if x._layout.shape == shape else REGISTRY["reshape"](x, shape=shape)

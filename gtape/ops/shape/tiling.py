@@ -1,4 +1,4 @@
-"""Tensors made larger by what they hold or by a constant: pad, tile, repeat, meshgrid."""
+"""Ops that enlarge tensors: pad, tile, repeat, meshgrid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _pad_rule(xp: Any, g: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int
 
 
 def _pad_jvp(xp: Any, t: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int], ...], value: Any) -> Any:
-    # A batched tangent has leading axes, which are not padded.
+    # The leading axes of a batched tangent are not padded.
     lead = ((0, 0),) * (len(shape_of(t)) - len(paddings))
     return xp.pad(t, paddings=lead + paddings, value=0)
 
@@ -67,13 +67,10 @@ def pad(
     ----------
     tensor : tensor, any shape and dtype
     paddings : ints, shape (ndim, 2)
-        How many elements to add before and after each axis.
+        The numbers of elements to add before and after each axis.
     mode : {"CONSTANT", "REFLECT", "SYMMETRIC"}
-        Constant values; or the tensor mirrored at its edge, without or with the edge itself.
+        Add `constant_values`, or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
-        What is added in mode "CONSTANT".
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -84,7 +81,7 @@ def pad(
     ValueError
         For an unknown mode.
     TypeError
-        When integers are to be padded with a float.
+        For a float as the constant of integers.
     gtape.errors.InvalidArgumentError
         When the paddings have another shape, are negative, or larger than a mirrored tensor has elements.
 
@@ -95,13 +92,13 @@ def pad(
     array([2., 1., 2., 3., 2.], dtype=float32)
     """
     t = as_operand(tensor)
-    shape = t._aval.shape
+    shape = t._layout.shape
     amounts = np.asarray(as_operand(paddings)._value)
     if amounts.size == 0:
         amounts = amounts.reshape(0, 2)
     if amounts.shape != (len(shape), 2) or (amounts.dtype.kind not in "iu" and amounts.size):
         raise InvalidArgumentError(
-            f"paddings must be integers of shape {[len(shape), 2]} for a tensor of shape {t._aval.tensor_shape}, "
+            f"paddings must be integers of shape {[len(shape), 2]} for a tensor of shape {t._layout.tensor_shape}, "
             f"got {amounts.tolist()}"
         )
     pairs = tuple([(int(b), int(a)) for b, a in amounts])
@@ -109,11 +106,11 @@ def pad(
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
     kind = mode.upper() if isinstance(mode, str) else shown(mode)
     if kind == "CONSTANT":
-        value = as_operand(constant_values, t if t._aval.inexact else None)._value
+        value = as_operand(constant_values, t if t._layout.inexact else None)._value
         number = value.item() if hasattr(value, "item") else value
-        if t._aval.dtype.kind == "O" and not isinstance(number, bytes):
-            number = b""  # as TensorFlow pads text, for which its default 0 is no value
-        if t._aval.dtype.kind in "iub" and isinstance(number, float):
+        if t._layout.dtype.kind == "O" and not isinstance(number, bytes):
+            number = b""  # as in TensorFlow, because the default 0 is no text
+        if t._layout.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
@@ -125,7 +122,7 @@ def pad(
         if max(p) > most:
             raise InvalidArgumentError(
                 f"paddings of axis {i} must be at most {most} in mode {kind} for a tensor of shape "
-                f"{t._aval.tensor_shape}, got {list(p)}"
+                f"{t._layout.tensor_shape}, got {list(p)}"
             )
         if any(p):
             indices = np.pad(np.arange(shape[i]), p, mode="reflect" if kind == "REFLECT" else "symmetric")
@@ -134,7 +131,7 @@ def pad(
 
 
 def _plain(v: Any) -> Any:
-    """A whole number as an int, which every world reads exactly; other values as they are."""
+    """An integral float as an int, which every world reads exactly; other values as they are."""
     v = v.real if isinstance(v, complex) and not v.imag else v
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
@@ -147,9 +144,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     multiples : sequence of int
-        How many times, one for each axis.
-    name : str, optional
-        Ignored; TensorFlow has it.
+        The number of repetitions for each axis.
 
     Returns
     -------
@@ -158,7 +153,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When there is not one for each axis, or one is negative.
+        When `multiples` has another length, or an entry is negative.
 
     Examples
     --------
@@ -167,18 +162,18 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     array([1, 2, 1, 2], dtype=int32)
     """
     t = as_operand(input)
-    shape = t._aval.shape
+    shape = t._layout.shape
     times = static_ints(multiples)
     if np.ndim(getattr(multiples, "_value", multiples)) != 1:
         raise InvalidArgumentError(f"tile: multiples must be a list, one for each axis, got {shown(multiples)}")
     if len(times) != len(shape) or any(m < 0 for m in times):
         raise InvalidArgumentError(
-            f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._aval.tensor_shape}, "
+            f"multiples must be {len(shape)} integers, none negative, for a tensor of shape {t._layout.tensor_shape}, "
             f"got {times}"
         )
     apart = tuple([n for d in shape for n in (1, d)])
     whole = tuple([n for m, d in zip(times, shape, strict=True) for n in (m, d)])
-    check_room(whole, t._aval.dtype, "tile")
+    check_room(whole, t._layout.dtype, "tile")
     y = REGISTRY["broadcast_to"](REGISTRY["reshape"](t, shape=apart), shape=whole)
     return REGISTRY["reshape"](y, shape=tuple([m * d for m, d in zip(times, shape, strict=True)]))
 
@@ -191,11 +186,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     ----------
     input : tensor, any shape and dtype
     repeats : int or sequence of int
-        How many times: one number for all, or one for each element of the axis.
+        One number of repetitions for all elements, or one for each element of the axis.
     axis : int, optional
         By default the tensor is flattened first.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -204,7 +197,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Raises
     ------
     ValueError
-        When there is not one number for each element of the axis, or the axis is out of range.
+        When `repeats` has another length, or the axis is out of range.
     gtape.errors.InvalidArgumentError
         When a number is negative.
 
@@ -216,18 +209,18 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     """
     t = as_operand(input)
     if axis is None:
-        t = REGISTRY["reshape"](t, shape=(t._aval.size,))
+        t = REGISTRY["reshape"](t, shape=(t._layout.size,))
         axis = 0
-    elif not t._aval.shape:
+    elif not t._layout.shape:
         t = REGISTRY["reshape"](t, shape=(1,))
     if not -t.ndim <= scalar_int(axis) < t.ndim:
-        raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._aval.tensor_shape}")
+        raise ValueError(f"axis {axis} is not in [{-t.ndim}, {t.ndim}), for a tensor of shape {t._layout.tensor_shape}")
     a = one_axis(axis, t.ndim)
-    shape = t._aval.shape
+    shape = t._layout.shape
     times = static_ints(repeats)
     if len(times) not in (1, shape[a]):
         raise ValueError(
-            f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._aval.tensor_shape}, got {times}"
+            f"repeats must be one number or {shape[a]}, for axis {a} of shape {t._layout.tensor_shape}, got {times}"
         )
     if any(r < 0 for r in times):
         raise InvalidArgumentError(f"repeats must not be negative, got {times}")
@@ -248,8 +241,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     *args : tensors with one axis (or none)
     indexing : {"xy", "ij"}
         Cartesian ("xy", the default: the first two axes of the results are swapped) or matrix indexing.
-    name : str, optional
-        Ignored; TensorFlow has it.
 
     Returns
     -------
@@ -280,7 +271,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got {shown(indexing)}")
     tensors = [as_operand(a) for a in args]
     same_dtypes(tensors, "meshgrid")
-    sizes = [t._aval.size for t in tensors]
+    sizes = [t._layout.size for t in tensors]
     places = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
         places[0], places[1] = 1, 0

@@ -14,7 +14,7 @@ NAMESPACES = ("math", "math.special")
 __all__: list[str] = []
 
 _SCALED: Any = tuple((((5,),), {"m": m, "n": n}) for n in (1, 2, 3) for m in (0, 1))
-# where one way to compute gives way to another, and the first roots
+# The borders between methods of computation, and the first roots.
 _WAVE = (0.0, 0.5, 2.0, 40.0, -40.0, 2.404825557695773, 3.8317059702075125)
 _WAVE_Y = (0.0, 0.5, 2.0, 40.0, 0.8935769662791675, 2.197141326031017)
 _GROWTH = (0.0, 0.5, 2.0, 24.0, -24.0, 713.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitive import elementwise
+from gtape.declare.rounding import ulps
 from gtape.kernels import gamma as k
 
 __all__: list[str] = []
@@ -25,8 +26,7 @@ lgamma = elementwise(
     k.lgamma,
     lambda xp, y, x: xp.digamma(x),
     domain=NO_POLES,
-    ulps=8.0,
-    wide=True,
+    rounding=ulps(8, wide=True),
     special=_SPECIAL,
     summary="Logarithm of the absolute value of the gamma function; inf at the poles 0, -1, -2, ...",
     example=((5.0,), 3.1780538303479458),
@@ -36,8 +36,7 @@ digamma = elementwise(
     k.digamma,
     lambda xp, y, x: xp.digamma_derivative(x, n=1),
     domain=NO_POLES,
-    ulps=8.0,
-    wide=True,
+    rounding=ulps(8, wide=True),
     special=_SPECIAL,
     summary="Derivative of lgamma; NaN at the poles 0, -1, -2, ...",
     example=((1.0,), -0.5772156649015329),
@@ -60,8 +59,7 @@ polygamma = elementwise(
     (None, lambda xp, y, a, x: xp.polygamma(a + 1, x)),
     arguments=("a", "x"),
     domain=NO_POLES_SECOND,
-    ulps=12.0,
-    wide=True,
+    rounding=ulps(12, wide=True),
     limit=4500.0,
     special=(0.0, 1.0, 8.0, 9.0),
     summary="The a-th derivative of digamma at x, for whole a >= 0; not differentiable in a.",
@@ -73,8 +71,7 @@ zeta = elementwise(
     (None, lambda xp, y, x, q: xp.zeta_derivative(x, q, n=1)),
     arguments=("x", "q"),
     domain=Domain(ABOVE_ONE, POSITIVE),
-    ulps=30.0,
-    wide=True,
+    rounding=ulps(30, wide=True),
     limit=4500.0,
     special=(1.0, 2.0),
     summary="Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, for x > 1; not differentiable in x.",
@@ -86,8 +83,7 @@ zeta_derivative = elementwise(
     (None, lambda xp, y, x, q, *, n: xp.zeta_derivative(x, q, n=n + 1)),
     arguments=("x", "q"),
     domain=Domain(ABOVE_ONE, POSITIVE),
-    ulps=12.0,
-    wide=True,
+    rounding=ulps(12, wide=True),
     limit=4500.0,
     special=(1.0, 2.0),
     summary="n-th derivative of Hurwitz's zeta function in its second argument.",

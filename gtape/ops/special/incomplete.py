@@ -7,6 +7,7 @@ from typing import Any
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitive import elementwise
+from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
 from gtape.kernels import incomplete as k
 from gtape.ops.special.gamma import lgamma
@@ -15,7 +16,7 @@ from gtape.tensors.tensor import Tensor, as_operand
 __all__ = ["lbeta"]
 
 _UNIT = Interval(0.0, 1.0, open_lo=True, open_hi=True)
-# Where balls are quick. The kernels keep their digits up to 1e15: there the exponent of a density fills a pair.
+# The range where ball arithmetic is fast; the kernels keep their digits up to 1e15.
 _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
@@ -31,8 +32,7 @@ igamma = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
@@ -47,8 +47,7 @@ igammac = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
@@ -63,8 +62,7 @@ igamma_order_derivative = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=32.0,
-    wide=True,
+    rounding=ulps(32, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="P(a, x) differentiated m times in a.",
@@ -81,8 +79,7 @@ gamma_density_derivative = elementwise(
     ),
     arguments=("a", "x"),
     domain=_GAMMA,
-    ulps=8.0,
-    wide=True,
+    rounding=ulps(8, wide=True),
     limit=4500.0,
     special=(1.0, 2.0),
     summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
@@ -96,8 +93,7 @@ betainc = elementwise(
     (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
     arguments=("a", "b", "x"),
     domain=_BETA,
-    ulps=64.0,
-    wide=True,
+    rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
     summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
@@ -125,19 +121,17 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Parameters
     ----------
-    x : tensor of shape [..., n], floating dtype
-    name : str, optional
-        Ignored; TensorFlow has it.
+    x : floating-point tensor, shape [..., n]
 
     Returns
     -------
     Tensor
-        Of shape [...], the sum of lgamma(x) less lgamma of the sum of x, along the last axis.
+        Shape [...].
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If x is a scalar or not floating.
+        If `x` is a scalar or not floating-point.
 
     Examples
     --------
@@ -148,7 +142,7 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Notes
     -----
-    DLMF 5.12.1, and its generalisation to several arguments, the constant of Dirichlet's distribution.
+    DLMF 5.12.1, generalised to several arguments: the constant of Dirichlet's distribution.
     """
     from gtape.errors import InvalidArgumentError
 

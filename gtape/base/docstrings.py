@@ -1,0 +1,66 @@
+"""Docstrings of functions that differ in a few words: the sections that they share are written once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["documented_like"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_BEGIN = re.compile(r"\n\n(?=(?:Parameters|Returns|Raises|Notes|Examples)\n-+\n)")
+_ENTRY = re.compile(r"\n(?=\S)")
+
+
+def _sections(function: Any) -> dict[str, str]:
+    """The sections of a docstring by title; the text before them under the empty title."""
+    head, *rest = _BEGIN.split(inspect.cleandoc(function.__doc__))
+    return {"": head} | {text.partition("\n")[0]: text for text in rest}
+
+
+def _entries(section: str) -> dict[str, str]:
+    """The entry of each parameter in a section; an entry may explain several."""
+    _, _, text = section.partition("-\n")
+    return {name: e for e in _ENTRY.split(text) for name in e.partition("\n")[0].partition(" :")[0].split(", ")}
+
+
+def documented_like(model: Any) -> Callable[[F], F]:
+    """A decorator that adds Returns, Raises and the shared parameters of `model` where a docstring leaves them out.
+
+    Examples
+    --------
+    >>> from gtape.base.docstrings import documented_like
+    >>> def least(x: list, default: int = 0) -> int:
+    ...     '''The least number.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     x : list of int
+    ...     default : int
+    ...     '''
+    >>> @documented_like(least)
+    ... def greatest(x: list) -> int:
+    ...     '''The greatest number.'''
+    >>> print(greatest.__doc__)
+    The greatest number.
+    <BLANKLINE>
+    Parameters
+    ----------
+    x : list of int
+    """
+
+    def complete(function: F) -> F:
+        if function.__doc__ and model.__doc__:  # `python -OO` drops docstrings
+            own, shared = _sections(function), _sections(model)
+            known = _entries(shared["Parameters"]) | _entries(own.get("Parameters", ""))
+            taken = dict.fromkeys(known[name] for name in function.__annotations__ if name in known)
+            own["Parameters"] = "\n".join(["Parameters\n----------", *taken])
+            own |= {title: shared[title] for title in ("Returns", "Raises") if title in shared and title not in own}
+            order = ("", "Parameters", "Returns", "Raises", "Notes", "Examples")
+            function.__doc__ = "\n\n".join(own[title] for title in order if title in own)
+        return function
+
+    return complete

@@ -1,0 +1,43 @@
+"""Logarithms as pairs, to some 100 bits, from a table and a short series."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
+from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
+
+__all__ = ["log_exact"]
+
+
+@lru_cache(maxsize=1)
+def _logarithms() -> tuple[Any, Any]:
+    """log(i/64) for i = 0 ... 91 (from 44 on), as pairs."""
+    from fractions import Fraction  # here, because most programs need no logarithm in pairs
+
+    pairs = [(0.0, 0.0)] * 44
+    for i in range(44, 92):
+        s = Fraction(i - 64, i + 64)
+        pairs.append(exact(2 * sum((s ** (2 * k + 1) / (2 * k + 1) for k in range(50)), Fraction(0))))
+    return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+
+_LN2 = ratio(69314718055994530941723212145817656807550013436025525412068000949339362196969, 10**77)
+_ARTANH = [ratio(2, 2 * k + 1) for k in range(9)]
+
+
+def log_exact(x: Any) -> Pair:
+    """log(x) of finite x > 0 as a pair, to some 100 bits, beside 1 too."""
+    m, e = np.frexp(x)
+    up = m < 0.7
+    m, e = np.where(up, 2.0 * m, m), e - up.astype(np.float64)
+    i = np.rint(64.0 * m).astype(np.int64)
+    high, low = _logarithms()
+    s = over(two_sum(m, -i / 64.0), two_sum(m, i / 64.0))
+    rest = multiply_pairs(horner_pair(_ARTANH, multiply_pairs(s, s)), s)
+    p, q = _LN2
+    head, error = two_product(e, p)
+    return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)

@@ -1,0 +1,77 @@
+"""Real and imaginary parts of scalars of any world: functions that are linear over the reals, on jets by component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from flint import acb, arb
+
+from gtape.symbolic.balls import has_complex, mapped, sided
+from gtape.symbolic.jets import ZERO, Jet
+
+__all__ = ["conjugate", "imag", "is_complex", "joined", "over", "real", "widened"]
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an object array holds numbers that are not written as real ones."""
+    return has_complex(x) or any(isinstance(e, sp.Basic) and e.has(sp.I) for e in np.asarray(x).ravel().tolist())
+
+
+def _map(f: Callable[..., Any], *xs: Any) -> Any:
+    """Apply a function that is linear over the reals to scalars of any world; to a jet component by component."""
+    like = next((x for x in xs if isinstance(x, Jet)), None)
+    if like is None:
+        return f(*xs)
+    rest = (ZERO,) * (len(like.components) - 1)
+    columns = zip(*[x.components if isinstance(x, Jet) else (x, *rest) for x in xs], strict=True)
+    return like.__class__(*[ZERO if i and all(c is ZERO for c in cs) else f(*cs) for i, cs in enumerate(columns)])
+
+
+def real(x: Any) -> Any:
+    """The real part."""
+    return x.real if isinstance(x, acb) else sp.re(x) if isinstance(x, sp.Basic) else x
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part."""
+    return x.imag if isinstance(x, acb) else sp.im(x) if isinstance(x, sp.Basic) else 0 * x
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate."""
+    return x.conjugate() if isinstance(x, acb) else sp.conjugate(x) if isinstance(x, sp.Basic) else x
+
+
+def joined(a: Any, b: Any) -> Any:
+    """a + ib."""
+    if isinstance(a, sp.Basic) or isinstance(b, sp.Basic):
+        return a + sp.I * b
+    return acb(arb(a), arb(b))
+
+
+def widened(x: Any) -> Any:
+    """A real number as a complex one."""
+    return x if isinstance(x, (acb, sp.Basic)) else acb(arb(x), 0)
+
+
+def _placed(x: Any) -> Any:
+    """A complex ball beside the axes where the sides of branch cuts matter (`balls.sides_of_zeros`)."""
+    if isinstance(x, Jet):
+        return x.__class__(_placed(x.components[0]), *x.components[1:])
+    return acb(*[sided(1.0) if v == 0 else v for v in (x.real, x.imag)]) if isinstance(x, acb) else x
+
+
+def over(f: Callable[..., Any], place: bool = False) -> Callable[..., Any]:
+    """The mirror that applies such a function to every element; `place`: and puts the result beside branch cuts."""
+
+    def one(*e: Any) -> Any:
+        made = _map(f, *e)
+        return _placed(made) if place else made
+
+    def mirror(W: Any, *xs: Any) -> Any:
+        return mapped(one, *[W.objects(x) for x in xs])
+
+    return mirror

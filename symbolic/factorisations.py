@@ -1,0 +1,333 @@
+"""Exact factors of matrices: what mirrors of eigenvalues, singular values and orthogonal factors share.
+
+An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1, C fixed rows: polynomials, which
+Newton's method solves (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a subspace each; those that
+floats do not tell apart have one together, in which the problem is solved again, magnified. Eigenvalues that stay
+together at any precision are one eigenvalue several times: each has the mean of their derivatives, which is right for
+functions that are symmetric in them, and a note says that nothing else is differentiable; functions of the vectors must
+be the same in every basis of theirs (`another_basis`). Singular values are eigenvalues of [0 A; A' 0].
+
+A Hermitian matrix in real numbers, with the block [a -b; b a] in place of a + ib, has each eigenvalue twice (`fold` 2),
+with vectors x and ix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from gtape.symbolic import balls
+from gtape.symbolic.balls import mapped, objects, to_float
+from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start
+from gtape.symbolic.matrices import inverse, unit
+from gtape.symbolic.mirrors.registry import array, parametrised
+
+__all__ = [
+    "TOGETHER", "cayley", "eigenpairs", "factorisation", "gram_schmidt", "paired", "product", "rotation", "scaled",
+    "side_by_side", "singular_pairs", "singular_values", "times_power_of_two",
+]  # fmt: skip
+
+# Eigenvalues closer than this, in units of the largest, share a subspace at first.
+TOGETHER = 2.0**-24
+_DEEPEST = 60
+_EQUAL = (
+    "some eigenvalues (or a singular value and another one, or its negative) are equal: eigenvectors are not "
+    "differentiable where eigenvalues meet, and single eigenvalues are not, either"
+)
+
+
+# ---------------------------------------------------------------------------------------------- one matrix of a batch
+
+
+def factorisation(
+    name: str, factors: Callable[..., Any], whole: Callable[..., Any], shapes: Callable[..., Any], axes: int = 2
+) -> None:
+    """Declare the mirror of a primitive that makes factors of a matrix, and its parametrised mirror.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's registered name.
+    factors : callable
+        ``factors(W, matrix, *recorded) -> outputs``; `recorded` are the float outputs of that matrix, or None for each.
+    whole : callable
+        ``whole(at, *outputs, matrix) -> (*outputs, matrix)``: from generic entries to outputs with the structure that
+        they have, and to the matrix that has these outputs; `at` is the place of the matrix in the batch.
+    shapes : callable
+        From the input's shape to a tuple of the outputs' shapes, or to the shape of the only one.
+    axes : int
+        How many axes a matrix has: 3 where the first one holds real and imaginary parts.
+    """
+    found = shapes((0,) * axes)
+    several = isinstance(found[0], tuple)
+    ranks = [len(s) for s in (found if several else (found,))]
+
+    def run(f: Callable[..., Any], batch: tuple[int, ...], outs: list[Any], ins: list[Any]) -> None:
+        for i in np.ndindex(*batch):
+            made = f(i, *[None if x is None else x[i] for x in ins])
+            for out, v in zip(outs, made if isinstance(made, tuple) else (made,), strict=True):
+                out[i] = v
+
+    def mirror(W: Any, a: Any) -> Any:
+        a = objects(a)
+        made = shapes(a.shape)
+        outs = [np.empty(s, dtype=object) for s in (made if several else (made,))]
+        recorded: Any = start()
+        if recorded is not None:
+            recorded = [np.asarray(p, np.float64) for p in (recorded if several else (recorded,))]
+            if any(not np.isfinite(p).all() for p in recorded):
+                raise ArithmeticError("a value along the program is not finite")
+        run(lambda at, *x: factors(W, *x), a.shape[: a.ndim - axes], outs, [a, *(recorded or [None] * len(outs))])
+        return tuple(outs) if several else outs[0]
+
+    def parametrised_mirror(W: Any, y: Any, a: Any) -> Any:
+        ins = [*(y if several else (y,)), a]
+        outs = [np.empty(np.shape(x), dtype=object) for x in ins]
+        run(whole, outs[0].shape[: outs[0].ndim - ranks[0]], outs, ins)
+        return (tuple(outs[:-1]) if several else outs[0]), outs[-1]
+
+    array(name, mirror)
+    parametrised(name, 0, parametrised_mirror, shapes=shapes)
+
+
+def side_by_side(vectors: list[Any], shape: tuple[int, ...]) -> Any:
+    """Arrays of one shape stacked along a new last axis."""
+    out = np.empty((*shape, len(vectors)), dtype=object)
+    for j, v in enumerate(vectors):
+        out[..., j] = v
+    return out
+
+
+def product(W: Any, *factors: Any) -> Any:
+    """The product of matrices."""
+    return reduce(W.matmul, factors)
+
+
+def times_power_of_two(x: Any, power: int) -> Any:
+    """Times a power of two, exactly."""
+    factor = arb(2) ** power
+    return mapped(lambda e: e * factor, objects(x))
+
+
+def _exponent(values: Any) -> int:
+    """The power of two that brings the largest of some balls to between 1/2 and 1."""
+    largest = max((arb(e).mid() for e in np.abs(values).ravel().tolist()), default=arb(0))
+    if not largest.is_finite():
+        raise ArithmeticError("a value along the program is not finite")
+    if largest == 0:
+        return 0
+    mantissa, exponent = largest.man_exp()
+    return int(exponent) + int(abs(int(mantissa))).bit_length()
+
+
+def scaled(W: Any, a: Any) -> tuple[Any, int, np.ndarray]:
+    """A matrix with elements of about 1, the power of two that was taken out, and its floats."""
+    power = _exponent(W.component(a, 0))
+    a = times_power_of_two(a, -power)
+    return a, power, to_float(W.component(a, 0))
+
+
+def gram_schmidt(W: Any, a: Any, signs: Any = None) -> tuple[Any, Any]:
+    """Orthonormal columns and the triangle by which they make `a`; `signs` are those of its diagonal."""
+    m, n = a.shape
+    k = min(m, n)
+    q, r = np.empty((m, k), dtype=object), np.full((k, n), 0, dtype=object)
+    for j in range(n):
+        column = a[:, j]
+        for i in range(min(j, k)):
+            r[i, j] = (q[:, i] * a[:, j]).sum()
+            column = column - q[:, i] * r[i, j]
+        if j < k:
+            r[j, j] = W.sqrt((column * column).sum())[()] * (1 if signs is None else int(signs[j]))
+            q[:, j] = column / r[j, j]
+    return q, r
+
+
+# ---------------------------------------------------------------------------------------------- eigenvalues
+
+
+def paired(z: np.ndarray) -> np.ndarray:
+    """A complex matrix in real numbers, with the block [a -b; b a] in place of a + ib."""
+    return np.kron(z.real, np.eye(2)) + np.kron(z.imag, np.array([[0.0, -1.0], [1.0, 0.0]]))
+
+
+def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
+    """An orthonormal basis, with derivatives, of the invariant subspace near the columns of `basis`."""
+    n, p = basis.shape
+    rows = W.lift(np.ascontiguousarray(basis.T))
+    one = unit(p)
+
+    def equations(V: Any, y: Any, a: Any) -> Any:
+        x, b = y[: n * p].reshape(n, p), y[n * p :].reshape(p, p)
+        moved = V.matmul(a, x) - V.matmul(x, b)
+        return np.concatenate([moved.ravel(), (V.matmul(rows, x) - one).ravel()])
+
+    b = basis.T @ rough @ basis
+    jacobian = np.block(
+        [
+            [np.kron(rough, np.eye(p)) - np.kron(np.eye(n), b.T), -np.kron(basis, np.eye(p))],
+            [np.kron(basis.T, np.eye(p)), np.zeros((p * p, p * p))],
+        ]
+    )
+    y = np.concatenate([basis.ravel(), b.ravel()])
+    made = solve_equations(W, equations, y, [a], jacobian=jacobian, curvature=2.0 * p)
+    return gram_schmidt(W, made[: n * p].reshape(n, p))[0]
+
+
+def _groups(w: np.ndarray) -> list[list[int]]:
+    """Neighbouring eigenvalues, in order, that are too close to be told apart by floats."""
+    groups: list[list[int]] = []
+    for i in range(len(w)):
+        if i and w[i] - w[i - 1] < TOGETHER:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    return groups
+
+
+def _facing(W: Any, q: Any, like: np.ndarray | None, i: int) -> Any:
+    """A unit vector with the sign of column `i` of `like`."""
+    return -q if like is not None and float(np.dot(to_float(W.component(q, 0)), like[:, i])) < 0 else q
+
+
+def eigenpairs(
+    W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, fold: int = 1, depth: int = 0
+) -> tuple[list[Any], list[Any]]:
+    """Eigenvalues in ascending order and eigenvectors of one symmetric matrix whose largest element is about 1.
+
+    `basis` has the float eigenvectors, `like` the recorded ones, `wanted` says which are asked for; the others are
+    left out (None). With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
+    """
+    n = len(a)
+    rough = to_float(W.component(a, 0))
+    w = np.einsum("ji,jk,ki->i", basis, rough, basis)
+    values: list[Any] = [None] * n
+    vectors: list[Any] = [None] * n
+    for group in _groups(w):
+        if not any(wanted[i] for i in group):
+            continue
+        size = len(group)
+        begin = basis[:, group]
+        if like is not None and size > 1:  # within a subspace, as near to the recorded vectors as may be
+            u, _, vt = np.linalg.svd(begin.T @ like[:, group])
+            begin = begin @ u @ vt
+        q = _subspace(W, a, rough, begin)
+        if size == fold:
+            for j, i in enumerate(group):
+                vectors[i] = _facing(W, q[:, j], like, i)
+                values[i] = (vectors[i] * product(W, a, vectors[i])).sum()
+            continue
+        small = product(W, q.T, a, q)
+        small = (small + small.T) / 2
+        mean = np.trace(small) / size
+        rest = small - mean * unit(size)
+        if _all_equal(W.component(rest, 0)):
+            note_degenerate(_EQUAL)
+            turn = another_basis(size // fold)
+            alike = [mean] * size
+            if turn is not None:  # then what moves each of its vectors, whose sum alone is determined
+                turn = np.kron(turn, unit(fold))
+                q = product(W, q, turn)
+                if W.k:
+                    alike = list(np.diagonal(product(W, turn.T, small, turn)))
+            for j, i in enumerate(group):
+                values[i], vectors[i] = alike[j], q[:, j]
+            continue
+        if depth > _DEEPEST:
+            raise ArithmeticError("eigenvalues are too close")
+        rest, power, floats = scaled(W, rest)
+        below, turned = eigenpairs(W, rest, _float_vectors(floats, fold), None, [True] * size, fold, depth + 1)
+        for j, i in enumerate(group):
+            values[i] = mean + times_power_of_two(below[j], power)[()]
+            vectors[i] = _facing(W, product(W, q, turned[j]), like, i)
+    return values, vectors
+
+
+def _float_vectors(a: np.ndarray, fold: int) -> np.ndarray:
+    """Eigenvectors of a symmetric matrix; of a Hermitian one in real numbers (`fold` 2), in pairs."""
+    if fold == 1:
+        return np.asarray(np.linalg.eigh(a)[1])
+    return paired(np.linalg.eigh(a[0::2, 0::2] + 1j * a[1::2, 0::2])[1])
+
+
+def _all_equal(rest: Any) -> bool:
+    """Whether the differences of eigenvalues are zero; `Undecided` where more precision is needed to say."""
+    flat = rest.ravel().tolist()
+    if any(not arb(e).contains(0) for e in flat):
+        return False
+    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # all of them: each may say that it is undecided
+    return all(decided)
+
+
+# ---------------------------------------------------------------------------------------------- singular values
+
+
+def singular_pairs(
+    W: Any, a: Any, rough: np.ndarray, recorded: tuple[Any, Any] | None, rank: int, fold: int = 1
+) -> list[tuple[Any, Any]]:
+    """The largest `rank` singular values of one matrix, descending, each with its vectors u and v as one vector.
+
+    `rough` has the floats of `a`, and `recorded` those of the vectors, which fix signs and phases: complex ones, where
+    `a` is a complex matrix in real numbers (`fold` 2). Then each value comes once, with the first vector of its pair.
+    """
+    m, n = rough.shape
+    left, _, right = np.linalg.svd(rough)
+    right = right.conj().T
+    k = min(m, n)
+    rows = fold * m
+    whole = np.zeros((rows + fold * n,) * 2, dtype=object)
+    whole[:rows, rows:], whole[rows:, :rows] = a, a.T
+
+    def both(u: Any, v: Any) -> Any:
+        return np.concatenate([u, v]) * np.sqrt(0.5)
+
+    # Ascending: the negative ones, zeros, the positive ones.
+    minus = both(left[:, :k], -right[:, :k])
+    none = np.block([[left[:, k:], np.zeros((m, n - k))], [np.zeros((n, m - k)), right[:, k:]]])
+    plus = both(left[:, :k], right[:, :k])
+    columns = [
+        np.concatenate([minus, none, last[:, ::-1]], axis=1) for last in (plus, both(*recorded) if recorded else plus)
+    ]
+    basis, like = map(paired, columns) if fold == 2 else columns
+    wanted = [False] * (fold * (m + n - rank)) + [True] * (fold * rank)
+    values, vectors = eigenpairs(W, whole, basis, like, wanted, fold)
+    return [(values[-fold * (j + 1)], vectors[-fold * (j + 1)]) for j in range(rank)]
+
+
+def singular_values(
+    W: Any, a: Any, s: Any = None, u: Any = None, v: Any = None, rank: int | None = None
+) -> tuple[Any, Any, Any]:
+    """The factors of one real matrix, with the signs of recorded ones; only the first `rank` columns, where given."""
+    m, n = a.shape
+    a, power, rough = scaled(W, a)
+    pairs = singular_pairs(W, a, rough, None if u is None else (u, v), min(m, n) if rank is None else rank)
+    stretch = W.sqrt2[()]
+    return (
+        times_power_of_two(side_by_side([w for w, _ in pairs], ()), power),
+        side_by_side([x[:m] * stretch for _, x in pairs], (m,)),
+        side_by_side([x[m:] * stretch for _, x in pairs], (n,)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------- for proofs
+
+
+def cayley(s: Any) -> Any:
+    """The orthogonal matrix (1 + S)(1 - S)^-1, rational in the entries of an antisymmetric S."""
+    one = unit(len(s), sp.Integer(1))
+    return np.dot(one + s, inverse(one - s))
+
+
+def rotation(entries: Any) -> Any:
+    """A rotation from the entries below the diagonal; its first k columns, where there are k columns of entries."""
+    n, k = entries.shape
+    s = np.full((n, n), 0, dtype=object)
+    for i in range(n):
+        for j in range(min(i, k)):
+            s[i, j], s[j, i] = entries[i, j], -entries[i, j]
+    return cayley(s)[:, :k]

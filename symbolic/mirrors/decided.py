@@ -1,9 +1,0 @@
-"""Mirror of gtape/ops/decided.py: whole numbers and truth values are the same in every world."""
-
-from __future__ import annotations
-
-import numpy as np
-
-from gtape.symbolic.mirrors.registry import array
-
-array("decided", lambda W, x, *, work: W.lift(work(np.asarray(x))))

@@ -1,0 +1,11 @@
+"""Mirrors of real and imaginary parts, conjugates, and numbers made of parts."""
+
+from __future__ import annotations
+
+from gtape.symbolic.complex_scalars import conjugate, imag, joined, over, real
+from gtape.symbolic.mirrors.registry import array
+
+array("real", over(real))
+array("imag", over(imag))
+array("conj", over(conjugate))
+array("complex", over(joined, place=True))

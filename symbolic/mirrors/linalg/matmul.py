@@ -1,0 +1,12 @@
+"""Mirrors of the matrix product and of the swap of the last two axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.mirrors.registry import array
+
+array("swap_last", lambda W, x: np.swapaxes(objects(x), -1, -2))
+# The world's own product: sums of products over object arrays, by arb_mat in balls.
+array("matmul", lambda W, a, b: W.matmul(a, b))

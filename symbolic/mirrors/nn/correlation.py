@@ -1,0 +1,59 @@
+"""Mirrors of correlation and its transposes: the textbook sums, as products of matrices of picked elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.mirrors.registry import array
+from gtape.symbolic.windows import Sizes, met, places
+
+
+def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
+    """Elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as a matrix [(n, i, j, ...), (k, l, ..., c)]; 0 for None."""
+    rows = tuple(len(a) for a in axes)
+    out: Any = np.full((x.shape[0], *rows, *columns, x.shape[-1]), 0, dtype=object)
+    for row in np.ndindex(*rows):
+        for column in np.ndindex(*columns):
+            at = [a[i][k] for a, i, k in zip(axes, row, column, strict=True)]
+            if None not in at:
+                out[(slice(None), *row, *column)] = x[(slice(None), *at)]
+    return out.reshape(x.shape[0] * prod(rows), prod(columns) * x.shape[-1])
+
+
+def _products(W: Any, a: Any, b: Any, groups: int, unfold: Callable[[Any], Any], turn: Callable[[Any], Any]) -> Any:
+    """The matrices of the groups of `a`, times those of `b`, side by side."""
+    parts = []
+    for p, q in zip(*[np.split(objects(x), groups, axis=-1) for x in (a, b)], strict=True):
+        rows, q = unfold(p), turn(q)
+        parts.append(W.matmul(rows, q.reshape(rows.shape[1], q.shape[-1])))
+    return np.concatenate(parts, axis=-1)
+
+
+def _correlate(W: Any, x: Any, w: Any, *, groups: int, **p: Any) -> Any:
+    size, taps = x.shape[1:-1], w.shape[:-2]
+    windows = places(size, taps, p)
+    axes = met(size, windows, taps, p)
+    made = _products(W, x, w, groups, lambda a: _unfold(a, axes, taps), lambda b: b)
+    return made.reshape(x.shape[0], *windows, w.shape[-1])
+
+
+def _input(W: Any, g: Any, w: Any, *, size: Sizes, groups: int, **p: Any) -> Any:
+    axes = met(size, g.shape[1:-1], w.shape[:-2], p, by_image=True)
+    made = _products(W, g, w, groups, lambda a: _unfold(a, axes, w.shape[:-2]), lambda b: np.swapaxes(b, -1, -2))
+    return made.reshape(g.shape[0], *size, w.shape[-2] * groups)
+
+
+def _filter(W: Any, x: Any, g: Any, *, taps: Sizes, groups: int, **p: Any) -> Any:
+    axes = met(x.shape[1:-1], g.shape[1:-1], taps, p)
+    made = _products(W, x, g, groups, lambda a: _unfold(a, axes, taps).T, lambda b: b)
+    return made.reshape(*taps, x.shape[-1] // groups, g.shape[-1])
+
+
+array("correlate", _correlate)
+array("correlate_input", _input)
+array("correlate_filter", _filter)

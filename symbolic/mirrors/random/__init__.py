@@ -1,0 +1,1 @@
+"""Mirrors of the ops in gtape/ops/random, each in the file of the same name."""

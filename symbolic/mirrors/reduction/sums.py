@@ -1,0 +1,31 @@
+"""Mirrors of sums and means, and of what undoes the removal of axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.mirrors.registry import array
+
+
+def _spread_out(W: Any, x: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
+    x = objects(x)
+    if not keepdims:
+        # Put the reduced axes back one by one, counted in the final shape.
+        lead = x.ndim - (len(shape) - len(axis))
+        for a in sorted(a % len(shape) for a in axis):
+            x = np.expand_dims(x, lead + a)
+    return np.broadcast_to(x, x.shape[: x.ndim - len(shape)] + tuple(shape))
+
+
+array("sum", lambda W, x, *, axis, keepdims: W.sum_along(x, axis, keepdims))
+array("spread_out", _spread_out)
+array(
+    "reduce_mean",
+    lambda W, x, *, axis, keepdims: W.divide(
+        W.sum_along(x, axis, keepdims), W.exact(math.prod(np.shape(x)[a] for a in axis))
+    ),
+)

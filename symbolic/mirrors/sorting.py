@@ -1,7 +1,0 @@
-"""Mirrors of gtape/ops/sorting.py."""
-
-from __future__ import annotations
-
-from gtape.symbolic.mirrors.registry import array
-
-array("order", lambda W, x, *, descending: W.order_along(x, -1, descending))

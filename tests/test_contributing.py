@@ -1,0 +1,93 @@
+"""The worked examples of CONTRIBUTING.md: two files make an op, with its proof, its checks, its name and its stub."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+# Of each example: the primitive, the public function, and a call with its arguments.
+EXAMPLES = {
+    "An elementwise op": ("log_cosh", "gtape.math.log_cosh", "[-700.0, -1e-9, 0.3, 40.0]"),
+    "A reduction": ("sum_of_squares", "gtape.math.reduce_sum_of_squares", "[[1.5, -2.0], [0.0, 3.0]]"),
+    "A function of linear algebra": ("matrix_square", "gtape.linalg.matrix_square", "[[1.5, -2.0], [0.25, 3.0]]"),
+}
+
+PROOF = """
+import sys
+import numpy as np
+import gtape
+name, path, x = sys.argv[1], sys.argv[2], np.array(eval(sys.argv[3]))
+_, space, last = path.split(".")
+f = getattr(getattr(gtape, space), last)
+assert gtape.verify.prove(name).proved, "not proved"
+for order in (1, 2):
+    report = gtape.verify.check(lambda x: f(x), x, order=order)
+    assert report.ok and str(report.verdict) == "correct", report.summary()
+assert last in dir(getattr(gtape, space)) and f.__doc__
+print("done")
+"""
+
+
+def _files(heading: str) -> dict[str, str]:
+    """The files of one example, by path."""
+    text = PAGE.split(f"\n### {heading}\n")[1].split("\n## ")[0].split("\n### ")[0]
+    found = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+def _tree(top: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file() and p.suffix != ".pyc"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what an op, its tests and its stubs need."""
+    for name in ("gtape", "symbolic", "verify", ".ci"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyi"))
+    (tmp_path / "tests").mkdir()
+    for name in ("conftest.py", "test_completeness.py"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    return tmp_path
+
+
+def _run(checkout: Path, *arguments: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-B", *arguments], cwd=checkout, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    return run.stdout
+
+
+def test_every_worked_example_is_tried() -> None:
+    assert re.findall(r"^### (.*)$", PAGE, re.MULTILINE) == list(EXAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heading", EXAMPLES)
+def test_two_files_make_an_op(heading: str, checkout: Path) -> None:
+    name, path, x = EXAMPLES[heading]
+    files = _files(heading)
+    before = _tree(checkout)
+    for place, text in files.items():
+        (checkout / place).write_text(text, encoding="utf-8")
+    after = _tree(checkout)
+    changed = {p for p in after if after[p] != before.get(p)} | set(before) - set(after)
+    assert changed == set(files)
+    assert sorted(p.split("/")[0] for p in changed) == ["gtape", "symbolic"]
+
+    assert _run(checkout, "-c", PROOF, name, path, x).strip() == "done"
+    _, space, last = path.split(".")
+    code = "import runpy; s = runpy.run_path('.ci/write_stubs.py')['spaces'](); print(s[%r].text())"
+    assert f'"{last}"' in _run(checkout, "-S", "-c", code % space)
+    chosen = f"{name} or {last} or mirror or samples_hold"
+    said = _run(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_completeness.py", "-k", chosen)
+    assert int(re.findall(r"(\d+) passed", said)[-1]) >= 8

@@ -1,0 +1,371 @@
+"""gtape.declare: a module outside gtape declares ops in one place, and all that gtape's own ops have holds for them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+
+import gtape
+from gtape import declare
+from gtape.declare.primitive import REGISTRY, ROLES
+from gtape.engine.declarations import calls_of, check
+from gtape.engine.worlds import NUMPY
+from gtape.symbolic.mirrors import registry as mirrors
+from gtape.verify import strategies
+from gtape.verify.search.census import census
+from gtape.verify.search.subjects import subjects
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (Path(__file__).parent / "theirs.py").read_text(encoding="utf-8")
+NAMES = ("huber_of_theirs", "squares_of_theirs", "bends_of_theirs", "polar_of_theirs")
+
+
+@pytest.fixture(autouse=True)
+def _tables() -> Iterator[None]:
+    """Undo what a test declares."""
+    from gtape.symbolic.mirrors import load
+
+    load()
+    tables: list[dict[str, Any]] = [
+        REGISTRY, mirrors.SCALARS, mirrors.COMPLEX, mirrors.ARRAYS, mirrors.PARAMETRISED, mirrors.OUTPUT_SHAPES,
+    ]  # fmt: skip
+    before = [dict(t) for t in tables]
+    yield
+    for name in set(REGISTRY) - set(before[0]):
+        vars(NUMPY).pop(name, None)
+    for table, old in zip(tables, before, strict=True):
+        table.clear()
+        table.update(old)
+    REGISTRY.version += 1
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    subjects()  # what is known of all ops before is not all there is
+    (tmp_path / "theirs.py").write_text(TEXT, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    yield importlib.import_module("theirs")
+    sys.modules.pop("theirs", None)
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+    )  # fmt: skip
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, "-m", "gtape.verify.command.cli", *arguments, "--no-progress")
+
+
+# ------------------------------------------------------------------------------------------------ from end to end
+
+
+def test_gradients_of_both_orders(theirs: Any) -> None:
+    x, d = gtape.Variable([-3.0, 0.5, 2.0], dtype=gtape.float64), gtape.Variable(1.0, dtype=gtape.float64)
+    with gtape.GradientTape(persistent=True) as outer:
+        with gtape.GradientTape() as inner:
+            y = theirs.huber_of_theirs(x, d)
+        by_x, by_d = inner.gradient(y, [x, d])
+    assert by_x.numpy().tolist() == [-1.0, 0.5, 1.0] and float(by_d) == 3.0
+    assert outer.gradient(by_x, x).numpy().tolist() == [0.0, 1.0, 0.0]
+    assert float(outer.gradient(by_d, d)) == -2.0
+    with gtape.autodiff.ForwardAccumulator(x, gtape.ones_like(x)) as acc:
+        bends = theirs.bends_of_theirs(theirs.huber_of_theirs(x, d))
+    assert acc.jvp(bends).numpy().tolist() == [-1.0 + 1.0 - 2 * 0.5]
+
+
+def test_the_flag_and_check_judge_them(theirs: Any) -> None:
+    v = np.array([0.3, -1.2, 2.5, 0.7])
+    for f in (
+        lambda x: theirs.huber_of_theirs(x, np.float64(1.5)),
+        lambda x: theirs.squares_of_theirs(x, axis=0, keepdims=False),
+        theirs.bends_of_theirs,
+        lambda x: theirs.polar_of_theirs(x[:2])[1],
+    ):
+        assert gtape.verify.check(f, v, order=2).ok
+        x = gtape.constant(v)
+        with gtape.GradientTape(verify="strict") as tape:
+            tape.watch(x)
+            y = f(x)
+        tape.gradient(
+            y, x, output_gradients=gtape.reshape(gtape.range(1.0, y.numpy().size + 1.0, dtype=x.dtype), y.shape)
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rules_are_proved(theirs: Any, name: str) -> None:
+    assert gtape.verify.prove(name).proved
+
+
+def test_strategies_and_the_census_know_them(theirs: Any) -> None:
+    rows = census(["huber_of_theirs"], points=100, orders=(1, 2), processes=1)
+    assert {r.order for r in rows} == {1, 2} and all(r.ok and r.points for r in rows)
+    for name in NAMES:
+        call = hypothesis.find(strategies.arguments(name), lambda call: True)
+        assert call.prim is REGISTRY[name]
+        call()
+    assert hypothesis.find(strategies.op_calls(["bends_of_theirs"]), lambda call: True).prim.name == "bends_of_theirs"
+
+
+def test_every_command_loads_a_module(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(TEXT, encoding="utf-8")
+    done = command(tmp_path, "verify", *NAMES, "--points", "100", "--load", "theirs", "--processes", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(name in done.stdout for name in NAMES) and "4 of 4 primitives proved" in done.stdout
+    file = str(tmp_path / "theirs.py")
+    done = command(ROOT, "prove", "bends_of_theirs", "--load", file, "--processes", "1")
+    assert done.returncode == 0 and "1 of 1 proved" in done.stdout, done.stderr
+    done = command(tmp_path, "census", "huber_of_theirs", "--points", "100", "--load", "theirs.py", "--processes", "1")
+    assert done.returncode == 0 and "huber_of_theirs" in done.stdout, done.stderr
+    done = command(tmp_path, "doctor", "huber_of_theirs", "--points", "100", "--load", "theirs", "--processes", "1")
+    assert done.returncode == 0 and "huber_of_theirs" in done.stdout, done.stderr
+    done = command(tmp_path, "census", "huber_of_theirs")
+    assert done.returncode == 2 and "huber_of_theirs" in done.stderr
+
+
+def test_what_cannot_be_loaded_is_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(TEXT.replace("xp.sign(x)", "xp.signum(x)"), encoding="utf-8")
+    for module, words in {
+        "no_such_module": "No module named 'no_such_module'",
+        "no_such_file.py": "there is no such file",
+        "wrong": "asks for xp.signum, which is no primitive and no constant; did you mean",
+    }.items():
+        done = command(tmp_path, "prove", "sin", "--load", module)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_nothing_loads_sympy_until_a_mirror_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(TEXT, encoding="utf-8")
+    done = run(tmp_path, "-c", "import sys, theirs; print('sympy' in sys.modules, 'gtape.symbolic' in sys.modules)")
+    assert done.stdout == "False False\n", done.stderr
+
+
+def test_a_witness_and_a_counterexample_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrongs.py").write_text(
+        "from gtape import declare\n"
+        "cube = declare.elementwise('cube_of_wrongs', lambda x: x * x * x, lambda xp, y, x: 2 * x * x,\n"
+        "                           domain=declare.ANY_REAL, ulps=1.0)\n"
+        "declare.mirror(cube, lambda x: x**3)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    wrongs = importlib.import_module("wrongs")
+    report = gtape.verify.check(wrongs.cube, np.array([2.0]))
+    witness = next(f.witness for f in report.findings if f.witness)
+    done = run(tmp_path, "-c", witness)
+    assert "import wrongs" in witness and "VerificationError" in done.stderr and "cube_of_wrongs" in done.stderr
+    counterexample = gtape.verify.prove("cube_of_wrongs").counterexample or ""
+    done = run(tmp_path, "-c", counterexample)
+    assert done.returncode == 0 and "gtape.Tensor" in done.stdout, done.stderr
+    sys.modules.pop("wrongs")
+
+
+# ------------------------------------------------------------------------------------------------ twice, and elsewhere
+
+CELL = """
+from gtape import declare
+scaled = declare.elementwise(
+    "scaled_of_cells", lambda x: {k} * x, lambda xp, y, x: {k} + 0 * x, domain=declare.ANY_REAL, ulps=0.5
+)
+declare.mirror(scaled, lambda x: {k} * x)
+"""
+
+
+def cell(text: str, file: str = "<cell>", module: str = "__main__") -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": module}
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("files", [("<cell>", "<cell>"), ("/tmp/kernel_1/11.py", "/tmp/kernel_1/22.py")])
+def test_a_cell_that_runs_again_replaces_its_declaration(files: tuple[str, str]) -> None:
+    x = np.array([1.0, -2.0])
+    for k, file in zip((3, 5), files, strict=True):
+        made = cell(CELL.format(k=k), file)["scaled"]
+        assert made is REGISTRY["scaled_of_cells"]
+        assert made(x).numpy().tolist() == [k, -2.0 * k]
+        assert gtape.verify.check(lambda x, made=made: made(x) * made(x), x, order=2).verdict == "correct"
+        assert NUMPY.scaled_of_cells(2.0) == 2.0 * k
+
+
+def test_a_module_that_is_loaded_again_replaces_its_declarations(theirs: Any) -> None:
+    first = theirs.bends_of_theirs
+    again = importlib.reload(theirs)
+    assert again.bends_of_theirs is REGISTRY["bends_of_theirs"] is not first
+    assert gtape.verify.prove("bends_of_theirs").proved
+
+
+def test_a_name_is_taken_by_whoever_was_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell(CELL.format(k=3), "first.py", "first")
+    with pytest.raises(ValueError, match=r"'scaled_of_cells' \(second\.py, line 3\).*taken: first\.py, line 3"):
+        cell(CELL.format(k=3), "second.py", "second")
+    with pytest.raises(ValueError, match=r"'sin'.*is taken: .*circular\.py, line \d+ declares it first"):
+        cell(CELL.format(k=3).replace("scaled_of_cells", "sin"))
+    (tmp_path / "twice_over.py").write_text(CELL.format(k=3) + CELL.format(k=4), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    REGISTRY.pop("scaled_of_cells")
+    with pytest.raises(ValueError, match=r"line 9.*is taken: .*twice_over\.py, line 3 declares it first"):
+        importlib.import_module("twice_over")
+
+
+def test_a_mirror_belongs_to_the_module_of_its_op() -> None:
+    cell(CELL.format(k=3), "first.py", "first")
+    with pytest.raises(ValueError, match="that is for its own module"):
+        declare.mirror("scaled_of_cells", lambda x: x)
+    with pytest.raises(ValueError, match="that is for its own module"):
+        declare.mirror("sin", lambda x: x)
+    with pytest.raises(ValueError, match=r"no primitive 'no_such_op'.*declare it first"):
+        declare.mirror("no_such_op", lambda x: x)
+
+
+def test_ops_may_name_each_other() -> None:
+    def wave(name: str, other: str, sign: int, kernel: Any) -> None:
+        declare.elementwise(
+            name, kernel, lambda xp, y, x: sign * getattr(xp, other)(x), domain=declare.ANY_REAL, ulps=2.0
+        )
+
+    with pytest.raises(ValueError, match=r"xp\.cos_of_tests"):
+        wave("sin_of_tests", "cos_of_tests", 1, np.sin)
+    assert "sin_of_tests" not in REGISTRY
+    with declare.together():
+        wave("sin_of_tests", "cos_of_tests", 1, np.sin)
+        wave("cos_of_tests", "sin_of_tests", -1, np.cos)
+    assert REGISTRY["sin_of_tests"](0.0).numpy() == 0
+    with pytest.raises(ValueError, match=r"xp\.nothing_of_tests"), declare.together():
+        wave("lost_of_tests", "nothing_of_tests", 1, np.sin)
+    assert "lost_of_tests" not in REGISTRY
+
+
+# ------------------------------------------------------------------------------------------------ wrong declarations
+
+
+def square(**words: Any) -> Any:
+    given = {"domain": declare.ANY_REAL, "ulps": 0.5, **words}
+    kernel = given.pop("kernel", lambda x: x * x)
+    partials = given.pop("partials", lambda xp, y, x: 2 * x)
+    return declare.elementwise("square_of_tests", kernel, partials, **{k: v for k, v in given.items() if v is not None})
+
+
+def total(**words: Any) -> Any:
+    given = {
+        "kernel": lambda x: np.add.reduce(x, axis=-1),
+        "vjp": (lambda xp, g, y, x: xp.spread_out(g, shape=tuple(x.shape), axis=(-1,), keepdims=False),),
+        "jvp": (lambda xp, t, y, x: xp.sum(t, axis=(-1,), keepdims=False),),
+        "rounding": declare.growing(1),
+        "samples": ((((3,),), {}),),
+        **words,
+    }
+    kernel, vjp, jvp = given.pop("kernel"), given.pop("vjp"), given.pop("jvp")
+    return declare.primitive("total_of_tests", kernel, vjp, jvp, **{k: v for k, v in given.items() if v is not None})
+
+
+def flip(**words: Any) -> Any:
+    given = {"kernel": lambda x: x[::-1], "rounding": declare.EXACT, "samples": ((((3,),), {}),), **words}
+    return declare.linear("flip_of_tests", given.pop("kernel"), lambda xp, g, x: xp.reverse(g, axis=(0,)), **given)
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: square(ulps=None), "does not say how the kernel rounds: give ulps="),
+    (lambda: total(rounding=None), "does not say how the kernel rounds: give one rounding="),
+    (lambda: square(ulps=None, rounding=declare.SUM), "an elementwise op has EXACT or ulps"),
+    (lambda: square(ulps=-1.0), "finite numbers that are not negative"),
+    (lambda: square(domain=None), "does not say where the op is defined: give domain="),
+    (lambda: square(domain=declare.Domain(declare.ANY_REAL, declare.POSITIVE)), "2 intervals for 1 arguments"),
+    (lambda: square(kernel=np.sqrt), r"the kernel gives NaN at \(-.*lies in its domain"),
+    (lambda: square(partials=lambda xp, y, x: 0.1 * x), r"number 0\.1, which is not exact: write a quotient"),
+    (lambda: square(partials=lambda xp, y, x: xp.multiply(x, np.pi)), r"number 3\.14159.*a constant of xp \(pi"),
+    (lambda: square(partials=lambda xp, y, x: x * (1 / 3)), r"number 0\.333"),
+    (lambda: square(partials=lambda xp, y, x: xp.twice(x)), r"asks for xp\.twice, which is no primitive"),
+    (lambda: square(partials=lambda xp, y, x: xp.sinn(x)), r"asks for xp\.sinn.*did you mean sin"),
+    (lambda: square(partials=lambda xp, x: 2 * x), r"the partial of argument 0 has to take \(xp, y, x\)"),
+    (lambda: square(partials=lambda xp, y, x: xp.no_axes(x)), r"xp\.no_axes"),
+    (lambda: square(partials=lambda xp, y, x: 1 + None), "the partial of argument 0 raises TypeError for float64"),
+    (lambda: square(kernel=lambda x, y: x), r"the kernel has to take \(x\), and takes \(x, y\)"),
+    (lambda: square(kernel=np.multiply), r"the kernel has to take \(x\), and multiply takes 2 arrays"),
+    (lambda: square(kernel=lambda x: x.astype(np.float64)), "the kernel makes float64 of float32"),
+    (lambda: square(kernel=lambda x: x.sum()), r"makes the shape \(\) of \(8,\)"),
+    (lambda: square(kernel=lambda x: np.multiply(x, x, out=x)), "the kernel writes into its arguments"),
+    (lambda: square(kernel=lambda x: (x, x)), "the kernel returns 2 arrays; say outputs=2"),
+    (lambda: square(kernel=lambda x: 2.0), "the kernel returns float, not an array"),
+    (lambda: square(kernel=lambda x: 1 // 0), "the kernel raises ZeroDivisionError"),
+    (lambda: square(params=("n",), kernel=lambda x, *, n: x), r"\(xp, y, x, \*, n\)"),
+    (
+        lambda: square(params=("n",), kernel=lambda x, *, n: x, partials=lambda xp, y, x, *, n: n * x),
+        "give the parameters n of the kernel defaults",
+    ),
+    (lambda: square(scalar=lambda x, y: x), r"`scalar` has to take \(x\)"),
+    (lambda: square(role="comparision"), "role='comparision': known are cast, comparison"),
+    (lambda: square(takes=("strings",)), "known are bool, string"),
+    (lambda: square(colour="red"), "has unknown words: colour"),
+    (lambda: total(vjp=(None, None)), "2 rules vjp, and 1 rules jvp"),
+    (lambda: total(samples=None), "it has no samples"),
+    (lambda: total(samples=((3,),)), "a sample is a pair"),
+    (lambda: total(vjp=(lambda xp, g, x: g,)), r"the vjp of argument 0 has to take \(xp, g, y, x\)"),
+    (lambda: total(vjp=(lambda xp, g, y, x: g,)), r"the vjp of argument 0 gives the shape \(\), not \(3,\)"),
+    (lambda: total(jvp=(lambda xp, t, y, x: t,)), r"the jvp of argument 0 gives the shape \(3,\), not \(\)"),
+    (lambda: total(outputs=2), "the kernel returns 1 arrays; say outputs=1, or return 2"),
+    (lambda: total(reads=((0,), (1,))), r"reads=.*one tuple for each of its 1 arguments"),
+    (lambda: flip(rounding=None), "does not say how the kernel rounds"),
+    (lambda: flip(kernel=lambda x: x[1:]), r"the transpose gives the shape \(2,\), not \(3,\)"),
+    (lambda: flip(kernel=lambda x: x - x[::-1], rounding=declare.SUM), "this kernel subtracts some"),
+    (lambda: declare.elementwise("not an identifier", np.sin, 0), "is not a valid name for a primitive"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), WRONG, ids=[w for _, w in WRONG])
+def test_a_wrong_declaration_is_refused(make: Callable[[], Any], words: str) -> None:
+    before = dict(REGISTRY)
+    with pytest.raises((ValueError, TypeError), match=words) as e:
+        make()
+    assert dict(REGISTRY) == before
+    assert "test_declare.py, line" in str(e.value)
+
+
+@pytest.mark.parametrize("make", [square, total, flip])
+def test_the_same_without_its_fault_is_taken(make: Callable[[], Any]) -> None:
+    made = make()
+    assert made is REGISTRY[made.name]
+
+
+def test_exact_numbers_are_fine_in_rules() -> None:
+    square(partials=lambda xp, y, x: (0.5 * x + x * 1.5) + 0 * xp.pi / 2 * (1.0 - xp.ln2))
+
+
+def test_a_refused_declaration_leaves_the_one_before() -> None:
+    kept = square()
+    with pytest.raises(ValueError, match="not exact"):
+        square(partials=lambda xp, y, x: 0.1 * x)
+    assert REGISTRY["square_of_tests"] is kept and NUMPY.square_of_tests(3.0) == 9.0
+
+
+# ------------------------------------------------------------------------------------------------ gtape's own
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_declarations_of_gtape_pass_the_same_checks(name: str) -> None:
+    prim = REGISTRY[name]
+    if prim.kind != "elementwise" or not prim.params:
+        check(prim)
+    else:  # with parameters that rules choose
+        check(prim, [call for s in subjects() if s.prim is prim for call in calls_of(prim, s.params)])
+
+
+def test_words_are_documented() -> None:
+    for word in declare.__all__:
+        value = getattr(declare, word)
+        assert not callable(value) or (value.__doc__ or "").strip(), word
+    used = {role for prim in REGISTRY.values() for role in prim.roles}
+    assert used == set(ROLES)

@@ -1,0 +1,81 @@
+"""Docstrings that take over sections of another one are complete at run time."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import gtape
+from gtape.base.docstrings import documented_like
+
+
+def model(data: Any, count: int, flag: bool = False) -> Any:
+    """The model.
+
+    Parameters
+    ----------
+    data, count : int
+        Two lines:
+        of text.
+    flag : bool
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ValueError
+        For another count.
+
+    Examples
+    --------
+    >>> 1
+    1
+    """
+
+
+def test_what_is_left_out_comes_from_the_model() -> None:
+    @documented_like(model)
+    def like(data: Any, count: int, extra: int) -> Any:
+        """The other.
+
+        Parameters
+        ----------
+        extra : int
+            Own.
+
+        Returns
+        -------
+        list
+
+        Examples
+        --------
+        >>> 2
+        2
+        """
+
+    assert like.__doc__ == (
+        "The other.\n\nParameters\n----------\ndata, count : int\n    Two lines:\n    of text.\nextra : int\n    Own.\n"
+        "\nReturns\n-------\nlist\n\nRaises\n------\nValueError\n    For another count.\n\nExamples\n--------\n>>> 2\n2"
+    )
+
+
+def test_own_entries_win_over_those_of_the_model() -> None:
+    @documented_like(model)
+    def like(data: Any, flag: bool) -> Any:
+        """The other.
+
+        Parameters
+        ----------
+        data : float
+        """
+
+    assert "data : float\nflag : bool\n\nReturns" in (like.__doc__ or "")
+    assert "data, count" not in (like.__doc__ or "")
+
+
+def test_public_docstrings_name_every_argument_that_they_share() -> None:
+    text = inspect.getdoc(gtape.tensor_scatter_nd_update) or ""
+    assert "indices : integer tensor" in text
+    assert "bad_indices_policy" not in text
