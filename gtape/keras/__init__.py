@@ -1,6 +1,6 @@
-"""The part of Keras that code written for tapes uses: optimizers, losses, layers, models, metrics.
+"""The part of Keras that code with tapes uses: optimizers, losses, layers, models, metrics.
 
-A Keras-layer variable is a `gtape.Variable`: tapes watch it when it is read, and `tape.watch` takes it.
+Variables of layers are `gtape.Variable`, so that tapes watch them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "losses", "metrics", "models", "optimizers", "regularizers", "utils",
 ]  # fmt: skip
 
-# Loaded when first asked for: a script that only needs an optimizer loads no layers.
+# Imported at first use, so that a script that needs an optimizer does not import layers.
 _HOMES = {
     "Initializer": "gtape.keras.initializers", "Loss": "gtape.keras.loss", "Metric": "gtape.keras.metric",
     "Optimizer": "gtape.keras.optimizers.base", "Regularizer": "gtape.keras.regularizers",

@@ -1,4 +1,4 @@
-"""How often predictions are right."""
+"""Fractions of right predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _scores(owner: str, name: str, x: Any) -> Any:
-    """An array of scores, which lie along its last axis."""
+    """An array with scores along its last axis."""
     found = array_of(x, owner, name)
     if not found.ndim or not found.shape[-1] or found.dtype.kind == "c":
         raise ValueError(
@@ -44,7 +44,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
-    """Where two arrays are equal."""
+    """1 where two arrays are equal, else 0."""
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -53,23 +53,22 @@ def _agree(owner: str, a: Any, b: Any) -> Tensor:
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """Whether labels 0 and 1 agree with probabilities above or below a threshold, element by element.
+    """1 where labels 0 and 1 agree with probabilities above or below a threshold, else 0.
 
     Parameters
     ----------
     y_true, y_pred : tensors of one shape
-        Where one has a last axis of size 1 that the other lacks, they are brought together.
+        One of them may have an additional last axis of size 1.
     threshold : float
 
     Returns
     -------
     Tensor of float32
-        1 where they agree.
 
     Raises
     ------
     ValueError
-        For what are no real numbers, or shapes that do not fit.
+        For complex numbers or objects, or shapes that do not fit.
 
     Examples
     --------
@@ -86,14 +85,11 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Whether the greatest score is that of the true class, for one-hot labels.
+    """1 where the greatest score belongs to the true class, else 0, for one-hot labels.
 
     Parameters
     ----------
-    y_true : tensor, shape [..., n]
-        One-hot labels.
-    y_pred : tensor, shape [..., n]
-        Scores.
+    y_true, y_pred : tensor, shape [..., n]
 
     Returns
     -------
@@ -111,14 +107,12 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Whether the greatest score is that of the true class, for class numbers.
+    """1 where the greatest score belongs to the true class, else 0, for class numbers.
 
     Parameters
     ----------
     y_true : tensor of integers, shape [...] or [..., 1]
-        Class numbers.
     y_pred : tensor, shape [..., n]
-        Scores.
 
     Returns
     -------
@@ -136,14 +130,11 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for one-hot labels.
+    """1 where the true class is among the k greatest scores, else 0, for one-hot labels.
 
     Parameters
     ----------
-    y_true : tensor, shape [..., n]
-        One-hot labels.
-    y_pred : tensor, shape [..., n]
-        Scores.
+    y_true, y_pred : tensor, shape [..., n]
     k : int
 
     Returns
@@ -162,14 +153,12 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Whether the true class is among the k greatest scores, for class numbers.
+    """1 where the true class is among the k greatest scores, else 0, for class numbers.
 
     Parameters
     ----------
     y_true : tensor of integers, shape [...] or [..., 1]
-        Class numbers.
     y_pred : tensor, shape [..., n]
-        Scores.
     k : int
 
     Returns
@@ -186,13 +175,13 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
     owner = "sparse_top_k_categorical_accuracy"
     k = checked(owner, k=k)["k"]
     labels, scores = _labels(owner, y_true, y_pred)
-    known = (labels >= 0) & (labels < scores.shape[-1])  # other labels are among no scores
+    known = (labels >= 0) & (labels < scores.shape[-1])  # no score belongs to other labels
     own = np.take_along_axis(scores, np.where(known, labels, 0)[..., None].astype(np.int64), axis=-1)
     return wrap((((scores > own).sum(axis=-1) < k) & known).astype(np.float32))
 
 
 class Accuracy(MeanMetricWrapper):
-    """How often predictions equal labels.
+    """The fraction of predictions that equal their labels.
 
     Parameters
     ----------
@@ -210,13 +199,13 @@ class Accuracy(MeanMetricWrapper):
 
 
 class BinaryAccuracy(MeanMetricWrapper):
-    """How often labels 0 and 1 agree with probabilities above or below a threshold.
+    """The fraction of labels 0 and 1 that agree with probabilities above or below a threshold.
 
     Parameters
     ----------
     name, dtype : as for `Metric`
     threshold : float
-        Predictions above it count as 1.
+        Predictions above the threshold count as 1.
 
     Examples
     --------
@@ -230,7 +219,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
-    """How often the greatest score is that of the true class, for one-hot labels.
+    """The fraction of samples whose greatest score belongs to the true class, for one-hot labels.
 
     Parameters
     ----------
@@ -248,7 +237,7 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """How often the greatest score is that of the true class, for class numbers.
+    """The fraction of samples whose greatest score belongs to the true class, for class numbers.
 
     Parameters
     ----------
@@ -266,12 +255,11 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """How often the true class is among the k greatest scores, for one-hot labels.
+    """The fraction of samples whose true class is among the k greatest scores, for one-hot labels.
 
     Parameters
     ----------
     k : int
-        How many of the greatest scores count.
     name, dtype : as for `Metric`
 
     Examples
@@ -286,12 +274,11 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """How often the true class is among the k greatest scores, for class numbers.
+    """The fraction of samples whose true class is among the k greatest scores, for class numbers.
 
     Parameters
     ----------
     k : int
-        How many of the greatest scores count.
     name, dtype : as for `Metric`
 
     Examples

@@ -1,4 +1,4 @@
-"""Activation functions under Keras's names; `get` finds them by name."""
+"""Activation functions under Keras's names."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def __dir__() -> list[str]:
 
 
 def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
-    """``max(x, 0)``, or a line with kinks of your choice.
+    """``max(x, 0)``, or a piecewise linear function.
 
     Parameters
     ----------
     x : tensor of floats
     negative_slope : float
-        The slope below the threshold.
     max_value : float, optional
-        The value where the function stops rising.
+        The greatest value.
     threshold : float
-        Below it ``negative_slope * (x - threshold)``, above it x.
+        The function is ``negative_slope * (x - threshold)`` below the threshold and x above.
 
     Returns
     -------
@@ -51,10 +50,10 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
     max_value = None if max_value is None else checks.number("relu", "max_value", max_value)
     if threshold != 0:
         y = gtape.where(x > threshold, x, negative_slope * (x - threshold))
-        return y if max_value is None else gtape.minimum(y, max_value)
-    if max_value == 6 and not negative_slope:
+    elif max_value == 6 and not negative_slope:
         return gtape.nn.relu6(x)
-    y = gtape.nn.leaky_relu(x, negative_slope) if negative_slope else gtape.nn.relu(x)
+    else:
+        y = gtape.nn.leaky_relu(x, negative_slope) if negative_slope else gtape.nn.relu(x)
     return y if max_value is None else gtape.minimum(y, max_value)
 
 
@@ -65,7 +64,6 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     ----------
     x : tensor of floats
     alpha : float
-        Minus the limit far below 0.
 
     Returns
     -------
@@ -83,7 +81,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 
 def gelu(x: Any, approximate: bool = False) -> Tensor:
-    """x times the probability that a normal variable is less; `approximate` takes a formula with tanh for that.
+    """x times the probability that a normal variable is less than x; `approximate` uses a formula with tanh.
 
     Parameters
     ----------
@@ -132,7 +130,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     ----------
     x : tensor of floats
     axis : int
-        Along which the exponentials are added.
+        The axis of the sum.
 
     Returns
     -------
@@ -154,7 +152,7 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     ----------
     x : tensor of floats
     axis : int
-        Along which the exponentials are added.
+        The axis of the sum.
 
     Returns
     -------
@@ -179,7 +177,6 @@ def linear(x: Any) -> Any:
     Returns
     -------
     tensor
-        `x`.
 
     Examples
     --------
@@ -211,11 +208,12 @@ def hard_silu(x: Any) -> Tensor:
     return x * hard_sigmoid(x)  # type: ignore[no-any-return]
 
 
-def _elementwise(name: str, op: str, summary: str, inputs: str, result: str) -> Callable[[Any], Tensor]:
-    """An op of gtape under Keras's name."""
+def _elementwise(name: str, summary: str, inputs: str, result: str, op: str | None = None) -> Callable[[Any], Tensor]:
+    """An op of `gtape.nn`, or the op with the path `op`, under Keras's name."""
+    path = op or f"nn.{name}"
 
     def function(x: Any) -> Tensor:
-        return attrgetter(op)(gtape)(x)  # type: ignore[no-any-return]
+        return attrgetter(path)(gtape)(x)  # type: ignore[no-any-return]
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
@@ -232,42 +230,23 @@ def _elementwise(name: str, op: str, summary: str, inputs: str, result: str) -> 
     --------
     >>> import gtape as tf
     >>> tf.keras.activations.{name}({inputs}).numpy()
-    {result}
+    array({result}, dtype=float32)
     """
     return function
 
 
-exponential = _elementwise("exponential", "exp", "``exp(x)``.", "[0.0]", "array([1.], dtype=float32)")
-hard_sigmoid = _elementwise(
-    "hard_sigmoid",
-    "nn.hard_sigmoid",
-    "``clip(x / 6 + 1/2, 0, 1)``.",
-    "tf.constant([0.0, 5.0])",
-    "array([0.5, 1. ], dtype=float32)",
-)
-log_sigmoid = _elementwise(
-    "log_sigmoid", "math.log_sigmoid", "The logarithm of `sigmoid`.", "[-1000.0]", "array([-1000.], dtype=float32)"
-)
-mish = _elementwise("mish", "nn.mish", "``x * tanh(softplus(x))``.", "[0.0]", "array([0.], dtype=float32)")
-relu6 = _elementwise(
-    "relu6", "nn.relu6", "``min(max(x, 0), 6)``.", "tf.constant([0.0, 7.0])", "array([0., 6.], dtype=float32)"
-)
-selu = _elementwise(
-    "selu",
-    "nn.selu",
-    "`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017).",
-    "[0.0]",
-    "array([0.], dtype=float32)",
-)
-sigmoid = _elementwise("sigmoid", "sigmoid", "``1 / (1 + exp(-x))``.", "[0.0]", "array([0.5], dtype=float32)")
-silu = _elementwise("silu", "nn.silu", "``x * sigmoid(x)``.", "[0.0]", "array([0.], dtype=float32)")
-softplus = _elementwise(
-    "softplus", "nn.softplus", "``log(1 + exp(x))``.", "[-1000.0, 1000.0]", "array([   0., 1000.], dtype=float32)"
-)
-softsign = _elementwise(
-    "softsign", "nn.softsign", "``x / (1 + |x|)``.", "tf.constant([0.0, 1.0])", "array([0. , 0.5], dtype=float32)"
-)
-tanh = _elementwise("tanh", "tanh", "The hyperbolic tangent.", "[0.0]", "array([0.], dtype=float32)")
+exponential = _elementwise("exponential", "``exp(x)``.", "[0.0]", "[1.]", "exp")
+hard_sigmoid = _elementwise("hard_sigmoid", "``clip(x / 6 + 1/2, 0, 1)``.", "tf.constant([0.0, 5.0])", "[0.5, 1. ]")
+log_sigmoid = _elementwise("log_sigmoid", "The logarithm of `sigmoid`.", "[-1000.0]", "[-1000.]", "math.log_sigmoid")
+mish = _elementwise("mish", "``x * tanh(softplus(x))``.", "[0.0]", "[0.]")
+relu6 = _elementwise("relu6", "``min(max(x, 0), 6)``.", "tf.constant([0.0, 7.0])", "[0., 6.]")
+_SELU = "`elu` with constants that keep mean 0 and variance 1 (Klambauer and others, 2017)."
+selu = _elementwise("selu", _SELU, "[0.0]", "[0.]")
+sigmoid = _elementwise("sigmoid", "``1 / (1 + exp(-x))``.", "[0.0]", "[0.5]", "sigmoid")
+silu = _elementwise("silu", "``x * sigmoid(x)``.", "[0.0]", "[0.]")
+softplus = _elementwise("softplus", "``log(1 + exp(x))``.", "[-1000.0, 1000.0]", "[   0., 1000.]")
+softsign = _elementwise("softsign", "``x / (1 + |x|)``.", "tf.constant([0.0, 1.0])", "[0. , 0.5]")
+tanh = _elementwise("tanh", "The hyperbolic tangent.", "[0.0]", "[0.]", "tanh")
 swish = silu
 hard_swish = hard_silu
 
@@ -275,12 +254,12 @@ _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name != "
 
 
 def get(identifier: Any) -> Callable[..., Any]:
-    """An activation function.
+    """An activation function by its name.
 
     Parameters
     ----------
     identifier : str, callable or None
-        A name, a function, which is returned, or None for `linear`.
+        Callables are returned as they are; None is `linear`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Settings that all of `gtape.keras` reads: the default float type and the small number of its losses."""
+"""Settings of `gtape.keras`: the default float type, and the small number in its losses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def set_floatx(value: str) -> None:
     Raises
     ------
     ValueError
-        For another name.
+        For any other value.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def set_epsilon(value: float) -> None:
 
 
 def clear_session(free_memory: bool = True) -> None:
-    """Let the numbering of layer names start anew.
+    """Restart the numbering of layer names.
 
     Parameters
     ----------
     free_memory : bool
-        Keras has it; it changes nothing.
+        Ignored; Keras has it.
 
     Returns
     -------
@@ -126,12 +126,12 @@ def clear_session(free_memory: bool = True) -> None:
 
 
 def unique_name(prefix: str) -> str:
-    """A name that no layer got from here before: the prefix, then the prefix with a number."""
+    """An unused name: the prefix, or the prefix with a number."""
     n = _COUNTS.get(prefix, 0)
     _COUNTS[prefix] = n + 1
     return f"{prefix}_{n}" if n else prefix
 
 
 def float_dtype(dtype: Any = None) -> np.dtype[Any]:
-    """A dtype as NumPy has it; by default that of `floatx`."""
+    """The NumPy dtype; `floatx` by default."""
     return checks.dtype("gtape.keras", floatx() if dtype is None else dtype)

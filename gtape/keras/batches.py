@@ -1,4 +1,4 @@
-"""Batches: from arrays, structures of arrays and datasets to what `train_step` gets."""
+"""Batches for `train_step`, from arrays, structures of arrays and datasets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Endless", "arrays", "batches_of", "check_rows", "joined", "packed", 
 
 
 def rows_of(x: Any) -> int:
-    """How many samples there are."""
+    """The number of samples."""
     sizes = [checks.tensor("a model", "x", leaf)._layout.shape for leaf in nest.flatten(x)[:1]]
     if not sizes or not sizes[0]:
         raise ValueError(f"a model's data must have an axis of samples, unlike {shown(x)}")
@@ -46,7 +46,7 @@ def check_rows(**given: Any) -> None:
 
 
 def arrays(x: Any) -> Any:
-    """Arrays and tensors, and lists of numbers as arrays; structures stay."""
+    """The same structure with lists of numbers replaced by arrays."""
 
     def one(v: Any) -> Any:
         if isinstance(v, (Tensor, Variable, np.ndarray)):
@@ -64,7 +64,7 @@ def arrays(x: Any) -> Any:
 
 
 def taken(x: Any, rows: Any) -> Any:
-    """Some rows, as tensors."""
+    """Selected rows, as tensors."""
 
     def one(v: Any) -> Any:
         return convert_to_tensor(np.asarray(v)[rows])
@@ -73,7 +73,7 @@ def taken(x: Any, rows: Any) -> Any:
 
 
 def joined(parts: list[Any]) -> Any:
-    """The outputs of all batches, one behind the other."""
+    """The concatenated outputs of all batches."""
 
     def one(*arrays: Any) -> Any:
         if len({a.shape[1:] for a in arrays}) > 1 or not all(a.ndim for a in arrays):
@@ -85,7 +85,7 @@ def joined(parts: list[Any]) -> Any:
 
 
 class Endless:
-    """The batches of a dataset, again and again, from wherever the last reader stopped."""
+    """The batches of a dataset, repeated forever; each reader continues where the last reader stopped."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -103,7 +103,7 @@ class Endless:
 
 
 def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> Any:
-    """The weights of samples, multiplied by those of their classes."""
+    """The weights of samples times the weights of their classes."""
     if class_weight is None:
         return given
     if not isinstance(class_weight, dict):
@@ -121,11 +121,10 @@ def weights_for(y: Any, given: Any, class_weight: dict[int, float] | None) -> An
 
 
 def packed(x: Any, y: Any, weight: Any, class_weight: Any) -> Any:
-    """A single batch as `train_step` gets it."""
-    every = slice(None)
+    """A single batch for `train_step`."""
     x, y, weight = [None if v is None else arrays(v) for v in (x, y, weight)]
     check_rows(x=x, y=y, sample_weight=weight)
-    x, y, weight = [taken(v, every) for v in (x, y, weight)]
+    x, y, weight = [taken(v, slice(None)) for v in (x, y, weight)]
     return pack_x_y_sample_weight(x, y, weights_for(y, weight, class_weight))
 
 

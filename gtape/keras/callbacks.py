@@ -1,4 +1,4 @@
-"""What `fit` tells of its progress, and to whom."""
+"""Callbacks: objects that `fit` calls during training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ def __dir__() -> list[str]:
 
 
 class Callback:
-    """Base class: write the methods that you want to be called.
+    """Base class: a subclass writes any of the methods.
 
     Attributes
     ----------
     model : Model
-        Which is trained.
     params : dict
         "epochs", "steps" and "verbose".
 
@@ -41,11 +40,11 @@ class Callback:
     params: dict[str, Any]
 
     def set_model(self, model: Any) -> None:
-        """Called once, with the model."""
+        """Called once before training."""
         self.model = model
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Called once, with the settings."""
+        """Called once before training."""
         self.params = params
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -58,29 +57,29 @@ class Callback:
         """Before each epoch."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """After each epoch, with its figures."""
+        """After each epoch, with its metrics."""
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Before each batch."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """After each batch, with the figures so far."""
+        """After each batch, with the metrics so far."""
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Before an evaluation."""
 
     def on_test_end(self, logs: Any = None) -> None:
-        """After an evaluation, with its figures."""
+        """After an evaluation, with its metrics."""
 
 
 class History(Callback):
-    """The figures of all epochs; what `fit` returns.
+    """The metrics of all epochs; `fit` returns this object.
 
     Attributes
     ----------
     epoch : list of int
     history : dict of list
-        By name, one figure for each epoch.
+        By name, a number for each epoch.
 
     Examples
     --------
@@ -97,23 +96,20 @@ class History(Callback):
         self.history: dict[str, list[Any]] = {}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        figures = {} if logs is None else checks.settings(self, logs, "logs")
+        numbers = {} if logs is None else checks.settings(self, logs, "logs")
         self.epoch.append(epoch)
-        for name, figure in figures.items():
-            self.history.setdefault(name, []).append(figure)
+        for name, number in numbers.items():
+            self.history.setdefault(name, []).append(number)
 
 
 class LambdaCallback(Callback):
-    """Functions in the place of methods.
+    """A callback made of functions.
 
     Parameters
     ----------
-    on_epoch_begin, on_epoch_end : callable, optional
-        Of the epoch and its figures.
-    on_train_begin, on_train_end : callable, optional
-        Of the figures.
+    on_epoch_begin, on_epoch_end, on_train_begin, on_train_end : callable, optional
     on_train_batch_begin, on_train_batch_end : callable, optional
-        Of the batch and the figures so far.
+        Each takes the arguments of the method of its name.
 
     Examples
     --------
@@ -141,13 +137,12 @@ class LambdaCallback(Callback):
 
 
 class Callbacks:
-    """Several callbacks that are told the same."""
+    """A list of callbacks, called in turn."""
 
     def __init__(self, callbacks: Iterable[Any] | None, model: Any, **params: Any) -> None:
         several = () if callbacks is None else (callbacks,) if isinstance(callbacks, Callback) else callbacks
         self.each = checks.each("fit", "callbacks", several, "a list of callbacks")
-        self.params = params
-        self.model = model
+        self.params, self.model = params, model
         for c in self.each:
             if isinstance(c, type) or not (hasattr(c, "set_params") and hasattr(c, "set_model")):
                 raise TypeError(
@@ -159,12 +154,12 @@ class Callbacks:
             c.set_model(model)
 
     def add(self, callback: Callback) -> None:
-        """Tell one more, after the others."""
+        """Append a callback."""
         callback.set_params(self.params)
         callback.set_model(self.model)
         self.each.append(callback)
 
     def tell(self, event: str, *args: Any) -> None:
-        """Call the method of this name on each."""
+        """Call a method of each callback."""
         for c in self.each:
             getattr(c, event)(*args)

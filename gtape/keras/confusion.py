@@ -1,4 +1,4 @@
-"""Figures of yes-or-no predictions: hits and misses, precision and recall."""
+"""Metrics of binary predictions: counts of right and wrong answers, precision and recall."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegat
 class _Counts(Metric):
     """Counts of right and wrong answers, at one threshold or several."""
 
-    # Which counts there are: (label, prediction).
+    # The counts: (label, prediction).
     kinds: tuple[tuple[bool, bool], ...] = ()
 
     def __init__(
         self, thresholds: Any = None, top_k: int | None = None, class_id: int | None = None, name: str | None = None,
         dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(dtype, name)
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        super().__init__(dtype, words if name is None else name)
         found = np.asarray(0.5) if thresholds is None else checks.numeric(self, "thresholds", thresholds)
         inside = found.dtype.kind in "biuf" and found.ndim <= 1 and bool(((found >= 0) & (found <= 1)).all())
         if not inside or not found.size:
@@ -33,15 +34,14 @@ class _Counts(Metric):
                 f"{type(self).__name__}: Threshold values must be in [0, 1], one or a list. Received: thresholds="
                 f"{shown(thresholds)}"
             )
-        given = np.atleast_1d(found).astype(np.float64)
-        self.thresholds = given
+        self.thresholds = np.atleast_1d(found).astype(np.float64)
         self.top_k = None if top_k is None else checks.whole(self, "top_k", top_k, least=1)
         self.class_id = None if class_id is None else checks.whole(self, "class_id", class_id, least=0)
         self._several = found.ndim > 0
-        self._counts = [self.add_weight(shape=given.shape, dtype="float64") for _ in self.kinds]
+        self._counts = [self.add_weight(shape=self.thresholds.shape, dtype="float64") for _ in self.kinds]
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Take labels 0 and 1 and predictions of a batch, each sample with a weight."""
+        """Count the labels 0 and 1 and the predictions of a batch, each sample with its weight."""
         labels, scores = reals_of(y_true, self, "y_true"), reals_of(y_pred, self, "y_pred")
         if labels.size != scores.size:
             raise ValueError(
@@ -85,20 +85,17 @@ class _Counts(Metric):
 
 
 class _Count(_Counts):
-    """One count; its name is that of the class in words."""
-
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
-        super().__init__(thresholds, name=words if name is None else name, dtype=dtype)
+        super().__init__(thresholds, name=name, dtype=dtype)
 
 
 class TruePositives(_Count):
-    """How many samples are a yes and were called one.
+    """The number of samples with label 1 and prediction 1.
 
     Parameters
     ----------
     thresholds : float or list of float, optional
-        What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
+        Predictions above the threshold, 0.5 by default, count as 1; a list gives a result for each threshold.
     name, dtype : as for `Metric`
 
     Examples
@@ -112,12 +109,7 @@ class TruePositives(_Count):
 
 
 class FalsePositives(_Count):
-    """How many samples are a no and were called a yes.
-
-    Parameters
-    ----------
-    thresholds : as for `TruePositives`
-    name, dtype : as for `Metric`
+    """The number of samples with label 0 and prediction 1; arguments as for `TruePositives`.
 
     Examples
     --------
@@ -130,12 +122,7 @@ class FalsePositives(_Count):
 
 
 class TrueNegatives(_Count):
-    """How many samples are a no and were called one.
-
-    Parameters
-    ----------
-    thresholds : as for `TruePositives`
-    name, dtype : as for `Metric`
+    """The number of samples with label 0 and prediction 0; arguments as for `TruePositives`.
 
     Examples
     --------
@@ -148,12 +135,7 @@ class TrueNegatives(_Count):
 
 
 class FalseNegatives(_Count):
-    """How many samples are a yes and were called a no.
-
-    Parameters
-    ----------
-    thresholds : as for `TruePositives`
-    name, dtype : as for `Metric`
+    """The number of samples with label 1 and prediction 0; arguments as for `TruePositives`.
 
     Examples
     --------
@@ -166,16 +148,15 @@ class FalseNegatives(_Count):
 
 
 class Precision(_Counts):
-    """The share of real ones among the samples that were called a yes.
+    """The fraction of label 1 among the samples with prediction 1.
 
     Parameters
     ----------
-    thresholds : float or list of float, optional
-        What a prediction must exceed to count as a yes, 0.5 by default; for a list there is a figure for each.
+    thresholds : as for `TruePositives`
     top_k : int, optional
-        Only the greatest so many predictions of each sample count as a yes.
+        Only the `top_k` greatest predictions of each sample count as 1.
     class_id : int, optional
-        Only look at this entry of the last axis.
+        The only entry of the last axis that counts.
     name, dtype : as for `Metric`
 
     Examples
@@ -187,20 +168,14 @@ class Precision(_Counts):
 
     kinds = ((True, True), (False, True))
 
-    def __init__(
-        self, thresholds: Any = None, top_k: int | None = None, class_id: int | None = None, name: str | None = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(thresholds, top_k, class_id, type(self).__name__.lower() if name is None else name, dtype)
-
     def result(self) -> Tensor:
-        """The share so far; 0 where there is nothing to divide by."""
+        """The fraction so far; 0 where there are no samples."""
         right, wrong = [count.numpy() for count in self._counts]
         return self._shown(right / np.where(right + wrong == 0, 1.0, right + wrong))
 
 
 class Recall(Precision):
-    """The share of the samples that are a yes that were called one; arguments as for `Precision`.
+    """The fraction of prediction 1 among the samples with label 1; arguments as for `Precision`.
 
     Examples
     --------

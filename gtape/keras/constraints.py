@@ -1,4 +1,4 @@
-"""What weights must satisfy after a step of an optimizer."""
+"""Conditions on weights, which hold after each step of an optimizer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import gtape
 from gtape.keras.backend import epsilon
-from gtape.keras.lookup import by_name
+from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
 
@@ -18,8 +18,8 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class Constraint:
-    """Base class: a function from a weight to one that is allowed.
+class Constraint(Configured):
+    """Base class: a function from a weight to an allowed weight.
 
     Examples
     --------
@@ -34,40 +34,34 @@ class Constraint:
     array([-1.,  1.], dtype=float32)
     """
 
-    options: tuple[str, ...] = ()
-
     def __call__(self, w: Any) -> Any:
         """An allowed weight of the same shape."""
         return w
 
-    def get_config(self) -> dict[str, Any]:
-        """The settings, as the constructor takes them."""
-        return {k: getattr(self, k) for k in self.options}
+
+class _OfColumns(Constraint):
+    """A constraint on the lengths of columns."""
+
+    options: tuple[str, ...] = ("axis",)
+
+    def __init__(self, axis: Any = 0) -> None:
+        if isinstance(axis, (list, tuple)):
+            self.axis: Any = [checks.whole(self, "axis", a) for a in axis]
+        else:
+            self.axis = None if axis is None else checks.whole(self, "axis", axis)
+
+    def _lengths(self, w: Any) -> Any:
+        return gtape.linalg.norm(w, axis=self.axis, keepdims=True)
 
 
-def _length(w: Any, axis: Any) -> Any:
-    return gtape.linalg.norm(w, axis=axis, keepdims=True)
-
-
-def _axes(owner: Any, axis: Any) -> Any:
-    several = isinstance(axis, (list, tuple))
-    return (
-        axis
-        if axis is None
-        else [checks.whole(owner, "axis", a) for a in axis]
-        if several
-        else checks.whole(owner, "axis", axis)
-    )
-
-
-class MaxNorm(Constraint):
+class MaxNorm(_OfColumns):
     """Scale columns down to a greatest length.
 
     Parameters
     ----------
     max_value : float
     axis : int or sequence of int
-        Along which lengths are taken: 0 for the kernel of a `Dense` layer, ``[0, 1, 2]`` for that of a `Conv2D`.
+        The axes of a column: 0 for the kernel of a `Dense` layer, ``[0, 1, 2]`` for the kernel of a `Conv2D`.
 
     Examples
     --------
@@ -79,16 +73,32 @@ class MaxNorm(Constraint):
     options = ("max_value", "axis")
 
     def __init__(self, max_value: float = 2.0, axis: Any = 0) -> None:
-        self.max_value, self.axis = checks.number(self, "max_value", max_value), _axes(self, axis)
+        super().__init__(axis)
+        self.max_value = checks.number(self, "max_value", max_value)
 
     def __call__(self, w: Any) -> Tensor:
         w = checks.tensor(self, "w", w)
-        norms = _length(w, self.axis)
+        norms = self._lengths(w)
         return w * (gtape.clip_by_value(norms, 0.0, self.max_value) / (norms + epsilon()))  # type: ignore[no-any-return]
 
 
+class UnitNorm(_OfColumns):
+    """Scale columns to length 1; `axis` as for `MaxNorm`.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.constraints.UnitNorm()(tf.constant([[3.0], [4.0]])).numpy().round(4).tolist()
+    [[0.6000000238418579], [0.800000011920929]]
+    """
+
+    def __call__(self, w: Any) -> Tensor:
+        w = checks.tensor(self, "w", w)
+        return w / (self._lengths(w) + epsilon())  # type: ignore[no-any-return]
+
+
 class NonNeg(Constraint):
-    """Put 0 in the place of negative weights.
+    """Replace negative weights by 0.
 
     Examples
     --------
@@ -101,43 +111,17 @@ class NonNeg(Constraint):
         return gtape.nn.relu(w)
 
 
-class UnitNorm(Constraint):
-    """Scale columns to length 1.
-
-    Parameters
-    ----------
-    axis : int or sequence of int
-        As for `MaxNorm`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.constraints.UnitNorm()(tf.constant([[3.0], [4.0]])).numpy().round(4).tolist()
-    [[0.6000000238418579], [0.800000011920929]]
-    """
-
-    options = ("axis",)
-
-    def __init__(self, axis: Any = 0) -> None:
-        self.axis = _axes(self, axis)
-
-    def __call__(self, w: Any) -> Tensor:
-        w = checks.tensor(self, "w", w)
-        return w / (_length(w, self.axis) + epsilon())  # type: ignore[no-any-return]
-
-
-_KNOWN: dict[str, Any] = {
-    "max_norm": MaxNorm, "MaxNorm": MaxNorm, "non_neg": NonNeg, "NonNeg": NonNeg, "unit_norm": UnitNorm,
-    "UnitNorm": UnitNorm,
-}  # fmt: skip
+_KNOWN: dict[str, Any] = {"max_norm": MaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm}
+_KNOWN |= {c.__name__: c for c in _KNOWN.values()}
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """A constraint by its name, a function, which is returned, or None.
+    """A constraint by its name.
 
     Parameters
     ----------
     identifier : str, dict, callable or None
+        Callables and None are returned as they are.
 
     Returns
     -------

@@ -1,22 +1,23 @@
-"""What weights start from.
+"""Initial values of weights.
 
-Random ones draw with NumPy's generator. An initializer with a seed gives the same values at every call; one without
-takes a seed when it is made, from Python's `random`, which `gtape.keras.utils.set_random_seed` sets.
+Random initializers draw with NumPy's generator. With a seed they return the same values at every call; without a seed
+the constructor takes a seed from Python's `random`, which `gtape.keras.utils.set_random_seed` sets.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 import gtape
 from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
-from gtape.keras.lookup import by_name, made_from
+from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -34,8 +35,8 @@ def __dir__() -> list[str]:
 _MOST = 2**59  # elements: NumPy's arrays have at most 2**63 bytes
 
 
-class Initializer:
-    """Base class: called with a shape and a dtype, returns a tensor.
+class Initializer(Configured):
+    """Base class: a function of shape and dtype that returns a tensor.
 
     Examples
     --------
@@ -48,35 +49,22 @@ class Initializer:
     array([[0., 3.]], dtype=float32)
     """
 
-    options: tuple[str, ...] = ()
-
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
-        """Values for a weight of this shape; `dtype` is float32 unless set_floatx said otherwise."""
+        """Values for a weight of this shape; `dtype` is that of `floatx` by default."""
         sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
         if math.prod(sizes) >= _MOST:
             raise _too_large(self, sizes)
         try:
             with np.errstate(all="ignore"):
                 values = np.asarray(self._values(sizes))
-                if values.dtype.kind == "c" and kind.kind != "c":  # NumPy would cut the imaginary part off
+                if values.dtype.kind == "c" and kind.kind != "c":  # NumPy would drop the imaginary part
                     raise ValueError(f"{checks.owner_of(self)}: complex values are none for a weight of {kind}")
                 return wrap(values.astype(kind))
         except (MemoryError, OverflowError):
             raise _too_large(self, sizes) from None
 
     def _values(self, shape: tuple[int, ...]) -> Any:
-        """The values as an array."""
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
-
-    def get_config(self) -> dict[str, Any]:
-        """The settings, as the constructor takes them."""
-        return {k: getattr(self, k) for k in self.options}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The initializer with these settings."""
-        made: Self = made_from(cls, config)
-        return made
 
 
 def _too_large(owner: Any, sizes: tuple[int, ...]) -> ResourceExhaustedError:
@@ -173,14 +161,23 @@ class Identity(Initializer):
 class _Random(Initializer):
     def __init__(self, seed: int | None = None) -> None:
         self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
-        # Drawn here, not at the call, so that one object gives the same values every time, as in Keras.
+        # Drawn here instead of at the call, so that an object returns the same values every time, as in Keras.
         self._drawn = random.randrange(2**31) if self.seed is None else self.seed
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(self._drawn)
 
 
-class RandomNormal(_Random):
+class _Normal(_Random):
+    options = ("mean", "stddev", "seed")
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean = checks.number(self, "mean", mean)
+        self.stddev = checks.number(self, "stddev", stddev, lambda v: v >= 0, "must be a number that is not negative")
+
+
+class RandomNormal(_Normal):
     """A normal distribution.
 
     Parameters
@@ -195,12 +192,6 @@ class RandomNormal(_Random):
     >>> bool((one([3]).numpy() == one([3]).numpy()).all())
     True
     """
-
-    options = ("mean", "stddev", "seed")
-
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
-        super().__init__(seed)
-        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
 
     def _values(self, shape: tuple[int, ...]) -> Any:
         return self._generator().normal(self.mean, self.stddev, shape)
@@ -234,24 +225,20 @@ class RandomUniform(_Random):
 
 
 def _finite(owner: Any, name: str, value: Any) -> float:
-    # Half of the range, because the distance of two of them is to be finite as well.
+    # Half of the range, because the difference of two numbers must be finite as well.
     return checks.number(owner, name, value, lambda v: abs(v) < 8e307, "must be a finite number")
 
 
-def _spread(owner: Any, value: Any) -> float:
-    return checks.number(owner, "stddev", value, lambda v: v >= 0, "must be a number that is not negative")
-
-
 def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Normal numbers of which those beyond two standard deviations are drawn again."""
+    """Normal numbers; numbers beyond two standard deviations are drawn again."""
     drawn = generator.normal(size=shape)
     while (outside := np.abs(drawn) > 2.0).any():
         drawn = np.where(outside, generator.normal(size=shape), drawn)
     return drawn
 
 
-class TruncatedNormal(_Random):
-    """A normal distribution without what lies beyond two standard deviations.
+class TruncatedNormal(_Normal):
+    """A normal distribution without the numbers beyond two standard deviations.
 
     Parameters
     ----------
@@ -266,29 +253,23 @@ class TruncatedNormal(_Random):
     True
     """
 
-    options = ("mean", "stddev", "seed")
-
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
-        super().__init__(seed)
-        self.mean, self.stddev = checks.number(self, "mean", mean), _spread(self, stddev)
-
     def _values(self, shape: tuple[int, ...]) -> Any:
         return self.mean + self.stddev * _truncated(self._generator(), shape)
 
 
-# The standard deviation of a standard normal variable that is cut off at 2.
+# The standard deviation of a standard normal variable truncated at 2.
 _CUT = 0.8796256610342398
 
 
 class VarianceScaling(_Random):
-    """A distribution whose variance is ``scale / n``, n being how many inputs or outputs a weight has.
+    """A distribution with variance ``scale / n``, where n is the number of inputs or outputs of a weight.
 
     Parameters
     ----------
     scale : float
         Positive.
     mode : str
-        What n is: "fan_in", "fan_out" or "fan_avg".
+        The meaning of n: "fan_in", "fan_out" or "fan_avg".
     distribution : str
         "truncated_normal", "untruncated_normal" or "uniform".
     seed : int, optional
@@ -296,7 +277,7 @@ class VarianceScaling(_Random):
     Raises
     ------
     ValueError
-        For another mode or distribution, or a scale that is not positive.
+        For an unknown mode or distribution, or a scale of 0 or less.
 
     Examples
     --------
@@ -309,11 +290,7 @@ class VarianceScaling(_Random):
     options: tuple[str, ...] = ("scale", "mode", "distribution", "seed")
 
     def __init__(
-        self,
-        scale: float = 1.0,
-        mode: str = "fan_in",
-        distribution: str = "truncated_normal",
-        seed: int | None = None,
+        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: int | None = None
     ) -> None:
         super().__init__(seed)
         self.scale = checks.number(self, "scale", scale, lambda v: 0 < v < math.inf, "must be a positive float")
@@ -335,7 +312,7 @@ class VarianceScaling(_Random):
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """How many inputs and how many outputs a weight of this shape has: a kernel's positions count for both."""
+    """The numbers of inputs and outputs of a weight; a kernel's positions count for both."""
     if len(shape) < 2:
         n = int(math.prod(shape))
         return n, n
@@ -352,7 +329,7 @@ class _Scaled(VarianceScaling):
 
 
 class GlorotUniform(_Scaled):
-    """Uniform, variance 2 / (inputs + outputs): what `Dense` and `Conv2D` start from (Glorot and Bengio, 2010).
+    """Uniform, variance 2 / (inputs + outputs): the default of `Dense` and `Conv2D` (Glorot and Bengio, 2010).
 
     Examples
     --------
@@ -436,12 +413,11 @@ class Orthogonal(_Random):
     ----------
     gain : float
     seed : int, optional
-        Repeats the draw.
 
     Raises
     ------
     ValueError
-        For a shape with less than two axes, when called.
+        For a shape with fewer than two axes, when called.
 
     Examples
     --------
@@ -466,8 +442,6 @@ class Orthogonal(_Random):
 
 
 def _names() -> dict[str, Any]:
-    import re
-
     known: dict[str, Any] = {}
     for name in __all__:
         c = globals().get(name)
@@ -480,20 +454,19 @@ _KNOWN = _names()
 
 
 def __getattr__(name: str) -> Any:
-    # Keras has the classes under the names that `get` takes, too: initializers.glorot_uniform(seed=1).
+    # As in Keras, the classes also have the names that `get` takes: initializers.glorot_uniform(seed=1).
     if name in _KNOWN:
         return _KNOWN[name]
     raise AttributeError(f"module 'gtape.keras.initializers' has no attribute {name!r}")
 
 
 def get(identifier: Any) -> Callable[..., Any]:
-    """An initializer.
+    """An initializer by its name, such as "glorot_uniform" or "GlorotUniform".
 
     Parameters
     ----------
-    identifier : str, callable or array
-        A name in Keras's spelling (``"glorot_uniform"``, ``"GlorotUniform"``), a function of shape and dtype, or an
-        array, which is the value.
+    identifier : str, dict, callable or array
+        Callables are returned as they are; an array becomes a `Constant`.
 
     Returns
     -------
@@ -516,15 +489,7 @@ def get(identifier: Any) -> Callable[..., Any]:
 
 
 def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
-    """What a weight of `owner` starts from.
-
-    Raises
-    ------
-    ValueError
-        For a shape with open sizes, or an initializer that gives something else.
-    gtape.errors.ResourceExhaustedError
-        For a shape that is too large.
-    """
+    """The first value of a weight of `owner`; ValueError for a shape with open sizes, or values of another shape."""
     sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
     kind = float_dtype(dtype)
     if math.prod(sizes) >= _MOST:

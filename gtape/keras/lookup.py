@@ -1,34 +1,37 @@
-"""How names become functions: `activation="relu"`, `kernel_initializer="he_normal"` and so on."""
+"""Names and configs: `activation="relu"` becomes a function, a config becomes an object, an object becomes a config."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import settings
 
-__all__ = ["by_name", "class_and_config", "classes_by_name", "described", "made_from"]
+__all__ = ["Configured", "by_name", "described", "made_from", "restored"]
+
+
+class Configured:
+    """Base of objects whose settings are attributes; `options` lists the constructor's arguments."""
+
+    options: tuple[str, ...] = ()
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {k: getattr(self, k) for k in self.options}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """An object with these settings."""
+        made: Self = made_from(cls, config)
+        return made
 
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:
-    """What an identifier stands for.
+    """The function or object of an identifier: a name, ``{"class_name": name, "config": settings}``, or a callable.
 
-    Parameters
-    ----------
-    identifier : str, dict or callable
-        A name; ``{"class_name": name, "config": settings}``; or the thing itself.
-    known : dict
-        Functions or classes by name.
-    what : str
-        For the error: "activation function", "initializer".
-    make : bool
-        Whether classes are to be called.
-
-    Raises
-    ------
-    ValueError
-        For a name that is not known, settings that its class does not take, or another type.
+    `known` has functions and classes by name; `make` turns classes into objects; `what` is the kind, for errors.
+    ValueError for an unknown name, settings that the class does not take, or another type.
     """
     config: dict[str, Any] = {}
     found = identifier
@@ -53,13 +56,11 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
     return result
 
 
-def class_and_config(config: Any, what: str) -> tuple[str, dict[str, Any]]:
-    """The name of a class and its settings, from what `described` made.
+def restored(config: Any, known: dict[str, Any], what: str, owner: str, custom_objects: Any, key: Any = str) -> Any:
+    """The object that `described` describes, of a class in `known` or `custom_objects`, whose keys are ``key(name)``.
 
-    Raises
-    ------
-    TypeError
-        For something that is no such dict.
+    TypeError for a `config` that `described` never returns, or `custom_objects` other than a dict of classes;
+    ValueError for an unknown class. The strings `what`, with an article, and `owner` are for these errors.
     """
     if not isinstance(config, Mapping) or not isinstance(config.get("class_name"), str):
         raise TypeError(
@@ -67,37 +68,23 @@ def class_and_config(config: Any, what: str) -> tuple[str, dict[str, Any]]:
             "'class_name' and its settings under 'config'"
         )
     name: str = config["class_name"]
-    return name, settings(name, config.get("config") or {})
-
-
-def classes_by_name(owner: str, custom_objects: Any) -> dict[str, Any]:
-    """The classes that `deserialize` is to know besides gtape's own.
-
-    Raises
-    ------
-    TypeError
-        For something that is no dict of classes with `from_config`.
-    """
-    known = {} if custom_objects is None else custom_objects
-    fits = isinstance(known, Mapping) and all(
-        isinstance(k, str) and hasattr(c, "from_config") for k, c in known.items()
-    )
-    if not fits:
+    given = settings(name, config.get("config") or {})
+    own = {} if custom_objects is None else custom_objects
+    if not isinstance(own, Mapping) or not all(
+        isinstance(k, str) and hasattr(c, "from_config") for k, c in own.items()
+    ):
         raise TypeError(
             f"{owner}: `custom_objects` must be a dict of classes with `from_config`, by their names. Received: "
             f"custom_objects={shown(custom_objects)}"
         )
-    return dict(known)
+    classes = {**known, **{key(k): c for k, c in own.items()}}
+    if key(name) not in classes:
+        raise ValueError(f"Unknown {what.partition(' ')[2]} {name!r}; pass its class in `custom_objects`")
+    return classes[key(name)].from_config(given)
 
 
 def made_from(cls: Any, config: Any) -> Any:
-    """An object of a class with settings that its `get_config` gave.
-
-    Raises
-    ------
-    TypeError
-        For settings that the class does not take.
-    """
+    """An object of a class with the settings of its `get_config`; TypeError if the class does not take them."""
     given = settings(cls, config)
     if given and cls.__init__ is object.__init__:
         raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(given)}")
@@ -105,18 +92,8 @@ def made_from(cls: Any, config: Any) -> Any:
 
 
 def described(thing: Any, module: str, kind: Any) -> dict[str, Any]:
-    """An object's class and settings as plain data, in Keras's words.
-
-    Raises
-    ------
-    TypeError
-        For something of another kind.
-    """
+    """An object's class and settings as plain data, in Keras's format; TypeError for an object of another kind."""
     if not isinstance(thing, kind):
         raise TypeError(f"gtape.keras.{module}.serialize takes a {kind.__name__}, not {shown(thing)}")
-    return {
-        "module": f"keras.{module}",
-        "class_name": type(thing).__name__,
-        "config": thing.get_config(),
-        "registered_name": None,
-    }
+    named = {"module": f"keras.{module}", "class_name": type(thing).__name__, "registered_name": None}
+    return {**named, "config": thing.get_config()}

@@ -1,4 +1,4 @@
-"""Loss: what all losses share, which is how the losses of samples become one number."""
+"""The base class of losses, and the reductions of the losses of samples to one number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import gtape
 from gtape import nest
 from gtape.base.shown import shown
-from gtape.keras.lookup import made_from
+from gtape.keras.lookup import Configured
 from gtape.keras.loss_functions import floats
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
@@ -18,7 +18,7 @@ __all__ = ["Loss", "Reduction", "reduced"]
 
 
 class Reduction:
-    """Names of the ways in which the losses of samples become one number.
+    """Names of the reductions of the losses of samples to one number.
 
     Examples
     --------
@@ -43,21 +43,10 @@ _REDUCTIONS = ("auto", "mean", "mean_with_sample_weight", "none", "sum", "sum_ov
 
 
 def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -> Tensor:
-    """The losses of samples, weighted and put together.
+    """The weighted losses of samples, reduced.
 
-    Parameters
-    ----------
-    losses : tensor
-    weights : tensor or None
-        Of the shape of `losses`, or one that broadcasts with it; an axis of size 1 at the end may be left out or be
-        one too many.
-    reduction : str
-    counted : bool array, optional
-        Which samples there are at all; by default every one.
-
-    Returns
-    -------
-    Tensor
+    `weights` may have one last axis of size 1 more or less than `losses`. The bool array `counted` marks the samples
+    that take part; None marks all.
     """
     samples = losses._layout.size
     if counted is not None:
@@ -80,26 +69,26 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     if reduction == "mean_with_sample_weight" and weights is not None:
         whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._layout.shape))
         return gtape.math.divide_no_nan(total, whole)
-    # No samples, no loss: 0 rather than 0/0.
+    # 0 instead of 0/0 where there are no samples
     return total / max(samples, 1)
 
 
-class Loss:
-    """Base class: a loss of your own writes `call`, which returns the loss of each sample.
+class Loss(Configured):
+    """Base class: a subclass writes `call`, which returns the loss of each sample.
 
     Parameters
     ----------
     name : str, optional
     reduction : str or None
-        "sum_over_batch_size" divides the sum by the number of losses; "sum"; "none" or None gives the loss of each
-        sample; "mean_with_sample_weight" divides by the sum of the weights.
+        "sum"; "sum_over_batch_size" divides the sum by the number of losses, "mean_with_sample_weight" by the sum of
+        the weights; "none" or None returns the loss of each sample.
     dtype : dtype, optional
-        What labels and predictions are cast to; by default the predictions keep their float type.
+        The type of labels and predictions; the float type of the predictions by default.
 
     Raises
     ------
     ValueError
-        For another reduction.
+        For an unknown reduction.
 
     Examples
     --------
@@ -111,8 +100,6 @@ class Loss:
     4.0
     """
 
-    options: tuple[str, ...] = ()
-
     def __init__(
         self, name: str | None = None, reduction: str | None = "sum_over_batch_size", dtype: Any = None
     ) -> None:
@@ -123,22 +110,11 @@ class Loss:
                 f"reduction={shown(reduction)}"
             )
         self.name = checks.name_of(self, name, type(self).__name__)
-        self.reduction = reduction
+        self.reduction: Any = reduction
         self.dtype = None if dtype is None else checks.dtype(self, dtype)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """The loss, reduced.
-
-        Parameters
-        ----------
-        y_true, y_pred : tensor or structure of tensors
-        sample_weight : tensor, optional
-            A factor for the loss of each sample.
-
-        Returns
-        -------
-        Tensor
-        """
+        """The reduced loss; `sample_weight` has a factor for the loss of each sample."""
         if nest.is_nested(y_pred) and any(isinstance(y, Tensor) for y in nest.flatten(y_pred)):
             y_pred = nest.map_structure(lambda y: floats(y, self.dtype), y_pred)
             y_true = nest.map_structure(floats, y_true)
@@ -149,7 +125,7 @@ class Loss:
         return reduced(losses, sample_weight, self.reduction, self._counted(y_true, losses))
 
     def _counted(self, y_true: Any, losses: Tensor) -> Any:
-        """Which samples count, as an array of bools of the shape of `losses`; None for all."""
+        """The bool array of the samples that count, in the shape of `losses`; None for all."""
         return None
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -158,9 +134,4 @@ class Loss:
 
     def get_config(self) -> dict[str, Any]:
         """The settings, as the constructor takes them."""
-        return {"name": self.name, "reduction": self.reduction, **{k: getattr(self, k) for k in self.options}}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """The loss with these settings."""
-        return made_from(cls, config)
+        return {"name": self.name, "reduction": self.reduction, **super().get_config()}

@@ -1,16 +1,18 @@
-"""Losses as functions: labels and predictions in, one number for each sample out.
+"""Losses as functions of labels and predictions; they return a number for each sample.
 
-Labels take the predictions' dtype. Where a formula needs the logarithm of a probability, probabilities are first
-clipped to [epsilon, 1 - epsilon] with `gtape.keras.backend.epsilon`; the forms with `from_logits=True` need no such
-clipping and have exact tails, so prefer them.
+Labels are cast to the predictions' dtype. Probabilities are clipped to [epsilon, 1 - epsilon] before their logarithm is
+taken, with `gtape.keras.backend.epsilon`. Prefer `from_logits=True`, because logits need no clipping, so that the tails
+are exact.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,10 +29,23 @@ __all__ = [
 ]  # fmt: skip
 
 
+_Loss = TypeVar("_Loss", bound=Callable[..., Tensor])
+
+_SECTIONS = """Parameters
+----------
+y_true, y_pred : tensor, shape [..., n]
+
+Returns
+-------
+Tensor, shape [...]
+
+"""
+
+
 def floats(x: Any, dtype: Any = None) -> Tensor:
-    """A tensor of floats: of `dtype`, or else its own float type or that of `floatx`."""
+    """A tensor of `dtype`; by default of its own float type, or of `floatx`."""
     if dtype is not None and isinstance(x, (float, int, list, tuple)) and not isinstance(x, bool):
-        with contextlib.suppress(TypeError, ValueError):  # what holds tensors or booleans is cast
+        with contextlib.suppress(TypeError, ValueError):  # lists of tensors or booleans are cast below
             return convert_to_tensor(x, float_dtype(dtype))
     t = checks.tensor("a loss", "y", x)
     wanted = float_dtype(dtype) if dtype is not None or t._layout.dtype.kind not in "fV" else t._layout.dtype
@@ -38,15 +53,7 @@ def floats(x: Any, dtype: Any = None) -> Tensor:
 
 
 def checked(owner: Any, **options: Any) -> dict[str, Any]:
-    """The settings of a loss or a metric.
-
-    Raises
-    ------
-    ValueError
-        For one that is of the wrong type or out of range.
-    TypeError
-        For one that there is not.
-    """
+    """The settings of a loss or a metric; ValueError for a wrong value, TypeError for an unknown setting."""
     unknown = sorted(options.keys() - _READERS.keys())
     if unknown:
         raise TypeError(f"{checks.owner_of(owner)} got unexpected keyword arguments: {', '.join(unknown)}")
@@ -65,7 +72,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 
 
 def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with the same number of axes, where one has a last axis of size 1 that the other lacks."""
+    """Both with the same number of axes, if one has an additional last axis of size 1."""
     a, b = y_true._layout.shape, y_pred._layout.shape
     if len(a) == len(b) + 1 and a[-1] == 1:
         return (y_true, gtape.expand_dims(y_pred, -1)) if len(b) == 1 else (gtape.squeeze(y_true, -1), y_pred)
@@ -74,25 +81,29 @@ def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
     return y_true, y_pred
 
 
-def _both(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+def both(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
     y_pred = floats(y_pred)
     return same_rank(floats(y_true, y_pred.dtype), y_pred)
+
+
+def _of_samples(function: _Loss) -> _Loss:
+    """A loss of two float tensors of one rank, with the arguments and the result in its docstring."""
+
+    @functools.wraps(function)
+    def loss(y_true: Any, y_pred: Any) -> Tensor:
+        return function(*both(y_true, y_pred))
+
+    loss.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("Examples\n", f"{_SECTIONS}Examples\n", 1)
+    return loss  # type: ignore[return-value]
 
 
 def _mean(x: Any, axis: Any = -1) -> Tensor:
     return gtape.reduce_mean(x, axis=axis)
 
 
+@_of_samples
 def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean((y_true - y_pred) ** 2)`` over the last axis.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -100,20 +111,12 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.mean_squared_error([[0.0, 1.0]], [[2.0, 1.0]]).numpy()
     array([2.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return _mean(gtape.math.squared_difference(y_true, y_pred))
 
 
+@_of_samples
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(|y_true - y_pred|)`` over the last axis; the gradient is 0 where both agree.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -121,20 +124,12 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.mean_absolute_error([[0.0, 1.0]], [[2.0, 1.0]]).numpy()
     array([1.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return _mean(gtape.abs(y_true - y_pred))
 
 
+@_of_samples
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """``100 * mean(|(y_true - y_pred) / y_true|)`` over the last axis; labels below epsilon count as epsilon.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -142,20 +137,12 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).numpy()
     array([25.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return 100.0 * _mean(gtape.abs((y_true - y_pred) / gtape.maximum(gtape.abs(y_true), epsilon())))
 
 
+@_of_samples
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean((log(y_true + 1) - log(y_pred + 1)) ** 2)`` over the last axis; values below epsilon count as epsilon.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -163,7 +150,6 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.mean_squared_logarithmic_error([[1.0]], [[1.0]]).numpy()
     array([0.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     true, predicted = [gtape.math.log1p(gtape.maximum(y, epsilon())) for y in (y_true, y_pred)]
     return _mean(gtape.math.squared_difference(true, predicted))
 
@@ -186,25 +172,18 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     >>> tf.keras.losses.huber([[0.0, 0.0]], [[0.5, 3.0]]).numpy()
     array([1.3125], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
+    y_true, y_pred = both(y_true, y_pred)
     delta = checked("huber", delta=delta)["delta"]
     error = y_pred - y_true
     size = gtape.abs(error)
     return _mean(gtape.where(size <= delta, 0.5 * gtape.square(error), delta * size - 0.5 * delta * delta))
 
 
+@_of_samples
 def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     """``log(cosh(y_pred - y_true))``, mean over the last axis.
 
-    Neither the value nor its derivatives lose digits near 0: there the formula is ``log1p(2 * sinh(x / 2) ** 2)``.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
+    Near 0 the formula is ``log1p(2 * sinh(x / 2) ** 2)``, because this keeps all digits of value and derivatives.
 
     Examples
     --------
@@ -212,7 +191,6 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     >>> print(f"{float(tf.keras.losses.log_cosh([0.0], [1e-10])):.1e}")
     5.0e-21
     """
-    y_true, y_pred = _both(y_true, y_pred)
     x = y_pred - y_true
     size = gtape.abs(x)
     near = gtape.math.log1p(2.0 * gtape.square(gtape.sinh(0.5 * gtape.clip_by_value(x, -1.0, 1.0))))
@@ -226,16 +204,9 @@ def _signs(y_true: Any) -> Any:
     return 2.0 * y_true - 1.0 if ((values == 0) | (values == 1)).all() else y_true
 
 
+@_of_samples
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -243,20 +214,12 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.hinge([[-1.0, 1.0]], [[0.5, 2.0]]).numpy()
     array([0.75], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return _mean(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
 
 
+@_of_samples
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -264,20 +227,12 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.squared_hinge([[-1.0, 1.0]], [[0.5, 2.0]]).numpy()
     array([1.125], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return _mean(gtape.square(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
 
 
+@_of_samples
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """``max(wrong - right + 1, 0)``, with the score of the right class and the best score of the others.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
+    """``max(wrong - right + 1, 0)``, for the score of the right class and the best score of the other classes.
 
     Examples
     --------
@@ -285,22 +240,14 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.categorical_hinge([[0.0, 1.0]], [[0.75, 0.5]]).numpy()
     array([1.25], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     right = gtape.reduce_sum(y_true * y_pred, axis=-1)
     wrong = gtape.reduce_max((1.0 - y_true) * y_pred, axis=-1)
     return gtape.maximum(wrong - right + 1.0, 0.0)
 
 
+@_of_samples
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     """``sum(y_true * log(y_true / y_pred))`` over the last axis, both clipped to [epsilon, 1].
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -308,21 +255,13 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.kl_divergence([[0.5, 0.5]], [[0.5, 0.5]]).numpy()
     array([0.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     p, q = (gtape.clip_by_value(y, epsilon(), 1.0) for y in (y_true, y_pred))
     return gtape.reduce_sum(p * gtape.math.log(p / q), axis=-1)
 
 
+@_of_samples
 def poisson(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(y_pred - y_true * log(y_pred + epsilon))`` over the last axis.
-
-    Parameters
-    ----------
-    y_true, y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor, shape [...]
 
     Examples
     --------
@@ -330,7 +269,6 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
     >>> tf.keras.losses.poisson([[0.0, 0.0]], [[1.0, 3.0]]).numpy()
     array([2.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
     return _mean(y_pred - y_true * gtape.math.log(y_pred + epsilon()))
 
 
@@ -341,11 +279,11 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     ----------
     y_true, y_pred : tensor of one shape
     axis : int
-        Along which the vectors lie.
+        The axis of the vectors.
 
     Returns
     -------
-    Tensor, without that axis
+    Tensor, without `axis`
 
     Examples
     --------
@@ -353,13 +291,13 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     >>> tf.keras.losses.cosine_similarity([[3.0, 0.0]], [[2.0, 0.0]]).numpy()
     array([-1.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
+    y_true, y_pred = both(y_true, y_pred)
     a, b = (gtape.nn.l2_normalize(y, axis=axis, epsilon=epsilon() ** 2) for y in (y_true, y_pred))
     return -gtape.reduce_sum(a * b, axis=axis)
 
 
 def _inside(p: Any) -> Any:
-    """Probabilities clipped to where their logarithms are finite."""
+    """Probabilities clipped to finite logarithms."""
     return gtape.clip_by_value(p, epsilon(), 1.0 - epsilon())
 
 
@@ -370,14 +308,12 @@ def binary_crossentropy(
 
     Parameters
     ----------
-    y_true : tensor
-        Labels, or probabilities.
-    y_pred : tensor of the same shape
-        Probabilities, or logits.
+    y_true : tensor of labels or probabilities
+    y_pred : tensor of probabilities or logits, of the same shape
     from_logits : bool
-        Whether `y_pred` are logits.
+        True takes `y_pred` as logits.
     label_smoothing : float
-        Labels move so far towards 1/2, from 0 to 1.
+        The fraction of the way that labels move towards 1/2.
     axis : int
 
     Returns
@@ -390,7 +326,7 @@ def binary_crossentropy(
     >>> tf.keras.losses.binary_crossentropy([[1.0, 0.0]], [[1000.0, 1000.0]], from_logits=True).numpy()
     array([500.], dtype=float32)
     """
-    y_true, y_pred = _both(y_true, y_pred)
+    y_true, y_pred = both(y_true, y_pred)
     from_logits, label_smoothing = checked(
         "binary_crossentropy", from_logits=from_logits, label_smoothing=label_smoothing
     ).values()
@@ -414,16 +350,15 @@ def categorical_crossentropy(
     y_pred : tensor of the same shape
         Probabilities, which are divided by their sum, or logits.
     from_logits : bool
-        Whether `y_pred` are logits.
+        True takes `y_pred` as logits.
     label_smoothing : float
-        Labels move so far towards the uniform distribution, from 0 to 1.
+        The fraction of the way that labels move towards the uniform distribution.
     axis : int
-        Where the classes are.
+        The axis of the classes.
 
     Returns
     -------
-    Tensor
-        Without `axis`.
+    Tensor, without `axis`
 
     Raises
     ------
@@ -464,13 +399,13 @@ def sparse_categorical_crossentropy(
     ----------
     y_true : integer tensor, shape [...] or [..., 1]
     y_pred : tensor, shape [..., classes]
-        Probabilities, which are divided by their sum, or logits.
+        Probabilities or logits.
     from_logits : bool
-        Whether `y_pred` are logits.
+        True takes `y_pred` as logits.
     ignore_class : int, optional
-        Samples with this label have the loss 0.
+        The loss of samples with this label is 0.
     axis : int
-        Where the classes are.
+        The axis of the classes.
 
     Returns
     -------
@@ -481,7 +416,7 @@ def sparse_categorical_crossentropy(
     ValueError
         If the shapes do not fit.
     gtape.errors.InvalidArgumentError
-        For a label that is no class.
+        For a label outside the classes.
 
     Examples
     --------

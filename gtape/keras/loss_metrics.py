@@ -1,8 +1,9 @@
-"""Losses as figures: their means over batches."""
+"""Means of losses over batches, as metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,22 @@ __all__ = [
 
 
 class _MeanLoss(MeanMetricWrapper):
-    """The mean of a loss that has no settings."""
+    """The mean of a loss; losses with settings are dataclasses, whose settings `options` lists."""
 
     function: Callable[..., Tensor]
-    default_name: str
+    options: tuple[str, ...] = ()
+    default_name: str | None = None
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(type(self).function, self.default_name if name is None else name, dtype)
 
+    def __post_init__(self) -> None:
+        settings = {k: getattr(self, k) for k in self.options}
+        super().__init__(type(self).function, self.name, self.dtype, **settings)
+
 
 class MeanSquaredError(_MeanLoss):
-    """The mean of squared errors.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean of squared errors; arguments as for `Mean`.
 
     Examples
     --------
@@ -44,22 +46,14 @@ class MeanSquaredError(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.mean_squared_error)
-    default_name = "mean_squared_error"
 
 
 def _squares(y_true: Any, y_pred: Any) -> Tensor:
-    """The squared error of each element."""
-    y_pred = loss_functions.floats(y_pred)
-    true, predicted = loss_functions.same_rank(loss_functions.floats(y_true, y_pred.dtype), y_pred)
-    return gtape.math.squared_difference(true, predicted)
+    return gtape.math.squared_difference(*loss_functions.both(y_true, y_pred))
 
 
 class RootMeanSquaredError(_MeanLoss):
-    """The root of the mean of squared errors.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The root of the mean of squared errors; arguments as for `Mean`.
 
     Examples
     --------
@@ -77,11 +71,7 @@ class RootMeanSquaredError(_MeanLoss):
 
 
 class MeanAbsoluteError(_MeanLoss):
-    """The mean of absolute errors.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean of absolute errors; arguments as for `Mean`.
 
     Examples
     --------
@@ -91,15 +81,10 @@ class MeanAbsoluteError(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.mean_absolute_error)
-    default_name = "mean_absolute_error"
 
 
 class KLDivergence(_MeanLoss):
-    """The mean Kullback-Leibler divergence.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean Kullback-Leibler divergence; arguments as for `Mean`.
 
     Examples
     --------
@@ -109,17 +94,16 @@ class KLDivergence(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.kl_divergence)
-    default_name = "kl_divergence"
 
 
 class CosineSimilarity(MeanMetricWrapper):
-    """The mean cosine of the angle between labels and predictions; 1 is the best value, unlike for the loss.
+    """The mean cosine of the angle between labels and predictions; the best value is 1, not -1 as for the loss.
 
     Parameters
     ----------
     name, dtype : as for `Metric`
     axis : int
-        Along which the vectors lie.
+        The axis of the vectors.
 
     Examples
     --------
@@ -133,16 +117,14 @@ class CosineSimilarity(MeanMetricWrapper):
         loss_functions.checked(self, axis=axis)
 
 
-class BinaryCrossentropy(MeanMetricWrapper):
+@dataclass(eq=False, repr=False)
+class BinaryCrossentropy(_MeanLoss):
     """The mean binary cross-entropy.
 
     Parameters
     ----------
     name, dtype : as for `Metric`
-    from_logits : bool
-        Whether predictions are scores rather than probabilities.
-    label_smoothing : float
-        How far labels are moved towards a half.
+    from_logits, label_smoothing : as for `binary_crossentropy`
 
     Examples
     --------
@@ -151,30 +133,22 @@ class BinaryCrossentropy(MeanMetricWrapper):
     0.6931
     """
 
-    def __init__(
-        self,
-        name: str = "binary_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(
-            loss_functions.binary_crossentropy, name, dtype, from_logits=from_logits, label_smoothing=label_smoothing
-        )
+    function = staticmethod(loss_functions.binary_crossentropy)
+    options = ("from_logits", "label_smoothing")
+    name: str = "binary_crossentropy"
+    dtype: Any = None
+    from_logits: bool = False
+    label_smoothing: float = 0.0
 
 
-class CategoricalCrossentropy(MeanMetricWrapper):
+@dataclass(eq=False, repr=False)
+class CategoricalCrossentropy(_MeanLoss):
     """The mean cross-entropy with one-hot labels.
 
     Parameters
     ----------
     name, dtype : as for `Metric`
-    from_logits : bool
-        Whether predictions are scores rather than probabilities.
-    label_smoothing : float
-        How far labels are moved towards equal shares.
-    axis : int
-        Along which the classes lie.
+    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
 
     Examples
     --------
@@ -183,28 +157,23 @@ class CategoricalCrossentropy(MeanMetricWrapper):
     0.6931
     """
 
-    def __init__(
-        self,
-        name: str = "categorical_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-    ) -> None:
-        options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
-        super().__init__(loss_functions.categorical_crossentropy, name, dtype, **options)
+    function = staticmethod(loss_functions.categorical_crossentropy)
+    options = ("from_logits", "label_smoothing", "axis")
+    name: str = "categorical_crossentropy"
+    dtype: Any = None
+    from_logits: bool = False
+    label_smoothing: float = 0.0
+    axis: int = -1
 
 
-class SparseCategoricalCrossentropy(MeanMetricWrapper):
+@dataclass(eq=False, repr=False)
+class SparseCategoricalCrossentropy(_MeanLoss):
     """The mean cross-entropy with class numbers.
 
     Parameters
     ----------
     name, dtype : as for `Metric`
-    from_logits : bool
-        Whether predictions are scores rather than probabilities.
-    axis : int
-        Along which the classes lie.
+    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`
 
     Examples
     --------
@@ -213,24 +182,17 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
     0.6931
     """
 
-    def __init__(
-        self,
-        name: str = "sparse_categorical_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        ignore_class: int | None = None,
-        axis: int = -1,
-    ) -> None:
-        options = {"from_logits": from_logits, "ignore_class": ignore_class, "axis": axis}
-        super().__init__(loss_functions.sparse_categorical_crossentropy, name, dtype, **options)
+    function = staticmethod(loss_functions.sparse_categorical_crossentropy)
+    options = ("from_logits", "ignore_class", "axis")
+    name: str = "sparse_categorical_crossentropy"
+    dtype: Any = None
+    from_logits: bool = False
+    ignore_class: int | None = None
+    axis: int = -1
 
 
 class MeanAbsolutePercentageError(_MeanLoss):
-    """The mean absolute error in percent of the labels.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean absolute error in percent of the labels; arguments as for `Mean`.
 
     Examples
     --------
@@ -239,18 +201,11 @@ class MeanAbsolutePercentageError(_MeanLoss):
     25.0
     """
 
-    function, default_name = (
-        staticmethod(loss_functions.mean_absolute_percentage_error),
-        "mean_absolute_percentage_error",
-    )
+    function = staticmethod(loss_functions.mean_absolute_percentage_error)
 
 
 class MeanSquaredLogarithmicError(_MeanLoss):
-    """The mean square of the difference between the logarithms of 1 plus the values.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean square of the difference between the logarithms of 1 plus the values; arguments as for `Mean`.
 
     Examples
     --------
@@ -259,18 +214,11 @@ class MeanSquaredLogarithmicError(_MeanLoss):
     0.0
     """
 
-    function, default_name = (
-        staticmethod(loss_functions.mean_squared_logarithmic_error),
-        "mean_squared_logarithmic_error",
-    )
+    function = staticmethod(loss_functions.mean_squared_logarithmic_error)
 
 
 class Poisson(_MeanLoss):
-    """The mean Poisson loss.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean Poisson loss; arguments as for `Mean`.
 
     Examples
     --------
@@ -280,15 +228,10 @@ class Poisson(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.poisson)
-    default_name = "poisson"
 
 
 class Hinge(_MeanLoss):
-    """The mean hinge loss.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean hinge loss; arguments as for `Mean`.
 
     Examples
     --------
@@ -298,15 +241,10 @@ class Hinge(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.hinge)
-    default_name = "hinge"
 
 
 class SquaredHinge(_MeanLoss):
-    """The mean squared hinge loss.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean squared hinge loss; arguments as for `Mean`.
 
     Examples
     --------
@@ -316,15 +254,10 @@ class SquaredHinge(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.squared_hinge)
-    default_name = "squared_hinge"
 
 
 class CategoricalHinge(_MeanLoss):
-    """The mean hinge loss between the true class and the best of the others.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean hinge loss between the true class and the best of the others; arguments as for `Mean`.
 
     Examples
     --------
@@ -334,15 +267,10 @@ class CategoricalHinge(_MeanLoss):
     """
 
     function = staticmethod(loss_functions.categorical_hinge)
-    default_name = "categorical_hinge"
 
 
 class LogCoshError(_MeanLoss):
-    """The mean logarithm of the hyperbolic cosine of the error.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+    """The mean logarithm of the hyperbolic cosine of the error; arguments as for `Mean`.
 
     Examples
     --------

@@ -1,47 +1,30 @@
 """Losses as objects, with reductions and sample weights, and as functions, under Keras's names.
 
-Keras turns everything into float32 here; gtape keeps the predictions' float type, unless a loss is given its own
-`dtype`, so that a float64 model has float64 gradients.
+Keras casts to float32 here; gtape keeps the predictions' float type unless a loss has its own `dtype`, so that a
+float64 model has float64 gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gtape.keras import loss_functions as functions
 from gtape.keras.lookup import by_name
 from gtape.keras.loss import Loss, Reduction
-from gtape.keras.loss_functions import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    categorical_hinge,
-    checked,
-    cosine_similarity,
-    hinge,
-    huber,
-    kl_divergence,
-    log_cosh,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_squared_error,
-    mean_squared_logarithmic_error,
-    poisson,
-    sparse_categorical_crossentropy,
-    squared_hinge,
-)
+from gtape.keras.loss_functions import *  # noqa: F403
 from gtape.tensors.tensor import Tensor
 
 __all__ = [
+    *functions.__all__,
     "KLD", "MAE", "MAPE", "MSE", "MSLE", "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge",
     "CosineSimilarity", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
     "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction",
-    "SparseCategoricalCrossentropy", "SquaredHinge", "bce", "binary_crossentropy", "categorical_crossentropy",
-    "categorical_hinge", "cosine_similarity", "get", "hinge", "huber", "kl_divergence", "kld",
-    "kullback_leibler_divergence", "log_cosh", "logcosh",
-    "mae", "mape", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
-    "mean_squared_logarithmic_error", "mse", "msle", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
+    "SparseCategoricalCrossentropy", "SquaredHinge", "bce", "get", "kld", "kullback_leibler_divergence", "logcosh",
+    "mae", "mape", "mse", "msle",
 ]  # fmt: skip
 
 
@@ -49,17 +32,17 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-mse = MSE = mean_squared_error
-mae = MAE = mean_absolute_error
-mape = MAPE = mean_absolute_percentage_error
-msle = MSLE = mean_squared_logarithmic_error
-kld = KLD = kullback_leibler_divergence = kl_divergence
-bce = binary_crossentropy
-logcosh = log_cosh
+mse = MSE = functions.mean_squared_error
+mae = MAE = functions.mean_absolute_error
+mape = MAPE = functions.mean_absolute_percentage_error
+msle = MSLE = functions.mean_squared_logarithmic_error
+kld = KLD = kullback_leibler_divergence = functions.kl_divergence
+bce = functions.binary_crossentropy
+logcosh = functions.log_cosh
 
 
 class _Function(Loss):
-    """A loss that is a function with settings."""
+    """A loss made of a function with settings."""
 
     function: Callable[..., Tensor]
 
@@ -68,12 +51,15 @@ class _Function(Loss):
     ) -> None:
         super().__init__(type(self).function.__name__ if name is None else name, reduction, dtype)
 
-    def _set(self, **options: Any) -> None:
-        for name, value in checked(self, **options).items():
-            setattr(self, name, value)
+    def __post_init__(self) -> None:  # of the losses with settings, which are dataclasses
+        _Function.__init__(self, self.reduction, self.name, self.dtype)
+        vars(self).update(functions.checked(self, **self._settings()))
+
+    def _settings(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in self.options}
 
     def call(self, y_true: Any, y_pred: Any) -> Tensor:
-        return type(self).function(y_true, y_pred, **{k: getattr(self, k) for k in self.options})
+        return type(self).function(y_true, y_pred, **self._settings())
 
 
 class MeanSquaredError(_Function):
@@ -90,15 +76,11 @@ class MeanSquaredError(_Function):
     2.0
     """
 
-    function = staticmethod(mean_squared_error)
+    function = staticmethod(functions.mean_squared_error)
 
 
 class MeanAbsoluteError(_Function):
-    """``|y_true - y_pred|``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``|y_true - y_pred|``; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -107,15 +89,11 @@ class MeanAbsoluteError(_Function):
     1.0
     """
 
-    function = staticmethod(mean_absolute_error)
+    function = staticmethod(functions.mean_absolute_error)
 
 
 class MeanAbsolutePercentageError(_Function):
-    """``100 * |(y_true - y_pred) / y_true|``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``100 * |(y_true - y_pred) / y_true|``; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -124,15 +102,11 @@ class MeanAbsolutePercentageError(_Function):
     25.0
     """
 
-    function = staticmethod(mean_absolute_percentage_error)
+    function = staticmethod(functions.mean_absolute_percentage_error)
 
 
 class MeanSquaredLogarithmicError(_Function):
-    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -141,15 +115,11 @@ class MeanSquaredLogarithmicError(_Function):
     0.0
     """
 
-    function = staticmethod(mean_squared_logarithmic_error)
+    function = staticmethod(functions.mean_squared_logarithmic_error)
 
 
 class LogCosh(_Function):
-    """``log(cosh(y_pred - y_true))``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``log(cosh(y_pred - y_true))``; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -158,15 +128,11 @@ class LogCosh(_Function):
     0.0
     """
 
-    function = staticmethod(log_cosh)
+    function = staticmethod(functions.log_cosh)
 
 
 class KLDivergence(_Function):
-    """The Kullback-Leibler divergence of predicted from true distributions.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """The Kullback-Leibler divergence of predicted from true distributions; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -175,15 +141,11 @@ class KLDivergence(_Function):
     0.0
     """
 
-    function = staticmethod(kl_divergence)
+    function = staticmethod(functions.kl_divergence)
 
 
 class Poisson(_Function):
-    """``y_pred - y_true * log(y_pred)``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``y_pred - y_true * log(y_pred)``; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -192,15 +154,11 @@ class Poisson(_Function):
     2.0
     """
 
-    function = staticmethod(poisson)
+    function = staticmethod(functions.poisson)
 
 
 class Hinge(_Function):
-    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -209,15 +167,11 @@ class Hinge(_Function):
     0.75
     """
 
-    function = staticmethod(hinge)
+    function = staticmethod(functions.hinge)
 
 
 class SquaredHinge(_Function):
-    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -226,15 +180,11 @@ class SquaredHinge(_Function):
     1.125
     """
 
-    function = staticmethod(squared_hinge)
+    function = staticmethod(functions.squared_hinge)
 
 
 class CategoricalHinge(_Function):
-    """``max(wrong - right + 1, 0)``, with the score of the right class and the best other one.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
+    """`categorical_hinge` as an object; arguments as for `MeanSquaredError`.
 
     Examples
     --------
@@ -243,9 +193,10 @@ class CategoricalHinge(_Function):
     1.25
     """
 
-    function = staticmethod(categorical_hinge)
+    function = staticmethod(functions.categorical_hinge)
 
 
+@dataclass(eq=False, repr=False)
 class Huber(_Function):
     """Quadratic for errors up to `delta`, linear beyond.
 
@@ -261,20 +212,15 @@ class Huber(_Function):
     1.3125
     """
 
-    function = staticmethod(huber)
+    function = staticmethod(functions.huber)
     options = ("delta",)
-
-    def __init__(
-        self,
-        delta: float = 1.0,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "huber_loss",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(reduction, name, dtype)
-        self._set(delta=delta)
+    delta: float = 1.0
+    reduction: str | None = "sum_over_batch_size"
+    name: str = "huber_loss"
+    dtype: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class CosineSimilarity(_Function):
     """Minus the cosine of the angle between labels and predictions.
 
@@ -290,20 +236,15 @@ class CosineSimilarity(_Function):
     -1.0
     """
 
-    function = staticmethod(cosine_similarity)
+    function = staticmethod(functions.cosine_similarity)
     options = ("axis",)
-
-    def __init__(
-        self,
-        axis: int = -1,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "cosine_similarity",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(reduction, name, dtype)
-        self._set(axis=axis)
+    axis: int = -1
+    reduction: str | None = "sum_over_batch_size"
+    name: str = "cosine_similarity"
+    dtype: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class BinaryCrossentropy(_Function):
     """Cross-entropy between labels 0 and 1 and probabilities or logits.
 
@@ -319,22 +260,17 @@ class BinaryCrossentropy(_Function):
     500.0
     """
 
-    function = staticmethod(binary_crossentropy)
+    function = staticmethod(functions.binary_crossentropy)
     options = ("from_logits", "label_smoothing", "axis")
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "binary_crossentropy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(reduction, name, dtype)
-        self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
+    from_logits: bool = False
+    label_smoothing: float = 0.0
+    axis: int = -1
+    reduction: str | None = "sum_over_batch_size"
+    name: str = "binary_crossentropy"
+    dtype: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class CategoricalCrossentropy(_Function):
     """Cross-entropy between distributions over classes, or logits of them.
 
@@ -350,29 +286,23 @@ class CategoricalCrossentropy(_Function):
     0.0
     """
 
-    function = staticmethod(categorical_crossentropy)
+    function = staticmethod(functions.categorical_crossentropy)
     options = ("from_logits", "label_smoothing", "axis")
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-        reduction: str | None = "sum_over_batch_size",
-        name: str = "categorical_crossentropy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(reduction, name, dtype)
-        self._set(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis)
+    from_logits: bool = False
+    label_smoothing: float = 0.0
+    axis: int = -1
+    reduction: str | None = "sum_over_batch_size"
+    name: str = "categorical_crossentropy"
+    dtype: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class SparseCategoricalCrossentropy(_Function):
     """Cross-entropy between class numbers and distributions over classes, or logits of them.
 
     Parameters
     ----------
-    from_logits, ignore_class, axis
-        As for `sparse_categorical_crossentropy`. Ignored samples do not count in the mean.
+    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`; the mean leaves out ignored samples
     reduction, name, dtype : as for `Loss`
 
     Examples
@@ -382,21 +312,14 @@ class SparseCategoricalCrossentropy(_Function):
     1000.0
     """
 
-    function = staticmethod(sparse_categorical_crossentropy)
+    function = staticmethod(functions.sparse_categorical_crossentropy)
     options = ("from_logits", "ignore_class", "axis")
-    ignore_class: int | None
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        ignore_class: int | None = None,
-        reduction: str | None = "sum_over_batch_size",
-        axis: int = -1,
-        name: str = "sparse_categorical_crossentropy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(reduction, name, dtype)
-        self._set(from_logits=from_logits, ignore_class=ignore_class, axis=axis)
+    from_logits: bool = False
+    ignore_class: int | None = None
+    reduction: str | None = "sum_over_batch_size"
+    axis: int = -1
+    name: str = "sparse_categorical_crossentropy"
+    dtype: Any = None
 
     def _counted(self, y_true: Any, losses: Tensor) -> Any:
         if self.ignore_class is None:
@@ -408,16 +331,16 @@ _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name not 
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """A loss.
+    """A loss by its name, such as "mse" or "MeanSquaredError".
 
     Parameters
     ----------
     identifier : str, dict, callable or None
-        A name ("mse", "MeanSquaredError" ...); a function or a loss, which is returned; or None.
+        Callables and None are returned as they are.
 
     Returns
     -------
-    callable
+    callable or None
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The base of all metrics, and means and sums over batches: figures for logs, nothing here is differentiated."""
+"""The base class of metrics, means and sums over batches. Metrics are for logs; they are not differentiated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reals_of(x: Any, owner: Any, name: str) -> Any:
 
 
 def spread(weights: Any, shape: tuple[int, ...], owner: Any) -> Any:
-    """The weights of samples, one for each value."""
+    """The weights of samples, broadcast to a weight for each value."""
     try:
         return np.broadcast_to(weights, shape)
     except ValueError:
@@ -47,14 +47,14 @@ def spread(weights: Any, shape: tuple[int, ...], owner: Any) -> Any:
 
 
 class Metric:
-    """Base class: `update_state` takes a batch, `result` gives the figure so far, `reset_state` starts again.
+    """Base class: `update_state` adds a batch, `result` returns the metric so far, `reset_state` starts again.
 
     Calling a metric updates it and returns the result.
 
     Parameters
     ----------
     dtype : dtype, optional
-        Keras has it; states are kept in float64, results are float32.
+        Ignored: state is float64, results are float32.
     name : str, optional
 
     Examples
@@ -80,7 +80,7 @@ class Metric:
     def add_weight(
         self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: str | None = None
     ) -> Variable:
-        """A variable that `reset_state` sets back; also as ``add_weight(name, initializer=...)``."""
+        """A variable that `reset_state` resets; ``add_weight(name, initializer=...)`` works too."""
         from gtape.keras import initializers
 
         if isinstance(shape, str):
@@ -94,7 +94,7 @@ class Metric:
 
     @property
     def variables(self) -> list[Variable]:
-        """The state."""
+        """The metric's variables."""
         return [v for v, _ in self._variables]
 
     def reset_state(self) -> None:
@@ -107,15 +107,15 @@ class Metric:
         self.reset_state()
 
     def update_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Take a batch."""
+        """Add a batch."""
         raise NotImplementedError(f"{type(self).__name__} must implement `update_state`")
 
     def result(self) -> Any:
-        """The figure so far."""
+        """The metric so far."""
         raise NotImplementedError(f"{type(self).__name__} must implement `result`")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """`update_state`, then `result`."""
+        """Update the state and return the result."""
         self.update_state(*args, **kwargs)
         return self.result()
 
@@ -128,7 +128,7 @@ class Sums(Metric):
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(dtype, name)
-        # float64, so that means over long runs do not stop growing.
+        # float64, because float32 sums stop growing in long runs.
         self.total = self.add_weight(name="total", dtype="float64")
         self.count = self.add_weight(name="count", dtype="float64")
 
@@ -140,7 +140,7 @@ class Sums(Metric):
         if weights.ndim < values.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
         weights = spread(weights, values.shape, self)
-        with np.errstate(all="ignore"):  # infinite weights
+        with np.errstate(all="ignore"):  # weights may be infinite
             total, count = (values * weights).sum(), weights.sum()
         self.total.assign_add(wrap(np.float64(total)))
         self.count.assign_add(wrap(np.float64(count)))
@@ -149,14 +149,17 @@ class Sums(Metric):
         count = float(self.count.numpy())
         return float(self.total.numpy()) / count if count else 0.0
 
+    def result(self) -> Tensor:
+        """The mean; 0 before the first value."""
+        return wrap(np.float32(self._mean()))
+
 
 class Mean(Sums):
     """The mean of all values so far.
 
     Parameters
     ----------
-    name : str
-    dtype : dtype, optional
+    name, dtype : as for `Metric`
 
     Examples
     --------
@@ -172,12 +175,8 @@ class Mean(Sums):
         super().__init__(name, dtype)
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
-        """Take values, each with a weight."""
+        """Add values, each with its weight."""
         self._take(values, sample_weight)
-
-    def result(self) -> Tensor:
-        """The mean; 0 before the first value."""
-        return wrap(np.float32(self._mean()))
 
 
 class Sum(Sums):
@@ -198,7 +197,7 @@ class Sum(Sums):
         super().__init__(name, dtype)
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
-        """Take values, each with a weight."""
+        """Add values, each with its weight."""
         self._take(values, sample_weight)
 
     def result(self) -> Tensor:
@@ -212,9 +211,8 @@ class MeanMetricWrapper(Sums):
     Parameters
     ----------
     fn : callable
-        Takes labels and predictions, returns a figure for each sample.
-    name : str, optional
-    dtype : dtype, optional
+        A function of labels and predictions that returns a number for each sample.
+    name, dtype : as for `Metric`
     **kwargs
         Keyword arguments of `fn`.
 
@@ -234,17 +232,13 @@ class MeanMetricWrapper(Sums):
             self._options = loss_functions.checked(self, **kwargs)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Take labels and predictions of a batch."""
-        # As arrays: a figure for the log is no part of any tape's program.
+        """Add the labels and predictions of a batch."""
+        # Arrays, so that tapes do not record metrics.
         true, predicted = array_of(y_true, self, "y_true"), array_of(y_pred, self, "y_pred")
         self._take(self._fn(true, predicted, **self._options), sample_weight)
 
-    def result(self) -> Tensor:
-        """The mean; 0 before the first batch."""
-        return wrap(np.float32(self._mean()))
-
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The metric with these settings."""
+        """A metric with these settings."""
         made: Self = made_from(cls, config)
         return made

@@ -1,46 +1,31 @@
-"""Running figures over batches, for logs: nothing here is differentiated."""
+"""Metrics: running results over batches, for logs. They are not differentiated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from gtape.keras import accuracies, confusion, loss_metrics, metric
+from gtape.keras import accuracies, confusion, loss_functions, loss_metrics, metric
 from gtape.keras.accuracies import *  # noqa: F403
 from gtape.keras.confusion import *  # noqa: F403
 from gtape.keras.lookup import by_name
-from gtape.keras.loss_functions import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    categorical_hinge,
-    hinge,
-    huber,
-    kl_divergence,
-    log_cosh,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_squared_error,
-    mean_squared_logarithmic_error,
-    poisson,
-    sparse_categorical_crossentropy,
-    squared_hinge,
-)
+from gtape.keras.loss_functions import *  # noqa: F403
 from gtape.keras.loss_metrics import *  # noqa: F403
 from gtape.keras.metric import Mean, MeanMetricWrapper, Metric, Sum
 
-# Keras's second names of the losses, which it has here too.
-MAE = mae = mean_absolute_error
-MAPE = mape = mean_absolute_percentage_error
-MSE = mse = mean_squared_error
-MSLE = msle = mean_squared_logarithmic_error
-KLD = kld = kullback_leibler_divergence = kl_divergence
-logcosh = log_cosh
+# Keras's second names of the losses.
+MAE = mae = loss_functions.mean_absolute_error
+MAPE = mape = loss_functions.mean_absolute_percentage_error
+MSE = mse = loss_functions.mean_squared_error
+MSLE = msle = loss_functions.mean_squared_logarithmic_error
+KLD = kld = kullback_leibler_divergence = loss_functions.kl_divergence
+logcosh = loss_functions.log_cosh
 
 __all__ = [
     *accuracies.__all__, *confusion.__all__, *loss_metrics.__all__,
-    "KLD", "MAE", "MAPE", "MSE", "MSLE", "Mean", "MeanMetricWrapper", "Metric", "Sum", "binary_crossentropy",
-    "categorical_crossentropy", "categorical_hinge", "get", "hinge", "huber", "kld", "kullback_leibler_divergence",
-    "logcosh", "mae", "mape", "mse", "msle", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
+    *(name for name in loss_functions.__all__ if not name.startswith(("cosine", "kl_", "log_", "mean_"))),
+    "KLD", "MAE", "MAPE", "MSE", "MSLE", "Mean", "MeanMetricWrapper", "Metric", "Sum", "get", "kld",
+    "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle",
 ]  # fmt: skip
 
 
@@ -57,15 +42,16 @@ _KNOWN: dict[str, Any] = {
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """A metric by its name; a metric, which is returned; or None.
+    """A metric by its name.
 
     Parameters
     ----------
-    identifier : str, dict or callable
+    identifier : str, dict, callable or None
+        Callables and None are returned as they are.
 
     Returns
     -------
-    callable
+    callable or None
 
     Raises
     ------

@@ -32,19 +32,18 @@ _WIDEST = 10_000  # characters in a line of a summary
 
 
 class Model(Trainer, Layer):
-    """A layer made of layers: a subclass with `call`, or everything between given inputs and outputs.
+    """A layer made of layers: a subclass with `call`, or the graph between inputs and outputs.
 
     Parameters
     ----------
     inputs, outputs : KerasTensor or structure of these, optional
-        What `gtape.keras.Input` and layers called on it gave.
-    **common
-        As for `Layer`.
+        Results of `gtape.keras.Input` and of layers.
+    **common : as for `Layer`
 
     Raises
     ------
     ValueError
-        If an output depends on an input that is not given.
+        If an output depends on an input outside `inputs`.
 
     Examples
     --------
@@ -86,22 +85,15 @@ class Model(Trainer, Layer):
         self._graph_layers = [*map(_input_layer, nest.flatten(graph.inputs)), *graph.layers]
         self._first_shape = _structure_of_shapes(graph.inputs)
         self.built = True
-        # Inputs keep their dtypes: each layer of the graph converts what it gets.
-        self._autocast = False
+        self._autocast = False  # because each layer of the graph casts its own inputs
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers inside, without those inside them; of a graph, its inputs first."""
+        """The direct inner layers; inputs of a graph come first."""
         return [m for m in self._inside()[1] if isinstance(m, Layer)]
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
-        """A layer by its name or its place.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
+        """A layer by its name or its position; ValueError if there is none."""
         if index is not None:
             index = checks.whole("get_layer", "index", index)
         if index is not None and -len(self.layers) <= index < len(self.layers):
@@ -125,26 +117,26 @@ class Model(Trainer, Layer):
 
     @property
     def input(self) -> Any:
-        """The input of the graph, as it was given."""
+        """The input of the graph, in its structure."""
         return self._need_graph().inputs
 
     @property
     def output(self) -> Any:
-        """The output of the graph, as it was given."""
+        """The output of the graph, in its structure."""
         return self._need_graph().outputs
 
     @property
     def input_shape(self) -> Any:
-        """The shape of the input, None standing for an open size."""
+        """The shape of the input; None is an open size."""
         return _structure_of_shapes(self.input)
 
     @property
     def output_shape(self) -> Any:
-        """The shape of the output, None standing for an open size."""
+        """The shape of the output; None is an open size."""
         return _structure_of_shapes(self.output)
 
     def summary(self, line_length: int | None = None, positions: Any = None, print_fn: Any = None, **more: Any) -> None:
-        """Print the layers, the shapes of their outputs and how many numbers they hold.
+        """Print the layers, their output shapes and their numbers of parameters.
 
         Parameters
         ----------
@@ -152,13 +144,12 @@ class Model(Trainer, Layer):
             80 by default.
         print_fn : callable, optional
             Called with each line instead of `print`.
-        positions, **more
-            Keras has them; they change nothing.
+        positions, **more : ignored; Keras has them
 
         Raises
         ------
         ValueError
-            Before the variables are made.
+            If the model is not built.
         """
         if not self.built:
             raise ValueError("This model has not yet been built. Build the model first by calling it on a batch")
@@ -169,23 +160,21 @@ class Model(Trainer, Layer):
                 f"{checks.owner_of(self)}: `line_length` must be at most {_WIDEST}. Received: {shown(width)}"
             )
         shapes: dict[int, Any] = {}
-        with contextlib.suppress(AttributeError):  # of a subclass: what its layers give is not known
+        with contextlib.suppress(AttributeError):  # the shapes of a subclass are unknown
             graph = self._need_graph()
             shapes = {id(x.made[0]): x.shape for x in graph.steps}
             shapes |= {id(x): x.batch_shape for x in self.layers if isinstance(x, InputLayer)}
         rows = [("Layer (type)", "Output Shape", "Param #")]
         for layer in self.layers:
-            count = f"{layer.count_params():,}"
             title = f"{plain(layer.name)} ({plain(type(layer).__name__)})"
-            rows.append((title, str(shapes.get(id(layer), "?")), count))
+            rows.append((title, str(shapes.get(id(layer), "?")), f"{layer.count_params():,}"))
         first, second = int(width * 0.45), int(width * 0.75)
         say(f'Model: "{plain(self.name)}"')
         for i, (name, shape, count) in enumerate(rows):
             say(f"{name[: first - 1]:<{first}}{shape[: second - first - 1]:<{second - first}}{count}")
             if i == 0:
                 say("=" * width)
-        own = sum(v._layout.size for v in self.trainable_variables)
-        total = self.count_params()
+        own, total = sum(v._layout.size for v in self.trainable_variables), self.count_params()
         for what, n in (("Total", total), ("Trainable", own), ("Non-trainable", total - own)):
             say(f" {what} params: {n:,}")
 
@@ -195,16 +184,15 @@ class Model(Trainer, Layer):
         Parameters
         ----------
         filepath : str or path
-            Of any ending; the file is a NumPy archive.
+            The file is a NumPy archive, whatever its suffix.
         overwrite : bool
-            Whether a file that exists may be replaced.
-        **more
-            Keras has them; they change nothing.
+            Whether to replace an existing file.
+        **more : ignored; Keras has them
 
         Raises
         ------
         ValueError
-            If the file exists and may not be replaced.
+            If the file exists and `overwrite` is False.
         """
         path = path_text(filepath)
         if not overwrite and os.path.exists(path):
@@ -212,24 +200,23 @@ class Model(Trainer, Layer):
         write_archive(path, train.values_of(self))
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **more: Any) -> None:
-        """Take the values that `save_weights` wrote.
+        """Set the values that `save_weights` wrote.
 
         Parameters
         ----------
         filepath : str or path
         skip_mismatch : bool
-            Whether variables may be left without a value, and values without a variable.
-        **more
-            Keras has them; they change nothing.
+            Whether to ignore variables without a value, and values without a variable.
+        **more : ignored; Keras has them
 
         Raises
         ------
         ValueError
-            If the variables are not those that were saved.
+            If the file has values for other variables.
         gtape.errors.NotFoundError
             If there is no such file.
         gtape.errors.DataLossError
-            If it is damaged, or no file of `save_weights`.
+            If the file is damaged or was not written by `save_weights`.
         """
         status = train.restore_values(self, path_text(filepath))
         if not skip_mismatch and (status._missing or (status._unused and self.built)):
@@ -239,7 +226,7 @@ class Model(Trainer, Layer):
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_GRAPHS:  # a property that failed ends here
+        if name in _OF_GRAPHS:  # called after a property raised AttributeError
             raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -248,7 +235,7 @@ class Model(Trainer, Layer):
             raise AttributeError(self.name)
         return self._graph
 
-    if TYPE_CHECKING:  # a model of one's own may take what it likes
+    if TYPE_CHECKING:  # because `call` of a subclass may have any arguments
 
         def call(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -280,14 +267,14 @@ class Sequential(Model):
     Parameters
     ----------
     layers : sequence of Layer, optional
-        An Input first, or `input_shape` in the first layer, makes the variables at once; otherwise the first call does.
+        The variables are made at once if the first layer is an `Input` or has an `input_shape`, else by the first call.
     trainable : bool
     name : str, optional
 
     Raises
     ------
     ValueError
-        For something that is no layer.
+        For anything but layers.
 
     Examples
     --------
@@ -305,8 +292,7 @@ class Sequential(Model):
 
     def __init__(self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None) -> None:
         super().__init__(trainable=trainable, name=name)
-        # Each layer converts what it gets: the first may want integers.
-        self._autocast = False
+        self._autocast = False  # because the first layer may need integers
         self._sequence: list[Layer] = []
         self._called_with: Any = None
         for layer in () if layers is None else checks.each(self, "layers", layers, "a list of layers"):
@@ -314,12 +300,12 @@ class Sequential(Model):
         self._start()
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
-        """Put a layer at the end."""
+        """Append a layer."""
         self._append(layer)
         self._start()
 
     def pop(self, rebuild: bool = True) -> Layer:
-        """Take the last layer away, and return it."""
+        """Remove the last layer and return it."""
         if not self._sequence:
             raise ValueError("There are no layers in the model, so none can be taken away.")
         taken = self._sequence.pop()
@@ -343,17 +329,16 @@ class Sequential(Model):
         self._sequence.append(layer)
 
     def _start(self) -> None:
-        """Make the variables, if the shape of the input is known."""
         if self._sequence and self._sequence[0]._first_shape is not None:
             self.build(self._sequence[0]._first_shape)
 
     @property
     def layers(self) -> list[Layer]:
-        """The layers, without an input."""
+        """The layers, without the input."""
         return [layer for layer in self._sequence if not isinstance(layer, InputLayer)]
 
     def build(self, input_shape: Any = None) -> None:
-        """Make the variables for inputs of this shape, the batch included."""
+        """Make the variables for inputs of this shape, which includes the batch."""
         if input_shape is None or not self._sequence:
             return
         first = self._sequence[0]
@@ -372,7 +357,7 @@ class Sequential(Model):
         return x
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # The layers are built as they are called, so nothing has to be run on zeros; the graph can wait.
+        # No run on zeros, because calls build the layers; `_need_graph` makes the graph later.
         shape = args[0]._layout.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True
@@ -384,11 +369,11 @@ class Sequential(Model):
 
 
 def clone_model(model: Model) -> Any:
-    """The same layers with fresh variables.
+    """A model of the same layers with new variables.
 
     Parameters
     ----------
-    model : Sequential or a model from inputs to outputs
+    model : Sequential, or a graph of layers
 
     Returns
     -------
@@ -397,7 +382,7 @@ def clone_model(model: Model) -> Any:
     Raises
     ------
     ValueError
-        For a subclass with `call` of its own.
+        For a subclass with its own `call`.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
-from gtape.keras.lookup import by_name
+from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
 
@@ -18,7 +18,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class Regularizer:
+class Regularizer(Configured):
     """Base class: a function of a weight that returns a scalar.
 
     Examples
@@ -33,21 +33,13 @@ class Regularizer:
     1
     """
 
-    options: tuple[str, ...] = ()
-
     def __call__(self, x: Any) -> Any:
         """The penalty of one weight."""
         return 0.0
 
-    def get_config(self) -> dict[str, Any]:
-        """The settings, as the constructor takes them."""
-        return {k: getattr(self, k) for k in self.options}
-
 
 def _strength(owner: Any, name: str, value: Any) -> float:
-    if value is None:
-        return 0.0
-    return float(checks.number(owner, name, value, math.isfinite, "must be a finite number"))
+    return 0.0 if value is None else float(checks.number(owner, name, value, math.isfinite, "must be a finite number"))
 
 
 class L1L2(Regularizer):
@@ -70,14 +62,11 @@ class L1L2(Regularizer):
         self.l1, self.l2 = _strength(self, "l1", l1), _strength(self, "l2", l2)
 
     def __call__(self, x: Any) -> Tensor:
-        """The penalty of one weight, a scalar."""
         x = checks.tensor(self, "x", x)
-        parts = []
-        if self.l1:
-            parts.append(self.l1 * gtape.reduce_sum(gtape.abs(x)))
-        if self.l2:
-            parts.append(self.l2 * gtape.reduce_sum(gtape.square(x)))
-        return sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)
+        parts: list[Any] = [self.l1 * gtape.reduce_sum(gtape.abs(x))] if self.l1 else []
+        parts += [self.l2 * gtape.reduce_sum(gtape.square(x))] if self.l2 else []
+        total: Tensor = sum(parts[1:], parts[0]) if parts else gtape.zeros([], x.dtype)
+        return total
 
 
 class L1(L1L2):
@@ -121,7 +110,7 @@ class L2(L1L2):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """`L1L2` with defaults that do something.
+    """`L1L2` with other defaults, which do penalise.
 
     Parameters
     ----------
@@ -147,11 +136,12 @@ _KNOWN: dict[str, Any] = {"l1": L1, "L1": L1, "l2": L2, "L2": L2, "l1_l2": l1_l2
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """A regularizer by its name, a function, which is returned, or None.
+    """A regularizer by its name.
 
     Parameters
     ----------
     identifier : str, dict, callable or None
+        Callables and None are returned as they are.
 
     Returns
     -------

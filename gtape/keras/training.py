@@ -1,4 +1,4 @@
-"""`compile`, `fit` and what they call: the loop with a tape that every training script would write otherwise."""
+"""`compile`, `fit`, `evaluate` and `predict`: the training loop of models."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ __all__ = ["Trainer"]
 
 
 class Trainer:
-    """The part of a model that trains it.
+    """The training part of a model.
 
-    A subclass may write `train_step` and `test_step`, which take a batch and return figures by name, or
-    `compute_loss`; everything else stays.
+    A subclass may override `compute_loss`, or `train_step` and `test_step`, which return a batch's metrics by name.
     """
 
     name: Any
@@ -37,8 +36,8 @@ class Trainer:
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
-    # Of several outputs, the mean loss of each; metrics, each with the place of its output, None for all, and whether
-    # it gets the weights of samples.
+    # The mean losses of several outputs; and the metrics of `compile`, as triples of the output's position or None for
+    # all outputs, the metric, and whether the metric takes the weights of samples.
     _means: tuple[Metric, ...] = ()
     _chosen: tuple[tuple[int | None, Metric, bool], ...] = ()
     _tracker: Metric | None = None
@@ -55,7 +54,7 @@ class Trainer:
         jit_compile: Any = "auto",
         auto_scale_loss: bool = True,
     ) -> None:
-        """Say how the model is to be trained.
+        """Set the optimizer, the loss and the metrics.
 
         Parameters
         ----------
@@ -66,14 +65,13 @@ class Trainer:
         metrics : list of str, callable or Metric, optional
             For several outputs a list or dict of these.
         weighted_metrics : list, optional
-            More of these.
-        run_eagerly, steps_per_execution, jit_compile, auto_scale_loss
-            Keras has them; they change nothing.
+            Metrics that take the weights of samples.
+        run_eagerly, steps_per_execution, jit_compile, auto_scale_loss : ignored; Keras has them
 
         Raises
         ------
         ValueError
-            For a name that is not known.
+            For an unknown name.
         """
         self.optimizer = optimizers.get(optimizer)
         parts = [] if loss_weights is None else nest.flatten(loss_weights)
@@ -111,46 +109,40 @@ class Trainer:
 
     @property
     def metrics(self) -> list[Metric]:
-        """The mean loss, those of several outputs, what `compile` was given, and the metrics that are attributes."""
+        """The mean loss, the mean losses of several outputs, the metrics of `compile`, and metrics in attributes."""
         own = [m for k, m in vars(self).items() if isinstance(m, Metric) and k != "_tracker"]
         each = {m.name: m for m in self._means}
-        if isinstance(self._loss, dict):  # in the order in which they were given
+        if isinstance(self._loss, dict):  # in the dict's order
             each = {f"{k}_loss": each[f"{k}_loss"] for k in self._loss}
         loss = [self._tracker, *each.values()] if self._tracker and self._loss is not None else []
         return [*loss, *[m for _, m, _ in self._chosen], *own]
 
     @property
     def metrics_names(self) -> list[str]:
-        """Their names."""
+        """The names of the metrics."""
         return [m.name for m in self.metrics]
 
     def reset_metrics(self) -> None:
-        """Let all metrics start again."""
+        """Reset all metrics."""
         for m in self.metrics:
             m.reset_state()
-
-    # -------------------------------------------------------------------------------------- one step
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
-        """The loss of a batch: that of `compile`, and the penalties of the layers.
+        """The loss of a batch: the loss of `compile` plus the penalties of the layers.
 
         Parameters
         ----------
         x, y, y_pred : tensor or structure of tensors
-            The batch, its labels, and what the model made of it.
+            Inputs, labels and outputs.
         sample_weight : tensor, optional
         training : bool
-
-        Returns
-        -------
-        Tensor
 
         Raises
         ------
         ValueError
-            Without a loss in `compile` and without penalties.
+            If there are no losses and no penalties.
         """
         parts = []
         if self._loss is not None and y is not None:
@@ -177,17 +169,14 @@ class Trainer:
         return sum(parts[1:], parts[0])
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        """Update the metrics of `compile` with a batch, and give all figures by name."""
+        """Update the metrics of `compile` with a batch, and return all results by name."""
         for i, m, weighted in self._chosen if y is not None else ():
             truth, made = (y, y_pred) if i is None else (_part(y, i), _part(y_pred, i))
-            if weighted:
-                m.update_state(truth, made, sample_weight=sample_weight)
-            else:
-                m.update_state(truth, made)
+            m.update_state(truth, made, **({"sample_weight": sample_weight} if weighted else {}))
         return self.get_metrics_result()
 
     def _output_names(self) -> list[str]:
-        """The names of several outputs: their keys, or those of the layers that they come from."""
+        """The names of several outputs: their keys, or the names of their layers."""
         if isinstance(self._loss, dict):
             return sorted(self._loss)
         graph = getattr(self, "_graph", None)
@@ -196,33 +185,33 @@ class Trainer:
         return [x.made[0].name for x in nest.flatten(graph.outputs)]
 
     def get_metrics_result(self) -> dict[str, Any]:
-        """The figures so far, by name."""
+        """The results of the metrics so far, by name."""
         return {m.name: m.result() for m in self.metrics}
 
     def train_step(self, data: Any) -> dict[str, Any]:
-        """One step on a batch; returns figures by name."""
+        """Train on a batch and return metrics by name."""
         self._need_compiled()
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         with GradientTape() as tape:
             y_pred = self(x, training=True)  # type: ignore[operator]
             loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=True)
             scaled = self.optimizer.scale_loss(loss)
-        if self._tracker is not None:
-            self._tracker.update_state(loss, sample_weight=rows_of(x))
         variables = self.trainable_variables
+        self._track(loss, x)
         self.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
+    def _track(self, loss: Any, x: Any) -> None:
+        if self._tracker is not None:
+            self._tracker.update_state(loss, sample_weight=rows_of(x))
+
     def test_step(self, data: Any) -> dict[str, Any]:
-        """Look at a batch without learning; returns figures by name."""
+        """Evaluate a batch and return metrics by name."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)  # type: ignore[operator]
         loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=False)
-        if self._tracker is not None:
-            self._tracker.update_state(loss, sample_weight=rows_of(x))
+        self._track(loss, x)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
-
-    # -------------------------------------------------------------------------------------- the loop
 
     def fit(
         self,
@@ -248,30 +237,26 @@ class Trainer:
         Parameters
         ----------
         x : array, tensor, structure of these, Dataset or iterator
-            A dataset gives batches: of x, of (x, y), or of (x, y, weights).
+            A dataset yields batches: x, (x, y), or (x, y, weights).
         y : array, tensor or structure of these, optional
         batch_size : int, optional
             32 by default.
         epochs, initial_epoch : int
-            The last epoch, and the first.
+            The end and the start of the epochs' numbers.
         verbose : "auto", 0, 1 or 2
-            Whether a line is printed for each epoch.
+            0 prints nothing, otherwise each epoch prints a line.
         callbacks : list of Callback, optional
         validation_split : float
-            The share of the last rows to evaluate on, not to train on.
+            The fraction of rows, at the end, for evaluation instead of training.
         validation_data : (x, y), (x, y, weights) or Dataset, optional
         shuffle : bool
-            Whether arrays are shuffled in each epoch.
+            Whether to shuffle arrays in each epoch.
         class_weight : dict, optional
             A factor for the loss of each class number.
         sample_weight : array, optional
         steps_per_epoch, validation_steps : int, optional
-            How many batches make an epoch or an evaluation.
+            The numbers of batches of an epoch and of an evaluation.
         validation_batch_size, validation_freq : int
-
-        Returns
-        -------
-        History
 
         Raises
         ------
@@ -303,7 +288,7 @@ class Trainer:
         self.stop_training = False
         told.tell("on_train_begin", {})
         if isinstance(x, Dataset) and steps_per_epoch is not None:
-            x = Endless(x)  # an epoch goes on where the last one ended
+            x = Endless(x)  # because an epoch continues where the last epoch ended
         logs: dict[str, Any] = {}
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
@@ -354,13 +339,9 @@ class Trainer:
 
         Parameters
         ----------
-        x, y, batch_size, sample_weight
-            As for `fit`.
-        verbose : "auto", 0, 1 or 2
-            Whether a line is printed.
+        x, y, batch_size, sample_weight, verbose, callbacks : as for `fit`
         steps : int, optional
-            How many batches to look at.
-        callbacks : list of Callback, optional
+            The number of batches.
         return_dict : bool
             Whether to return a dict.
 
@@ -376,25 +357,18 @@ class Trainer:
         logs = self._evaluated(parts, batch_size, steps, Callbacks(callbacks, self, steps=steps, verbose=verbose))
         if verbose:
             print(" - ".join(f"{plain(k)}: {v:.4f}" for k, v in logs.items()))
-        found = list(logs.values())
-        return logs if return_dict else found[0] if len(found) == 1 else found
+        return _listed(logs, return_dict)
 
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:  # fmt: skip
-        """The outputs as arrays, computed outside training, batch by batch.
+        """The outputs outside training, as arrays, computed batch by batch.
 
         Parameters
         ----------
-        x, batch_size, steps
-            As for `evaluate`.
-        verbose, callbacks
-            Keras has them; they change nothing.
-
-        Returns
-        -------
-        ndarray or structure of ndarrays
+        x, batch_size, steps : as for `evaluate`
+        verbose, callbacks : ignored; Keras has them
         """
         batch_size, steps = _count("batch_size", batch_size), _count("steps", steps)
         x = x if is_dataset(x) else arrays(x)
@@ -409,7 +383,7 @@ class Trainer:
     def train_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, return_dict: bool = False
     ) -> Any:
-        """One step on one batch."""
+        """Train on one batch and return the loss and the metrics."""
         self._need_compiled()
         self.reset_metrics()
         return _listed(self.train_step(packed(x, y, sample_weight, class_weight)), return_dict)
@@ -438,7 +412,7 @@ def _verbose(value: Any) -> Any:
 
 
 def _for_validation(given: Any) -> tuple[Any, ...] | None:
-    """The data to evaluate on after each epoch: a dataset alone, or inputs, labels and weights."""
+    """The data of evaluations after epochs: a dataset alone, or inputs, labels and weights."""
     if given is None:
         return None
     if is_dataset(given):
@@ -451,7 +425,7 @@ def _for_validation(given: Any) -> tuple[Any, ...] | None:
 
 
 def _part(structure: Any, i: int) -> Any:
-    """The labels, or what was made, of one output."""
+    """The labels or predictions of one output."""
     leaves = nest.flatten(structure)
     if i >= len(leaves):
         raise ValueError(f"there is no output {i} among {len(leaves)}: {shown(structure)}")
@@ -465,7 +439,7 @@ def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
 
 
 class _Accuracy(MeanMetricWrapper):
-    """The accuracy that fits the first labels and predictions: of yes and no, of one-hot labels, or of numbers."""
+    """The accuracy for the shapes of the first batch: of binary labels, one-hot labels, or class numbers."""
 
     def __init__(self, name: str) -> None:
         super().__init__(self._figure, name)
@@ -481,7 +455,7 @@ class _Accuracy(MeanMetricWrapper):
 
 
 def _metric(asked: Any) -> Metric:
-    """A metric from what `compile` was given."""
+    """A metric from an argument of `compile`."""
     if isinstance(asked, Metric):
         return asked
     if isinstance(asked, str) and asked in ("accuracy", "acc"):
@@ -510,5 +484,5 @@ def _numbers(logs: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(logs: dict[str, Any], as_dict: bool) -> Any:
     found = _numbers(logs)
-    figures = list(found.values())
-    return found if as_dict else figures[0] if len(figures) == 1 else figures
+    numbers = list(found.values())
+    return found if as_dict else numbers[0] if len(numbers) == 1 else numbers

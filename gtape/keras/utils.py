@@ -1,4 +1,4 @@
-"""Helpers of training scripts."""
+"""Helpers for training scripts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def __dir__() -> list[str]:
 
 
 def set_random_seed(seed: int) -> None:
-    """Make a run repeatable: seeds Python's `random`, NumPy's old generator and `gtape.random`.
+    """Make a run repeatable: seed Python's `random`, NumPy's old generator and `gtape.random`.
 
-    Layers and initializers without a seed of their own take theirs from Python's `random`, so they repeat too.
+    Layers and initializers without a seed repeat too, because they take their seeds from Python's `random`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def set_random_seed(seed: int) -> None:
     Raises
     ------
     ValueError
-        For something that is no integer.
+        For any other value.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def set_random_seed(seed: int) -> None:
         )
     seed = int(seed)
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - what scripts that use NumPy's old functions need
+    np.random.seed(seed)  # noqa: NPY002 - scripts may use NumPy's old functions
     draws.set_seed(seed)
 
 
@@ -69,9 +69,9 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     Parameters
     ----------
     x : array or tensor of integers
-        An axis of size 1 at the end is left out.
+        A last axis of size 1 is removed.
     num_classes : int, optional
-        By default the greatest number plus 1.
+        The greatest number plus 1 by default.
 
     Returns
     -------
@@ -80,9 +80,9 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     Raises
     ------
     ValueError
-        For what are no numbers of classes.
+        For anything but numbers of classes.
     gtape.errors.ResourceExhaustedError
-        For more rows and classes than memory holds.
+        For a result that does not fit in memory.
 
     Examples
     --------
@@ -109,15 +109,15 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
-    """Vectors scaled to length 1; the zero vector stays.
+    """Vectors scaled to length 1; zero vectors are unchanged.
 
     Parameters
     ----------
     x : array or tensor
     axis : int
-        Along which the vectors lie.
+        The axis of the vectors.
     order : int
-        Of the norm.
+        The order of the norm.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     Raises
     ------
     ValueError
-        For what are no numbers, or an axis that there is not.
+        For anything but numbers, or an `axis` out of range.
 
     Examples
     --------
@@ -139,14 +139,14 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     checks.number("normalize", "order", order)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
-    with np.errstate(all="ignore"):  # infinite numbers
+    with np.errstate(all="ignore"):  # numbers may be infinite
         length = np.linalg.norm(values, order, axis, keepdims=True)
         made = values / np.where(length == 0, np.ones_like(length), length)
     return wrap(made) if isinstance(x, Tensor) else made
 
 
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    """A batch as `train_step` gets it: the inputs alone, or a tuple with labels and weights.
+    """A batch for `train_step`: the inputs alone, or a tuple with labels and weights.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> 
 
 
 def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
-    """Inputs, labels and weights of a batch; None for what is not there.
+    """Inputs, labels and weights of a batch; missing parts are None.
 
     Parameters
     ----------

@@ -6,20 +6,19 @@ from typing import Any
 
 import gtape
 from gtape.keras import activations
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import Layer, TensorLayer
 from gtape.tensors import argument_checks as checks
 
 __all__ = ["ELU", "Activation", "LeakyReLU", "PReLU", "ReLU", "Softmax"]
 
 
-class Activation(Layer):
+class Activation(TensorLayer):
     """An activation function as a layer.
 
     Parameters
     ----------
     activation : str or callable
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -27,8 +26,6 @@ class Activation(Layer):
     >>> tf.keras.layers.Activation("relu")(tf.constant([-1.0, 2.0])).numpy()
     array([0., 2.], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, activation: Any, **common: Any) -> None:
         super().__init__(**common)
@@ -42,15 +39,13 @@ def _not_negative(owner: Layer, name: str, value: Any) -> float:
     return checks.number(owner, name, value, lambda v: v >= 0, "must be a float >= 0")
 
 
-class ReLU(Layer):
+class ReLU(TensorLayer):
     """`gtape.keras.activations.relu` as a layer.
 
     Parameters
     ----------
-    max_value, negative_slope, threshold
-        As for the function.
-    **common
-        As for `Layer`.
+    max_value, negative_slope, threshold : as for the function
+    **common : as for `Layer`
 
     Examples
     --------
@@ -58,8 +53,6 @@ class ReLU(Layer):
     >>> tf.keras.layers.ReLU(max_value=1.0)(tf.constant([-1.0, 2.0])).numpy()
     array([0., 1.], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(
         self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0, **common: Any
@@ -73,14 +66,13 @@ class ReLU(Layer):
         return activations.relu(self._taken(inputs), self.negative_slope, self.max_value, self.threshold)
 
 
-class LeakyReLU(Layer):
-    """x above 0, ``negative_slope * x`` below; the slope is 0.3 unless given (`alpha` is its older name).
+class LeakyReLU(TensorLayer):
+    """x above 0, ``negative_slope * x`` below; `alpha` is the older name of `negative_slope`.
 
     Parameters
     ----------
     negative_slope : float
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -88,8 +80,6 @@ class LeakyReLU(Layer):
     >>> tf.keras.layers.LeakyReLU(0.5)(tf.constant([-1.0, 2.0])).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, negative_slope: float = 0.3, **common: Any) -> None:
         negative_slope = common.pop("alpha", negative_slope)
@@ -100,14 +90,13 @@ class LeakyReLU(Layer):
         return activations.leaky_relu(self._taken(inputs), self.negative_slope)
 
 
-class ELU(Layer):
+class ELU(TensorLayer):
     """x above 0, ``alpha * (exp(x) - 1)`` below.
 
     Parameters
     ----------
     alpha : float
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -115,8 +104,6 @@ class ELU(Layer):
     >>> tf.keras.layers.ELU()([0.0, 2.0]).numpy()
     array([0., 2.], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, alpha: float = 1.0, **common: Any) -> None:
         super().__init__(**common)
@@ -126,16 +113,15 @@ class ELU(Layer):
         return activations.elu(self._taken(inputs), self.alpha)
 
 
-class PReLU(Layer):
-    """x above 0, ``alpha * x`` below, alpha being learned for each entry.
+class PReLU(TensorLayer):
+    """x above 0, ``alpha * x`` below, with a trainable alpha for each entry.
 
     Parameters
     ----------
     alpha_initializer, alpha_regularizer, alpha_constraint : str or callable
     shared_axes : sequence of int, optional
-        Axes, counted from 1, along which entries share their alpha.
-    **common
-        As for `Layer`.
+        Axes, counted from 1, whose entries share an alpha.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -144,7 +130,7 @@ class PReLU(Layer):
     array([[-2.,  3.]], dtype=float32)
     """
 
-    _takes_a_tensor = _needs_variables = True
+    _needs_variables = True
     _least_ndim = 1
 
     def __init__(
@@ -166,10 +152,7 @@ class PReLU(Layer):
         rank = len(checks.shape(self, "input_shape", input_shape))
         given = self._to_build_for(input_shape, *[i for i in range(1, rank) if i not in self.shared_axes])
         shape = [1 if i in self.shared_axes else d for i, d in enumerate(given)][1:]
-        self.alpha = self.add_weight(
-            shape=shape, initializer=self.alpha_initializer, regularizer=self.alpha_regularizer,
-            constraint=self.alpha_constraint, name="alpha",
-        )  # fmt: skip
+        self.alpha = self._weight("alpha", shape)
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -177,14 +160,13 @@ class PReLU(Layer):
         return gtape.nn.relu(x) - self.alpha * gtape.nn.relu(-x)
 
 
-class Softmax(Layer):
+class Softmax(TensorLayer):
     """`gtape.nn.softmax` as a layer.
 
     Parameters
     ----------
     axis : int
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -192,8 +174,6 @@ class Softmax(Layer):
     >>> tf.keras.layers.Softmax()(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, axis: int = -1, **common: Any) -> None:
         super().__init__(**common)

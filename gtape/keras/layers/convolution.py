@@ -1,4 +1,4 @@
-"""Layers that slide a kernel over their input."""
+"""Convolutions as layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import gtape
 from gtape.keras import activations
 from gtape.keras.layers.core import floats_for, format_of
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import TensorLayer
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
@@ -19,37 +19,15 @@ _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
 def layout_of(data_format: str, rank: int) -> str:
-    """The order of the axes, in the words of the ops."""
+    """The order of the axes, in the notation of the ops."""
     return (_FIRST if data_format == "channels_first" else _LAST)[rank]
 
 
-class _Conv(Layer):
-    """What convolutions share.
-
-    Parameters
-    ----------
-    filters : int
-        Channels of the output.
-    kernel_size, strides, dilation_rate : int or tuple of int
-    padding : str
-        "valid", "same", and "causal" with one axis.
-    data_format : str, optional
-        "channels_last" or "channels_first".
-    groups : int
-        In how many groups of channels the kernel works, each on its own.
-    activation : str or callable, optional
-    use_bias : bool
-    kernel_initializer, bias_initializer : str or callable
-    kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
-    activity_regularizer : str or callable, optional
-        As for `Layer`.
-    **common
-        As for `Layer`.
-    """
+class _Conv(TensorLayer):
+    """Base of convolutions; `Conv2D` documents the arguments."""
 
     rank = 2
-    kernel_name = "kernel"
-    _takes_a_tensor = _needs_variables = True
+    _needs_variables = True
 
     def __init__(
         self,
@@ -88,12 +66,9 @@ class _Conv(Layer):
         self.data_format = format_of(self, data_format)
         self.activation = activations.get(activation)
         self.use_bias = checks.flag(self, "use_bias", use_bias)
-        self._kernel_options = {
-            "initializer": kernel_initializer, "regularizer": kernel_regularizer, "constraint": kernel_constraint,
-        }  # fmt: skip
-        self._bias_options = {
-            "initializer": bias_initializer, "regularizer": bias_regularizer, "constraint": bias_constraint,
-        }  # fmt: skip
+        self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
+        self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
+        self.kernel_constraint, self.bias_constraint = kernel_constraint, bias_constraint
 
     @property
     def _format(self) -> str:
@@ -112,12 +87,12 @@ class _Conv(Layer):
         return (*self.kernel_size, channels // self.groups, self.filters)
 
     def build(self, input_shape: Any) -> None:
-        shape = self._kernel_shape(self._channels(input_shape))
-        self.kernel = self.add_weight(shape=shape, name="kernel", **self._kernel_options)
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options)
+        self._make_kernels(self._channels(input_shape))
+        self.bias = self._weight("bias", (self.filters,)) if self.use_bias else None
         self.built = True
+
+    def _make_kernels(self, channels: int) -> None:
+        self.kernel = self._weight("kernel", self._kernel_shape(channels))
 
     def call(self, inputs: Any) -> Any:
         y = self._convolve(floats_for(self, self._taken(inputs)))
@@ -127,8 +102,10 @@ class _Conv(Layer):
         return self.activation(y)
 
     def _convolve(self, x: Any) -> Any:
-        """The convolution alone."""
         raise NotImplementedError
+
+    def _strides_of_axes(self) -> list[int]:
+        return [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
 
 
 class Conv1D(_Conv):
@@ -137,7 +114,7 @@ class Conv1D(_Conv):
     Parameters
     ----------
     filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation, use_bias, **common
-        As for `Conv2D`; "causal" padding looks only back.
+        As for `Conv2D`; "causal" padding uses earlier entries only.
 
     Examples
     --------
@@ -174,20 +151,17 @@ class Conv2D(_Conv):
     data_format : str, optional
         "channels_last" or "channels_first".
     groups : int
-        In how many groups of channels the kernel works, each on its own.
+        The number of groups of channels; the groups are convolved separately.
     activation : str or callable, optional
     use_bias : bool
     kernel_initializer, bias_initializer : str or callable
     kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
-    activity_regularizer : str or callable, optional
-        As for `Layer`.
-    **common
-        As for `Layer`.
+    activity_regularizer, **common : as for `Layer`
 
     Raises
     ------
     ValueError
-        For sizes that are not positive, another padding, or an input without four axes.
+        For sizes of 0 or less, an unknown padding, or an input without four axes.
 
     Examples
     --------
@@ -224,12 +198,11 @@ class Conv3D(_Conv):
 
 
 class DepthwiseConv2D(_Conv):
-    """A convolution of each channel by itself.
+    """A separate convolution of each channel.
 
     Parameters
     ----------
-    kernel_size, strides, padding, **options
-        As for `Conv2D`.
+    kernel_size, strides, padding, **options : as for `Conv2D`
     depth_multiplier : int
         Outputs for each channel.
 
@@ -254,22 +227,20 @@ class DepthwiseConv2D(_Conv):
         return (*self.kernel_size, channels, self.depth_multiplier)
 
     def _convolve(self, x: Any) -> Any:
-        strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.depthwise_conv2d(
-            x, self.kernel, strides=strides, padding=self.padding.upper(), data_format=self._format,
+            x, self.kernel, strides=self._strides_of_axes(), padding=self.padding.upper(), data_format=self._format,
             dilations=list(self.dilation_rate),
         )  # fmt: skip
 
 
 class SeparableConv2D(_Conv):
-    """A convolution of each channel by itself, then a mixing of the channels.
+    """A separate convolution of each channel, then a mixture of the channels.
 
     Parameters
     ----------
-    filters, kernel_size, strides, padding, **options
-        As for `Conv2D`.
+    filters, kernel_size, strides, padding, **options : as for `Conv2D`
     depth_multiplier : int
-        Outputs for each channel in between.
+        Outputs for each channel of the first convolution.
 
     Examples
     --------
@@ -285,28 +256,21 @@ class SeparableConv2D(_Conv):
         self.depth_multiplier = checks.whole(self, "depth_multiplier", depth_multiplier, least=1)
         super().__init__(filters, kernel_size, strides, padding, **options)
 
-    def build(self, input_shape: Any) -> None:
-        channels = self._channels(input_shape)
+    def _make_kernels(self, channels: int) -> None:
         middle = channels * self.depth_multiplier
-        self.depthwise_kernel = self.add_weight(
-            shape=(*self.kernel_size, channels, self.depth_multiplier), name="depthwise_kernel", **self._kernel_options
-        )
-        self.pointwise_kernel = self.add_weight(
-            shape=(1, 1, middle, self.filters), name="pointwise_kernel", **self._kernel_options
-        )
-        self.bias = self.add_weight(shape=(self.filters,), name="bias", **self._bias_options) if self.use_bias else None
-        self.built = True
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        self.depthwise_kernel = self._weight("depthwise_kernel", shape, "kernel")
+        self.pointwise_kernel = self._weight("pointwise_kernel", (1, 1, middle, self.filters), "kernel")
 
     def _convolve(self, x: Any) -> Any:
-        strides = [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
         return gtape.nn.separable_conv2d(
-            x, self.depthwise_kernel, self.pointwise_kernel, strides=strides, padding=self.padding.upper(),
-            data_format=self._format, dilations=list(self.dilation_rate),
+            x, self.depthwise_kernel, self.pointwise_kernel, strides=self._strides_of_axes(),
+            padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),
         )  # fmt: skip
 
 
 class _Transposed(_Conv):
-    """What transposed convolutions share: the output is larger than the input by the strides."""
+    """Base of transposed convolutions, whose output is larger than the input by the strides."""
 
     def __init__(
         self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", output_padding: Any = None,
@@ -360,14 +324,14 @@ class Conv1DTranspose(_Transposed):
 
 
 class Conv2DTranspose(_Transposed):
-    """The transpose of `Conv2D`, which makes images larger: what generators are built of.
+    """The transpose of `Conv2D`: it makes images larger, as in generators.
 
     Parameters
     ----------
     filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options
         As for `Conv2D`.
     output_padding : int or tuple of int, optional
-        Rows and columns to add, where several sizes of the output would fit.
+        Additional rows and columns, because several sizes of the output may fit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Layers of every model: Dense, Embedding, activations, Lambda, and those that only change shapes."""
+"""Basic layers: Dense, Embedding, Lambda, and layers that change shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import gtape
 from gtape.keras import activations
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import Layer, TensorLayer
 from gtape.keras.layers.symbolic import KerasTensor
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -20,17 +20,11 @@ __all__ = [
 
 
 class InputLayer(Layer):
-    """The input of a `Sequential` model: it says what shape comes in.
+    """The input of a `Sequential` model, with its shape.
 
     Parameters
     ----------
-    shape : tuple of int or None
-        Without the batch.
-    batch_size : int, optional
-    dtype : dtype, optional
-    batch_shape : tuple, optional
-        `shape` with the batch.
-    name : str, optional
+    shape, batch_size, dtype, batch_shape, name : as for `Input`
 
     Examples
     --------
@@ -62,7 +56,7 @@ class InputLayer(Layer):
         return x
 
 
-class Dense(Layer):
+class Dense(TensorLayer):
     """``activation(x @ kernel + bias)``.
 
     Parameters
@@ -72,10 +66,8 @@ class Dense(Layer):
     activation : str or callable, optional
     use_bias : bool
     kernel_initializer, bias_initializer : str or callable
-    kernel_regularizer, bias_regularizer : str or callable, optional
-    kernel_constraint, bias_constraint : str or callable, optional
-    **common
-        As for `Layer`.
+    kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint : str or callable, optional
+    **common : as for `Layer`
 
     Raises
     ------
@@ -90,7 +82,7 @@ class Dense(Layer):
     array([[3., 3.]], dtype=float32)
     """
 
-    _takes_a_tensor = _needs_variables = True
+    _needs_variables = True
     _least_ndim = 1
 
     def __init__(
@@ -117,16 +109,8 @@ class Dense(Layer):
 
     def build(self, input_shape: Any) -> None:
         size = self._to_build_for(input_shape, -1)[-1]
-        self.kernel = self.add_weight(
-            shape=(size, self.units), initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel",
-        )  # fmt: skip
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                shape=(self.units,), initializer=self.bias_initializer, regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint, name="bias",
-            )  # fmt: skip
+        self.kernel = self._weight("kernel", (size, self.units))
+        self.bias = self._weight("bias", (self.units,)) if self.use_bias else None
         self.built = True
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -136,10 +120,9 @@ class Dense(Layer):
 
 
 def format_of(layer: Layer, data_format: Any) -> str:
-    """Where the channels are: "channels_last" unless it was said otherwise."""
-    if data_format is None:
-        return "channels_last"
-    return checks.choice(layer, "data_format", data_format, ("channels_last", "channels_first"))
+    """The position of the channels, "channels_last" by default."""
+    known = ("channels_last", "channels_first")
+    return known[0] if data_format is None else checks.choice(layer, "data_format", data_format, known)
 
 
 def floats_for(layer: Layer, x: Any) -> Tensor:
@@ -148,19 +131,18 @@ def floats_for(layer: Layer, x: Any) -> Tensor:
     return t if t._layout.dtype.kind in "fVc" else gtape.cast(t, layer.dtype)
 
 
-class Embedding(Layer):
-    """Rows of a table, by number; its gradient is an IndexedSlices, so that optimizers touch few rows.
+class Embedding(TensorLayer):
+    """Rows of a table, by number; the table's gradient is an IndexedSlices, so that optimizers change few rows.
 
     Parameters
     ----------
     input_dim, output_dim : int
-        How many rows, and how long they are.
+        The number and the length of the rows.
     embeddings_initializer : str or callable
     embeddings_regularizer, embeddings_constraint : str or callable, optional
     mask_zero : bool
-        Keras has it; masks are not propagated here, so it must be False.
-    **common
-        As for `Layer`.
+        Must be False, because masks are not propagated.
+    **common : as for `Layer`
 
     Raises
     ------
@@ -175,7 +157,7 @@ class Embedding(Layer):
     TensorShape([2, 2, 3])
     """
 
-    _takes_a_tensor = _needs_variables = True
+    _needs_variables = True
 
     def __init__(
         self,
@@ -199,10 +181,7 @@ class Embedding(Layer):
     def build(self, input_shape: Any = None) -> None:
         if input_shape is not None or self.built:
             self._to_build_for(() if input_shape is None else input_shape)
-        self.embeddings = self.add_weight(
-            shape=(self.input_dim, self.output_dim), initializer=self.embeddings_initializer,
-            regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint, name="embeddings",
-        )  # fmt: skip
+        self.embeddings = self._weight("embeddings", (self.input_dim, self.output_dim))
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -210,15 +189,14 @@ class Embedding(Layer):
         return gtape.nn.embedding_lookup(self.embeddings, gtape.cast(ids, "int32") if ids.dtype.is_floating else ids)
 
 
-class Flatten(Layer):
+class Flatten(TensorLayer):
     """Each sample as one vector.
 
     Parameters
     ----------
     data_format : {"channels_last", "channels_first"}, optional
-        With "channels_first" the channels go last before all is one vector.
-    **common
-        As for `Layer`.
+        "channels_first" first moves the channels to the end.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -226,8 +204,6 @@ class Flatten(Layer):
     >>> tf.keras.layers.Flatten()(tf.zeros([5, 2, 3])).shape
     TensorShape([5, 6])
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, data_format: str | None = None, **common: Any) -> None:
         super().__init__(**common)
@@ -240,15 +216,14 @@ class Flatten(Layer):
         return gtape.reshape(x, [x.shape[0] if x.ndim else 1, math.prod(x._layout.shape[1:])])
 
 
-class Reshape(Layer):
+class Reshape(TensorLayer):
     """Each sample with another shape; one size may be -1.
 
     Parameters
     ----------
     target_shape : sequence of int
         Without the batch.
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -257,7 +232,6 @@ class Reshape(Layer):
     TensorShape([5, 3, 2])
     """
 
-    _takes_a_tensor = True
     _least_ndim = 1
 
     def __init__(self, target_shape: Any, **common: Any) -> None:
@@ -281,15 +255,14 @@ class Reshape(Layer):
         return gtape.reshape(x, [x._layout.shape[0], *sizes])
 
 
-class Permute(Layer):
+class Permute(TensorLayer):
     """The axes of each sample in another order, counted from 1.
 
     Parameters
     ----------
     dims : sequence of int
-        Where each axis of the result comes from.
-    **common
-        As for `Layer`.
+        For each axis of the result, the axis of the input.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -297,8 +270,6 @@ class Permute(Layer):
     >>> tf.keras.layers.Permute((2, 1))(tf.zeros([5, 2, 3])).shape
     TensorShape([5, 3, 2])
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, dims: Any, **common: Any) -> None:
         super().__init__(**common)
@@ -311,14 +282,13 @@ class Permute(Layer):
         return gtape.transpose(self._taken(inputs), [0, *self.dims])
 
 
-class RepeatVector(Layer):
+class RepeatVector(TensorLayer):
     """Each sample n times, along a new axis.
 
     Parameters
     ----------
     n : int
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -327,7 +297,6 @@ class RepeatVector(Layer):
     TensorShape([5, 4, 2])
     """
 
-    _takes_a_tensor = True
     _ndim = 2
 
     def __init__(self, n: int, **common: Any) -> None:
@@ -338,14 +307,13 @@ class RepeatVector(Layer):
         return gtape.repeat(gtape.expand_dims(self._taken(inputs), 1), self.n, axis=1)
 
 
-class Rescaling(Layer):
+class Rescaling(TensorLayer):
     """``inputs * scale + offset``.
 
     Parameters
     ----------
     scale, offset : float or array
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -353,8 +321,6 @@ class Rescaling(Layer):
     >>> tf.keras.layers.Rescaling(1.0 / 255)(tf.constant([0, 255])).numpy()
     array([0., 1.], dtype=float32)
     """
-
-    _takes_a_tensor = True
 
     def __init__(self, scale: Any, offset: Any = 0.0, **common: Any) -> None:
         super().__init__(**common)
@@ -367,7 +333,7 @@ class Rescaling(Layer):
 
 
 class Identity(Layer):
-    """The input as it is.
+    """The unchanged input.
 
     Examples
     --------
@@ -381,17 +347,15 @@ class Identity(Layer):
 
 
 class Lambda(Layer):
-    """A function as a layer; variables that it uses do not belong to the layer.
+    """A function as a layer; the layer does not own the function's variables.
 
     Parameters
     ----------
     function : callable
-    output_shape, mask
-        Keras has them; they change nothing.
+    output_shape, mask : ignored; Keras has them
     arguments : dict, optional
         Keyword arguments for the function.
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Layer: a function with variables, which are made when the shape of its first input is known."""
+"""Layers: functions with variables, which are made for the shape of the first input."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gtape.tensors.module import Module
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["Layer"]
+__all__ = ["Layer", "TensorLayer"]
 
 
 class _Call(NamedTuple):
-    """What nested layers know about the call they are part of: the training flag, and who added losses."""
+    """The outermost running call, for nested layers: its training flag, and the layers that added losses."""
 
     training: Any
     added: list[Any]
@@ -41,13 +41,13 @@ class _Signature(NamedTuple):
     names: tuple[str, ...]
     takes_training: bool
     training: Any
-    own: bool  # whether gtape wrote it
+    own: bool  # written by gtape
 
 
 _SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDictionary()
 
 
-# Attributes that hold variables or layers without being theirs.
+# Attributes whose variables and layers do not belong to the layer.
 _NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph", "_symbolic"})
 
 
@@ -72,27 +72,25 @@ def _shape(x: Any) -> Any:
 
 
 class Layer(Module):
-    """Base class: a layer of your own makes variables in `__init__` or `build`, and computes in `call`.
+    """Base class: a subclass makes variables in `__init__` or `build`, and computes in `call`.
 
-    The first call makes the variables: `build` gets the shape of the first input. Inputs are turned into tensors, and
-    floats into the layer's dtype. A `training` argument of `call` is filled from the caller, from the layer around, or
-    from its default, in this order.
+    The first call runs `build` with the shape of the first input. Inputs become tensors, and floats get the layer's
+    dtype. A `training` argument of `call` comes from the caller, from the calling layer, or from its default.
 
     Parameters
     ----------
     activity_regularizer : callable or str, optional
         A penalty on the output; it appears in `losses`.
     trainable : bool
-        Whether the layer's variables are among the trainable ones. May be set later; it is then set for all layers
-        inside too.
+        Whether the variables are trainable. Setting the attribute later sets it for all inner layers too.
     dtype : dtype, optional
-        Float type of variables and inputs; float32 unless set_floatx said otherwise.
+        Float type of variables and inputs, `floatx` by default.
     name : str, optional
 
     Raises
     ------
     TypeError
-        For options that are not known.
+        For unknown options.
 
     Examples
     --------
@@ -132,8 +130,8 @@ class Layer(Module):
         self._losses: list[Any] = []
         self._added: list[Any] = []
         self._first_shape: Any = None
-        self._symbolic: Any = None  # what it was called on in a graph of layers, and what came out
-        self._sizes: dict[int, int] = {}  # of axes, which the variables were made for
+        self._sizes: dict[int, int] = {}  # by axis, those that the variables fit
+        self._symbolic: Any = None  # input and output of the last call in a graph of layers
         for option in ("batch_input_shape", "batch_shape", "input_shape", "input_dim"):
             given = shapes.pop(option, None)
             if given is not None and self._first_shape is None:
@@ -143,10 +141,8 @@ class Layer(Module):
         if shapes:
             raise TypeError(f"Unrecognized keyword arguments passed to {type(self).__name__}: {sorted(shapes)}")
 
-    # -------------------------------------------------------------------------------------- what it holds
-
     def _inside(self) -> tuple[list[Variable], list[Module]]:
-        """The layer's own variables in the order of their creation, and the layers inside in that of the attributes."""
+        """The own variables in the order of creation, and the inner layers in the order of the attributes."""
         own = {v._uid: v for v in self.__dict__.get("_made", ())}
         modules: dict[int, Module] = {}
         for key, value in vars(self).items():
@@ -173,12 +169,12 @@ class Layer(Module):
 
     @property
     def variables(self) -> list[Variable]:  # type: ignore[override]
-        """All variables, each once: the layer's own, trainable ones first, then those of the layers inside."""
+        """All variables, each once: the layer's own, trainable variables first, then those of inner layers."""
         return list(self._leaves(lambda x: isinstance(x, Variable), {id(self)}))
 
     @property
     def trainable_variables(self) -> list[Variable]:  # type: ignore[override]
-        """The trainable ones, without those of frozen layers: none if this layer is frozen itself."""
+        """The trainable variables, without those of frozen layers; none if this layer is frozen."""
         if not self.trainable:
             return []
         frozen: set[int] = set()
@@ -189,7 +185,7 @@ class Layer(Module):
 
     @property
     def non_trainable_variables(self) -> list[Variable]:  # type: ignore[override]
-        """The others."""
+        """All other variables."""
         trainable = {id(v) for v in self.trainable_variables}
         return [v for v in self.variables if id(v) not in trainable]
 
@@ -199,7 +195,7 @@ class Layer(Module):
 
     @property
     def trainable(self) -> bool:
-        """Whether the layer's variables are among the trainable ones."""
+        """Whether the layer's variables are trainable."""
         return self._trainable
 
     @trainable.setter
@@ -211,7 +207,7 @@ class Layer(Module):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The layer's name."""
         return self._name
 
     @property
@@ -232,12 +228,12 @@ class Layer(Module):
 
     @property
     def input(self) -> Any:
-        """What the layer was last called on in a graph of layers, for models between other inputs and outputs."""
+        """The input of the layer's last call in a graph of layers, for models between other inputs and outputs."""
         return self._called_in_graph("input")[0]
 
     @property
     def output(self) -> Any:
-        """What the layer last returned in a graph of layers.
+        """The output of the layer's last call in a graph of layers.
 
         Examples
         --------
@@ -254,13 +250,7 @@ class Layer(Module):
         return [v.numpy() for v in self.variables]
 
     def set_weights(self, weights: Any) -> None:
-        """Give all variables values, in the order of `get_weights`.
-
-        Raises
-        ------
-        ValueError
-            If their number or a shape differs.
-        """
+        """Set the values of all variables, in the order of `get_weights`; ValueError if the shapes differ."""
         given = checks.each(self, "weights", weights, "a list of arrays")
         variables, values = self.variables, [checks.numeric(self, "weights", w) for w in given]
         if len(variables) != len(values):
@@ -278,10 +268,8 @@ class Layer(Module):
                 v.assign(value.astype(v.dtype.as_numpy_dtype))
 
     def count_params(self) -> int:
-        """How many numbers all variables have together."""
+        """The number of elements of all variables."""
         return sum(v._layout.size for v in self.variables)
-
-    # -------------------------------------------------------------------------------------- building
 
     def add_weight(
         self,
@@ -312,12 +300,7 @@ class Layer(Module):
         constraint : str or callable, optional
             Applied after each step of an optimizer.
         name : str, optional
-        autocast, aggregation
-            Keras has them; they change nothing.
-
-        Returns
-        -------
-        Variable
+        autocast, aggregation, **ignored : ignored; Keras has them
 
         Examples
         --------
@@ -340,7 +323,7 @@ class Layer(Module):
         return v
 
     def build(self, input_shape: Any) -> None:
-        """Make variables for inputs of this shape; the base class has none to make.
+        """Make variables for inputs of this shape; the base class makes none.
 
         Parameters
         ----------
@@ -363,90 +346,19 @@ class Layer(Module):
             self.build()  # type: ignore[call-arg]
         self.built = True
 
-    # What the inputs of gtape's own layers are: whether one tensor, of how many axes, and whether there are variables
-    # to make before they are taken.
-    _takes_a_tensor = False
-    _ndim: int | None = None
-    _least_ndim = 0
-    _needs_variables = False
-
-    def _fits(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape, if the layer takes inputs of it.
-
-        Raises
-        ------
-        ValueError
-        """
-        n, expected = len(shape), ""
-        if self._ndim is not None and n != self._ndim:
-            expected = f"expected ndim={self._ndim}, found ndim={n}"
-        elif n < self._least_ndim:
-            expected = f"expected min_ndim={self._least_ndim}, found ndim={n}"
-        for axis, size in self._sizes.items() if not expected else ():
-            if not -n <= axis < n or shape[axis] not in (size, None):
-                expected = f"expected axis {axis} of input shape to have value {size}"
-        if expected:
-            raise ValueError(
-                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: {expected}, '
-                f"but received input with shape {shape}. Full shape received: {shape}"
-            )
-        return shape
-
-    def _to_build_for(self, input_shape: Any, *axes: int) -> tuple[Any, ...]:
-        """The shape that `build` was given; sizes of the axes are known, and stay as they are.
-
-        Raises
-        ------
-        ValueError
-            For something else, and where the variables were made already.
-        """
-        shape = self._fits(checks.shape(self, "input_shape", input_shape))
-        if self.built:
-            raise ValueError(
-                f"{type(self).__name__}: the layer '{plain(self.name)}' is built already, for inputs of "
-                "the shape that it was first given; make another layer for other inputs"
-            )
-        for axis in axes:
-            if not -len(shape) <= axis < len(shape) or shape[axis] is None:
-                raise ValueError(
-                    f"{type(self).__name__}: axis {axis} of the inputs should have a known size. Received: "
-                    f"input_shape={shape}"
-                )
-        self._sizes = {axis: shape[axis] for axis in axes}
-        return shape
-
-    def _taken(self, inputs: Any) -> Tensor:
-        """The input of `call`, a tensor of a shape that the layer takes.
-
-        Raises
-        ------
-        ValueError
-            For something else, and where the variables are not made yet.
-        """
-        x = checks.tensor(self, "inputs", inputs)
-        if self._needs_variables and not self.built:
-            raise ValueError(
-                f"{type(self).__name__}: the layer '{plain(self.name)}' is not built, so it has no variables "
-                "yet. Call the layer itself, or `build(input_shape)` before `call`"
-            )
-        self._fits(x._layout.shape)
-        return x
-
-    # -------------------------------------------------------------------------------------- calling
-
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output."""
         raise NotImplementedError(f"Layer {type(self).__name__} does not have a `call()` method implemented.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the output, after making the variables if this is the first call.
+        """Compute the output; the first call makes the variables.
 
         Parameters
         ----------
         *args, **kwargs
-            What `call` takes. Arrays become tensors; floats get the layer's dtype.
+            The arguments of `call`. Arrays become tensors; floats get the layer's dtype.
         training : bool, optional
-            Passed to `call` if it takes it, and to the layers inside.
+            Passed to inner layers, and to `call` if it has such an argument.
         """
         if "_made" not in self.__dict__:
             raise RuntimeError(
@@ -457,7 +369,7 @@ class Layer(Module):
             return symbolic_call(self, args, kwargs)
         names, takes_training, default, own = _signature(type(self).call)
         args = tuple([self._input(x) for x in args])
-        if own and self._takes_a_tensor and args and args[0].__class__ is not Tensor:
+        if own and isinstance(self, TensorLayer) and args and args[0].__class__ is not Tensor:
             args = (self._input(checks.tensor(self, "inputs", args[0])), *args[1:])
         kwargs = {k: self._input(x) for k, x in kwargs.items()}
         around = _CALL.get()
@@ -475,9 +387,9 @@ class Layer(Module):
         if not self.built:
             self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
             pending = self.__dict__.pop("_pending", None)
-            if pending is not None:  # values from a checkpoint that was read before there were variables
+            if pending is not None:  # values of a checkpoint that was read before this
                 pending(self)
-        if around is None:  # penalties are those of the last call of the outermost layer
+        if around is None:  # penalties come from the last call of the outermost layer
             for layer in self._added:
                 layer._losses.clear()
             self._added = []
@@ -500,43 +412,39 @@ class Layer(Module):
             return gtape.cast(x, self._dtype)
         if isinstance(x, (np.ndarray, np.generic)):
             return self._input(convert_to_tensor(x))
-        if isinstance(x, (list, tuple, dict)) and nest.is_nested(x):  # a TensorShape is a tuple, but no structure
+        if isinstance(x, (list, tuple, dict)) and nest.is_nested(x):  # False for a TensorShape, which is a tuple
             leaves = nest.flatten(x)
             if leaves and isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in leaves):
                 return self._input(convert_to_tensor(x))  # rows of numbers are one input, not many
             return nest.map_structure(self._input, x)
         return x
 
-    # -------------------------------------------------------------------------------------- penalties
-
     def add_loss(self, loss: Any) -> None:
-        """Add a penalty that was computed during `call`; it appears in `losses` until the next call."""
+        """Add a penalty computed in `call`; it appears in `losses` until the next call."""
         context = _CALL.get()
         added = self._added if context is None else context.added
         if all(layer is not self for layer in added):
-            self._losses.clear()  # they are of a call on its own, or in another model
+            self._losses.clear()  # of an earlier call outside this model
             added.append(self)
         self._losses.extend(nest.flatten(loss))
 
     @property
     def losses(self) -> list[Any]:
-        """The penalties: what `add_loss` got in the last call, then those of the trainable weights, as they are now."""
+        """The penalties: those of `add_loss` in the last call, then those of the trainable weights now."""
         layers = [self, *self._leaves(lambda x: isinstance(x, Layer), {id(self)})]
         trainable = {id(v) for v in self.trainable_variables}
         found = [loss for layer in layers for loss in layer._losses]
         return found + [f(v) for layer in layers for v, f in layer._penalties if id(v) in trainable]
 
-    # -------------------------------------------------------------------------------------- shapes, settings
-
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
-        """The shape of the output for an input of this shape, None standing for an open size."""
+        """The shape of the output for an input of this shape; None is an open size."""
         found = self(KerasTensor(checks.shape(self, "input_shape", input_shape), floatx()))
         shape: tuple[int | None, ...] = _shapes(found)
         return shape
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls.__module__.startswith("gtape."):
-            for name, value in _named(cls, args, kwargs):  # a name that does not exist is no use waiting for
+            for name, value in _named(cls, args, kwargs):  # raises for an unknown name at once
                 finder = _FINDERS.get(name.rpartition("_")[2])
                 if finder is not None and value is not None:
                     finder(value)
@@ -545,7 +453,7 @@ class Layer(Module):
         return made
 
     def get_config(self) -> dict[str, Any]:
-        """What the constructor was called with, by name; of gtape's own layers with all defaults."""
+        """The arguments of the constructor by name; for gtape's layers with all defaults."""
         args, kwargs = self.__dict__["_settings"]
         signature = inspect.signature(type(self).__init__)
         called = signature.bind(self, *args, **kwargs)
@@ -562,7 +470,7 @@ class Layer(Module):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """A layer with these settings and variables of its own."""
+        """A layer with these settings and new variables."""
         made: Self = made_from(cls, config)
         return made
 
@@ -570,14 +478,72 @@ class Layer(Module):
         return f"<{type(self).__name__} name={plain(self.name)}, built={self.__dict__.get('built', False)}>"
 
 
+class TensorLayer(Layer):
+    """Base of gtape's layers whose input is one tensor; it checks the input's shape."""
+
+    _ndim: int | None = None  # the number of axes, if fixed
+    _least_ndim = 0
+    _needs_variables = False
+
+    def _weight(self, name: str, shape: Any, like: str | None = None, **more: Any) -> Variable:
+        """A variable with the initializer, regularizer and constraint that the layer has for `like` or `name`."""
+        options: Any = {what: getattr(self, f"{like or name}_{what}", None) for what in _FINDERS}
+        return self.add_weight(shape=shape, name=name, **options, **more)
+
+    def _fits(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The shape, if the layer takes such inputs; ValueError otherwise."""
+        n, expected = len(shape), ""
+        if self._ndim is not None and n != self._ndim:
+            expected = f"expected ndim={self._ndim}, found ndim={n}"
+        elif n < self._least_ndim:
+            expected = f"expected min_ndim={self._least_ndim}, found ndim={n}"
+        for axis, size in self._sizes.items() if not expected else ():
+            if not -n <= axis < n or shape[axis] not in (size, None):
+                expected = f"expected axis {axis} of input shape to have value {size}"
+        if expected:
+            raise ValueError(
+                f'Input 0 of layer "{plain(self.name)}" is incompatible with the layer: {expected}, '
+                f"but received input with shape {shape}. Full shape received: {shape}"
+            )
+        return shape
+
+    def _to_build_for(self, input_shape: Any, *axes: int) -> tuple[Any, ...]:
+        """The shape given to `build`, whose sizes along `axes` must be known; later inputs must have the same sizes."""
+        shape = self._fits(checks.shape(self, "input_shape", input_shape))
+        if self.built:
+            raise ValueError(
+                f"{type(self).__name__}: the layer '{plain(self.name)}' is built already, for inputs of "
+                "the shape that it was first given; make another layer for other inputs"
+            )
+        for axis in axes:
+            if not -len(shape) <= axis < len(shape) or shape[axis] is None:
+                raise ValueError(
+                    f"{type(self).__name__}: axis {axis} of the inputs should have a known size. Received: "
+                    f"input_shape={shape}"
+                )
+        self._sizes = {axis: shape[axis] for axis in axes}
+        return shape
+
+    def _taken(self, inputs: Any) -> Tensor:
+        """The input of `call` as a tensor; ValueError if its shape does not fit or the layer is not built."""
+        x = checks.tensor(self, "inputs", inputs)
+        if self._needs_variables and not self.built:
+            raise ValueError(
+                f"{type(self).__name__}: the layer '{plain(self.name)}' is not built, so it has no variables "
+                "yet. Call the layer itself, or `build(input_shape)` before `call`"
+            )
+        self._fits(x._layout.shape)
+        return x
+
+
 def _named(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What a constructor was given, by the names of its arguments."""
+    """The names and values of a constructor's arguments."""
     names = list(inspect.signature(cls.__init__).parameters)[1:] if args else []  # type: ignore[misc]
     return [*zip(names, args, strict=False), *kwargs.items()]
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What an attribute holds; dicts in their own order, as in Keras."""
+    """The leaves of an attribute's value; dicts keep their order, as in Keras."""
     if isinstance(value, (list, tuple, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _parts(part)

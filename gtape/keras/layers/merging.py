@@ -1,7 +1,8 @@
-"""Layers that make one tensor of several."""
+"""Layers that combine several tensors."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -30,12 +31,14 @@ class _Merge(Layer):
             )
         return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 
+    _op: Callable[[Any, Any], Any]
+
     def _merge(self, inputs: list[Any]) -> Any:
-        raise NotImplementedError
+        return reduce(type(self)._op, inputs)
 
 
 class Add(_Merge):
-    """The sum of its inputs.
+    """The sum of the inputs.
 
     Examples
     --------
@@ -44,8 +47,7 @@ class Add(_Merge):
     array([3.], dtype=float32)
     """
 
-    def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(lambda a, b: a + b, inputs)
+    _op = staticmethod(operator.add)
 
 
 class Subtract(_Merge):
@@ -65,7 +67,7 @@ class Subtract(_Merge):
 
 
 class Multiply(_Merge):
-    """The product of its inputs.
+    """The product of the inputs.
 
     Examples
     --------
@@ -74,12 +76,11 @@ class Multiply(_Merge):
     array([6.], dtype=float32)
     """
 
-    def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(lambda a, b: a * b, inputs)
+    _op = staticmethod(operator.mul)
 
 
 class Average(_Merge):
-    """The mean of its inputs.
+    """The mean of the inputs.
 
     Examples
     --------
@@ -88,12 +89,14 @@ class Average(_Merge):
     array([2.], dtype=float32)
     """
 
+    _op = staticmethod(operator.add)
+
     def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(lambda a, b: a + b, inputs) / len(inputs)
+        return super()._merge(inputs) / len(inputs)
 
 
 class Maximum(_Merge):
-    """The greatest of its inputs, entry by entry.
+    """The maximum of the inputs, entry by entry.
 
     Examples
     --------
@@ -102,12 +105,11 @@ class Maximum(_Merge):
     array([3., 4.], dtype=float32)
     """
 
-    def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(gtape.maximum, inputs)
+    _op = staticmethod(gtape.maximum)
 
 
 class Minimum(_Merge):
-    """The least of its inputs, entry by entry.
+    """The minimum of the inputs, entry by entry.
 
     Examples
     --------
@@ -116,19 +118,16 @@ class Minimum(_Merge):
     array([1., 2.], dtype=float32)
     """
 
-    def _merge(self, inputs: list[Any]) -> Any:
-        return reduce(gtape.minimum, inputs)
+    _op = staticmethod(gtape.minimum)
 
 
 class Concatenate(_Merge):
-    """Its inputs behind each other.
+    """The inputs joined along an axis.
 
     Parameters
     ----------
     axis : int
-        Where the inputs meet.
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -146,7 +145,7 @@ class Concatenate(_Merge):
 
 
 def _as_function(layer: type[Layer], inputs: str, result: str) -> Callable[..., Any]:
-    """The function of a list of tensors that makes and calls a layer."""
+    """A function of a list of tensors that makes and calls a layer."""
 
     def function(inputs: Any, **common: Any) -> Any:
         return layer(**common)(inputs)
@@ -157,8 +156,7 @@ def _as_function(layer: type[Layer], inputs: str, result: str) -> Callable[..., 
     Parameters
     ----------
     inputs : list of tensors
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Returns
     -------
@@ -188,9 +186,7 @@ def concatenate(inputs: Any, axis: int = -1, **common: Any) -> Any:
     ----------
     inputs : list of tensors
     axis : int
-        Where the inputs meet.
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Returns
     -------

@@ -1,11 +1,11 @@
-"""Layers that give their inputs mean 0 and variance 1: over the batch, or over each sample."""
+"""Layers that normalise to mean 0 and variance 1, over the batch or over each sample."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import gtape
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import TensorLayer
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
@@ -19,41 +19,45 @@ def _axes(axis: list[int], rank: int) -> list[int]:
     return found
 
 
-def _asked(owner: Layer, axis: Any) -> list[int]:
-    """An axis or several, as they were given."""
-    several = isinstance(axis, (list, tuple))
-    return [checks.whole(owner, "axis", a) for a in (axis if several else [axis])]
-
-
-def _epsilon(owner: Layer, value: Any) -> float:
-    return float(checks.number(owner, "epsilon", value))
-
-
-def _normalized(x: Any, mean: Any, variance: Any, beta: Any, gamma: Any, epsilon: float) -> Any:
+def _normalized(x: Any, epsilon: float, mean: Any, variance: Any, beta: Any, gamma: Any) -> Any:
     y = (x - mean) * gtape.math.rsqrt(variance + epsilon)
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
 
 
-class BatchNormalization(Layer):
-    """In training, normalise over the batch and keep running means; otherwise normalise with these.
+class _Normalization(TensorLayer):
+    """Base of layers with the optional variables gamma and beta."""
 
-    ``gamma * (x - mean) / sqrt(variance + epsilon) + beta`` (Ioffe and Szegedy, 2015). A frozen layer works as outside
-    training.
+    _needs_variables = True
+    _least_ndim = 1
+
+    def _set(self, epsilon: Any, center: Any, scale: Any) -> None:
+        self.epsilon = float(checks.number(self, "epsilon", epsilon))
+        self.center, self.scale = checks.flag(self, "center", center), checks.flag(self, "scale", scale)
+
+    def _make(self, shape: Any) -> None:
+        self.gamma = self._weight("gamma", shape) if self.scale else None
+        self.beta = self._weight("beta", shape) if self.center else None
+
+
+class BatchNormalization(_Normalization):
+    """In training, normalise over the batch and keep running means; otherwise normalise with the running means.
+
+    ``gamma * (x - mean) / sqrt(variance + epsilon) + beta`` (Ioffe and Szegedy, 2015). A frozen layer uses the
+    running means in training too.
 
     Parameters
     ----------
     axis : int
-        Where the channels are; the statistics are over all other axes.
+        The axis of the channels; the statistics are over all other axes.
     momentum : float
-        How slowly the running means forget.
+        The weight of the old running means.
     epsilon : float
     center, scale : bool
-        Whether there are beta and gamma.
+        Whether to use beta and gamma.
     beta_initializer, gamma_initializer, moving_mean_initializer, moving_variance_initializer : str or callable
     beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint : str or callable, optional
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -64,9 +68,6 @@ class BatchNormalization(Layer):
     >>> layer.moving_mean.numpy()
     array([2.], dtype=float32)
     """
-
-    _takes_a_tensor = _needs_variables = True
-    _least_ndim = 1
 
     def __init__(
         self,
@@ -86,27 +87,22 @@ class BatchNormalization(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.axis, self.epsilon = checks.whole(self, "axis", axis), _epsilon(self, epsilon)
+        self.axis = checks.whole(self, "axis", axis)
         self.momentum = float(checks.number(self, "momentum", momentum))
-        self.center, self.scale = checks.flag(self, "center", center), checks.flag(self, "scale", scale)
-        self._starts = (gamma_initializer, beta_initializer, moving_mean_initializer, moving_variance_initializer)
-        self._gamma_options = {"regularizer": gamma_regularizer, "constraint": gamma_constraint}
-        self._beta_options = {"regularizer": beta_regularizer, "constraint": beta_constraint}
+        self.moving_mean_initializer = moving_mean_initializer
+        self.moving_variance_initializer = moving_variance_initializer
+        self.beta_initializer, self.gamma_initializer = beta_initializer, gamma_initializer
+        self.beta_regularizer, self.gamma_regularizer = beta_regularizer, gamma_regularizer
+        self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
+        self._set(epsilon, center, scale)
 
     def build(self, input_shape: Any) -> None:
         rank = len(checks.shape(self, "input_shape", input_shape))
         channels = _axes([self.axis], rank)[0] if rank else 0
         shape = (self._to_build_for(input_shape, channels)[channels],)
-        gamma, beta, mean, variance = self._starts
-        self.gamma = self.beta = None
-        if self.scale:
-            self.gamma = self.add_weight(shape=shape, initializer=gamma, name="gamma", **self._gamma_options)
-        if self.center:
-            self.beta = self.add_weight(shape=shape, initializer=beta, name="beta", **self._beta_options)
-        self.moving_mean = self.add_weight(shape=shape, initializer=mean, trainable=False, name="moving_mean")
-        self.moving_variance = self.add_weight(
-            shape=shape, initializer=variance, trainable=False, name="moving_variance"
-        )
+        self._make(shape)
+        self.moving_mean = self._weight("moving_mean", shape, trainable=False)
+        self.moving_variance = self._weight("moving_variance", shape, trainable=False)
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -121,30 +117,26 @@ class BatchNormalization(Layer):
             self._follow(self.moving_variance, variance)
         shape = [-1 if i == channels else 1 for i in range(x.ndim)]
         plain = channels == x.ndim - 1
-        parts = [v if v is None or plain else gtape.reshape(v, shape) for v in (mean, variance, self.beta, self.gamma)]
-        return _normalized(x, parts[0], parts[1], parts[2], parts[3], self.epsilon)
+        parts = (v if v is None or plain else gtape.reshape(v, shape) for v in (mean, variance, self.beta, self.gamma))
+        return _normalized(x, self.epsilon, *parts)
 
     def _follow(self, moving: Any, new: Any) -> None:
-        # In NumPy: no gradient flows into a variable's state, so there is nothing to record.
+        # In NumPy, because no gradient flows into a variable's state.
         number = moving._layout.dtype.type
         value = moving.numpy() * number(self.momentum) + new.numpy() * number(1.0 - self.momentum)
         moving.assign(wrap(value))
 
 
-class LayerNormalization(Layer):
+class LayerNormalization(_Normalization):
     """Normalise each sample over some of its axes (Ba, Kiros and Hinton, 2016).
 
     Parameters
     ----------
     axis : int or sequence of int
-        Over which axes; gamma and beta have their shape.
-    epsilon : float
-    center, scale : bool
-        Whether there are beta and gamma.
-    beta_initializer, gamma_initializer : str or callable
+        The normalised axes; gamma and beta have their shape.
+    epsilon, center, scale, beta_initializer, gamma_initializer : as for `BatchNormalization`
     beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint : str or callable, optional
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -153,9 +145,6 @@ class LayerNormalization(Layer):
     >>> layer(tf.constant([[1.0, 3.0], [10.0, 30.0]])).numpy().tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
-
-    _takes_a_tensor = _needs_variables = True
-    _least_ndim = 1
 
     def __init__(
         self,
@@ -172,23 +161,18 @@ class LayerNormalization(Layer):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.axis, self.epsilon = axis, _epsilon(self, epsilon)
-        self._asked = _asked(self, axis)
-        self.center, self.scale = checks.flag(self, "center", center), checks.flag(self, "scale", scale)
-        self._starts = (gamma_initializer, beta_initializer)
-        self._gamma_options = {"regularizer": gamma_regularizer, "constraint": gamma_constraint}
-        self._beta_options = {"regularizer": beta_regularizer, "constraint": beta_constraint}
+        asked = axis if isinstance(axis, (list, tuple)) else [axis]
+        self.axis, self._asked = axis, [checks.whole(self, "axis", a) for a in asked]
+        self.beta_initializer, self.gamma_initializer = beta_initializer, gamma_initializer
+        self.beta_regularizer, self.gamma_regularizer = beta_regularizer, gamma_regularizer
+        self.beta_constraint, self.gamma_constraint = beta_constraint, gamma_constraint
+        self._set(epsilon, center, scale)
 
     def build(self, input_shape: Any) -> None:
         rank = len(checks.shape(self, "input_shape", input_shape))
         axes = _axes(self._asked, rank) if rank else [0]
         whole = self._to_build_for(input_shape, *axes)
-        shape = [whole[a] for a in axes]
-        self.gamma = self.beta = None
-        if self.scale:
-            self.gamma = self.add_weight(shape=shape, initializer=self._starts[0], name="gamma", **self._gamma_options)
-        if self.center:
-            self.beta = self.add_weight(shape=shape, initializer=self._starts[1], name="beta", **self._beta_options)
+        self._make([whole[a] for a in axes])
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -198,4 +182,4 @@ class LayerNormalization(Layer):
         shape = [x.shape[i] if i in axes else 1 for i in range(x.ndim)]
         last = axes == [x.ndim - 1]
         beta, gamma = (v if v is None or last else gtape.reshape(v, shape) for v in (self.beta, self.gamma))
-        return _normalized(x, mean, variance, beta, gamma, self.epsilon)
+        return _normalized(x, self.epsilon, mean, variance, beta, gamma)

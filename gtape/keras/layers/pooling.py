@@ -1,4 +1,4 @@
-"""Layers that keep the greatest entry, or the mean, of each window or of everything."""
+"""Layers that reduce windows, or all of space, to the greatest entry or the mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import gtape
 from gtape.keras.layers.convolution import layout_of
 from gtape.keras.layers.core import format_of
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import TensorLayer
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
@@ -16,8 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pooling(Layer):
-    _takes_a_tensor = True
+class _Pooling(TensorLayer):
     rank = 2
     op = "max"
 
@@ -37,11 +36,9 @@ class _Pooling(Layer):
         self.data_format = format_of(self, data_format)
 
     def call(self, inputs: Any) -> Any:
-        function = getattr(gtape.nn, f"{self.op}_pool{self.rank}d")
-        layout = layout_of(self.data_format, self.rank)
-        return function(
-            self._taken(inputs), list(self.pool_size), list(self.strides), self.padding.upper(), data_format=layout
-        )
+        layout, sizes = layout_of(self.data_format, self.rank), (list(self.pool_size), list(self.strides))
+        pool = getattr(gtape.nn, f"{self.op}_pool{self.rank}d")
+        return pool(self._taken(inputs), *sizes, self.padding.upper(), data_format=layout)
 
 
 class MaxPooling2D(_Pooling):
@@ -52,18 +49,17 @@ class MaxPooling2D(_Pooling):
     pool_size : int or tuple of int
         Size of the windows.
     strides : int or tuple of int, optional
-        By default `pool_size`, so that windows do not overlap.
+        `pool_size` by default, so that windows do not overlap.
     padding : str
         "valid" or "same".
     data_format : str, optional
         "channels_last" or "channels_first".
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Raises
     ------
     ValueError
-        For sizes that are not positive, or another padding.
+        For sizes of 0 or less, or an unknown padding.
 
     Examples
     --------
@@ -113,8 +109,7 @@ class AveragePooling1D(_Pooling):
     op = "avg"
 
 
-class _Global(Layer):
-    _takes_a_tensor = True
+class _Global(TensorLayer):
     rank = 2
     op = "reduce_mean"
 
@@ -137,9 +132,8 @@ class GlobalAveragePooling2D(_Global):
     data_format : str, optional
         "channels_last" or "channels_first".
     keepdims : bool
-        Keep the axes, with size 1.
-    **common
-        As for `Layer`.
+        Whether to keep the axes, with size 1.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -163,7 +157,7 @@ class GlobalAveragePooling1D(_Global):
 
 
 class GlobalMaxPooling2D(_Global):
-    """The greatest entry of each channel; equal ones share the gradient. Arguments as for `GlobalAveragePooling2D`.
+    """The greatest entry of each channel; equal entries share the gradient. Arguments as for `GlobalAveragePooling2D`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Layers that add noise in training and do nothing otherwise. Masks and noise are constants of the recorded program."""
+"""Layers that add noise in training only. Masks and noise are constants of the recorded program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape.keras.layers.layer import Layer
+from gtape.keras.layers.layer import TensorLayer
 from gtape.ops.nn.dropout import dropped
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
@@ -17,9 +17,7 @@ from gtape.tensors.tensor import wrap
 __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
 
 
-class _Noise(Layer):
-    _takes_a_tensor = True
-
+class _Noise(TensorLayer):
     def __init__(self, seed: int | None = None, **common: Any) -> None:
         super().__init__(**common)
         self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
@@ -27,7 +25,7 @@ class _Noise(Layer):
         self._generator = np.random.default_rng(random.randrange(2**31) if self.seed is None else self.seed)
 
     def _works(self, x: Any, training: Any) -> bool:
-        """Whether noise is to be added."""
+        """Whether to add noise."""
         if not checks.flag(self, "training", training):
             return False
         if not x._layout.inexact:
@@ -39,17 +37,16 @@ class _Noise(Layer):
 
 
 class Dropout(_Noise):
-    """In training, set entries to 0 at random and scale the others, so that the expected value stays.
+    """In training, set random entries to 0 and scale the others, so that the expected value is unchanged.
 
     Parameters
     ----------
     rate : float
-        Probability that an entry is dropped, in [0, 1].
+        The probability of an entry to be dropped, in [0, 1].
     noise_shape : tuple of int or None, optional
-        Shape of the mask: where it is 1, entries share their fate.
+        Shape of the mask, which is broadcast.
     seed : int, optional
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Raises
     ------
@@ -87,8 +84,7 @@ class GaussianNoise(_Noise):
     ----------
     stddev : float
     seed : int, optional
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------
@@ -116,8 +112,7 @@ class GaussianDropout(_Noise):
     rate : float
         In [0, 1).
     seed : int, optional
-    **common
-        As for `Layer`.
+    **common : as for `Layer`
 
     Examples
     --------

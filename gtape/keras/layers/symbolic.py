@@ -1,10 +1,12 @@
-"""Models as graphs of layers: a KerasTensor stands for a value to come, and remembers the layer that will make it.
+"""Models as graphs of layers: a KerasTensor is a future value and refers to the layer that computes the value.
 
-Shapes are found by running a layer once on zeros, an open size being 1.
+A layer's output shape comes from a run on zeros, with 1 for open sizes.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,21 @@ from gtape.tensors.tensor import wrap
 __all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
 
 
+def _operators(op: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The methods of an operator and of its reflection."""
+    return lambda self, other: self._with(op, other), lambda self, other: self._with(lambda a, b: op(b, a), other)
+
+
 class KerasTensor:
-    """A value that a model will have when it is called.
+    """A value that a model computes when it is called.
 
     Parameters
     ----------
     shape : tuple of int or None
-        None where the size is open, as that of the batch.
+        None is an open size, such as the batch's.
     dtype : str
     made : (layer, args, kwargs, position), optional
-        Where it comes from; None for an input.
+        The call that computes the value, and the position among the call's outputs; None for an input.
     name : str, optional
 
     Examples
@@ -42,7 +49,7 @@ class KerasTensor:
     """
 
     __hash__ = object.__hash__
-    _lambda: Any  # the layer that operators become: gtape.keras.layers.core puts it here
+    _lambda: Any  # the layer of operators, which gtape.keras.layers.core sets
 
     def __init__(self, shape: Any, dtype: Any = "float32", made: Any = None, name: str | None = None) -> None:
         self.shape = checks.shape(self, "shape", shape)
@@ -56,7 +63,7 @@ class KerasTensor:
         return len(self.shape)
 
     def zeros(self) -> Any:
-        """A tensor of this shape and dtype, an open size being 1."""
+        """A tensor of this shape and dtype, with 1 for open sizes."""
         sizes = [1 if d is None else d for d in self.shape]
         kind = checks.dtype(self, self.dtype)
         try:
@@ -79,32 +86,16 @@ class KerasTensor:
             return self._lambda(lambda pair: op(*pair))([self, *symbolic])
         return self._lambda(lambda x: op(x, *others))(self)
 
-    def __add__(self, other: Any) -> Any:
-        return self._with(lambda a, b: a + b, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._with(lambda a, b: b + a, other)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with(lambda a, b: a - b, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with(lambda a, b: b - a, other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with(lambda a, b: a * b, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._with(lambda a, b: b * a, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._with(lambda a, b: a / b, other)
-
     def __neg__(self) -> Any:
-        return self._with(lambda a: -a)
+        return self._with(operator.neg)
 
     def __getitem__(self, key: Any) -> Any:
         return self._with(lambda a: a[key])
+
+    __add__, __radd__ = _operators(operator.add)
+    __sub__, __rsub__ = _operators(operator.sub)
+    __mul__, __rmul__ = _operators(operator.mul)
+    __truediv__, __rtruediv__ = _operators(operator.truediv)
 
 
 def Input(
@@ -124,12 +115,11 @@ def Input(
         Without the batch.
     batch_size : int, optional
     dtype : dtype, optional
-        float32 unless set_floatx said otherwise.
+        `floatx` by default.
     batch_shape : tuple, optional
         `shape` with the batch.
     name : str, optional
-    sparse, tensor
-        Keras has them; they change nothing.
+    sparse, tensor : ignored; Keras has them
 
     Returns
     -------
@@ -138,7 +128,7 @@ def Input(
     Raises
     ------
     ValueError
-        Without a shape, or with two.
+        Unless there is exactly one of `shape` and `batch_shape`.
 
     Examples
     --------
@@ -162,7 +152,7 @@ def _name_of(dtype: Any) -> str:
 
 
 def is_symbolic(arguments: Any) -> bool:
-    """Whether any of the arguments is a KerasTensor."""
+    """Whether any argument is a KerasTensor."""
     return any(
         isinstance(x, KerasTensor)
         or (isinstance(x, (list, tuple, dict)) and any(isinstance(y, KerasTensor) for y in nest.flatten(x)))
@@ -183,7 +173,7 @@ def _replaced(arguments: Any, by: Any) -> Any:
 
 
 def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a layer returns for a KerasTensor: the layer is built, and the result knows where it comes from."""
+    """Build a layer and return KerasTensors for its outputs."""
     inputs = [x for x in nest.flatten([list(args), list(kwargs.values())]) if isinstance(x, KerasTensor)]
     trial_args, trial_kwargs = _replaced((args, kwargs), KerasTensor.zeros)
     result = layer(*trial_args, **trial_kwargs)
@@ -202,17 +192,7 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 class Graph:
-    """The layers between inputs and outputs, in an order in which they can run.
-
-    Parameters
-    ----------
-    inputs, outputs : structure of KerasTensor
-
-    Raises
-    ------
-    ValueError
-        If an output depends on an input that is not listed.
-    """
+    """The layers between inputs and outputs, in the order of a run; an output may depend on listed inputs only."""
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
@@ -241,7 +221,7 @@ class Graph:
                 self.layers.append(x.made[0])
 
     def run(self, values: Any, instead: dict[int, Any] | None = None) -> Any:
-        """The outputs for inputs of the same structure; `instead` has other layers, by the identity of the original."""
+        """The outputs for inputs of the same structure; `instead` has replacements of layers, by the layers' ids."""
         wanted, given = nest.flatten(self.inputs), self._given(values)
         if len(wanted) != len(given):
             raise ValueError(f"this model has {len(wanted)} inputs, and was called with {len(given)}")
@@ -260,7 +240,7 @@ class Graph:
         return have[id(self.outputs)]
 
     def _given(self, values: Any) -> list[Any]:
-        # Inputs in a list may be passed as a dict by their names.
+        # Inputs in a list may also be passed as a dict by their names.
         if isinstance(values, dict) and not isinstance(self.inputs, dict):
             names = [x.name for x in nest.flatten(self.inputs)]
             if any(name not in values for name in names):

@@ -1,11 +1,11 @@
-"""The optimizers: what is done with gradients once a tape has them."""
+"""Optimizers: they change variables along the gradients of a tape."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gtape.base.shown import shown
-from gtape.keras.lookup import class_and_config, classes_by_name, described
+from gtape.keras.lookup import described, restored
 from gtape.keras.optimizers import schedules
 from gtape.keras.optimizers.adam import Adam, Adamax, AdamW, Nadam
 from gtape.keras.optimizers.adaptive import Adadelta, Adagrad, Ftrl, RMSprop
@@ -31,7 +31,7 @@ def get(identifier: Any) -> Optimizer:
     Parameters
     ----------
     identifier : str, dict or Optimizer
-        A class's name in any case, what `serialize` gave, or an optimizer, which is returned.
+        A class's name in any case, a result of `serialize`, or an optimizer, which is returned.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def get(identifier: Any) -> Optimizer:
 
 
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's class and settings as a dict; its state is not in it.
+    """An optimizer's class and settings, without its state, as a dict.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     Raises
     ------
     TypeError
-        For something that is no optimizer.
+        For any other type.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     config : dict
         With ``class_name`` and ``config``.
     custom_objects : dict, optional
-        Classes of your own, by name.
+        Your own classes, by name.
 
     Returns
     -------
@@ -100,9 +100,9 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     Raises
     ------
     ValueError
-        For a class that is not known.
+        For an unknown class.
     TypeError
-        For a `config` that is no such dict.
+        For a `config` that `serialize` never returns.
 
     Examples
     --------
@@ -111,10 +111,5 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     >>> float(tf.keras.optimizers.deserialize(settings).learning_rate)
     0.5
     """
-    name, settings = class_and_config(config, "an optimizer")
-    own = classes_by_name("optimizers.deserialize", custom_objects)
-    known: dict[str, Any] = {**_KNOWN, **{k.lower(): c for k, c in own.items()}}
-    if name.lower() not in known:
-        raise ValueError(f"Unknown optimizer {name!r}; pass its class in `custom_objects`")
-    made: Optimizer = known[name.lower()].from_config(settings)
+    made: Optimizer = restored(config, _KNOWN, "an optimizer", "optimizers.deserialize", custom_objects, str.lower)
     return made

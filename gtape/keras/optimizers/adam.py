@@ -17,12 +17,19 @@ __all__ = ["Adam", "AdamW", "Adamax", "Nadam"]
 
 
 class _Means(Optimizer):
-    """What the family shares: two running means, of the gradient and of its size."""
+    """Base of the family: two running means, of the gradient and of its size."""
 
     slots: tuple[str, ...] = ("momentum", "velocity")
     options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
 
-    def __init__(self, learning_rate: Any, beta_1: float, beta_2: float, epsilon: float, **common: Any) -> None:
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **common: Any,
+    ) -> None:
         super().__init__(learning_rate, **common)
         self.beta_1, self.beta_2 = self._share("beta_1", beta_1), self._share("beta_2", beta_2)
         self.epsilon = self._number("epsilon", epsilon)
@@ -31,7 +38,7 @@ class _Means(Optimizer):
 def _follow(slot: Variable, new: Any, forget: float) -> Any:
     """A running mean after one more value."""
     old = slot.numpy()
-    # The mean moved towards the new value, rather than two products added: exact when both are equal.
+    # Moves the mean towards the new value instead of adding two products, because this is exact for equal values.
     moved = old + (new - old) * new.dtype.type(forget)
     slot.assign(wrap(moved))
     return moved
@@ -41,26 +48,23 @@ class Adam(_Means):
     """Adam: steps scaled by running means of the gradient and of its square.
 
     With t the number of steps, ``m = beta_1 * m + (1 - beta_1) * g``, ``s = beta_2 * s + (1 - beta_2) * g**2`` and
-    ``v -= rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(s) + epsilon)``. For a variable that joins later, t
-    counts from its own first step. Kingma and Ba, 2015.
+    ``v -= rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(s) + epsilon)``. Each
+    variable counts t from its first step. Kingma and Ba, 2015.
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
+    learning_rate, **common : as for `Optimizer`
     beta_1, beta_2 : float
-        How slowly the two means forget, in [0, 1).
+        The weights of the old means, in [0, 1).
     epsilon : float
-        Keeps the step finite where all gradients were zero.
+        A small number that keeps the step finite where all gradients were zero.
     amsgrad : bool
-        Whether to divide by the largest s so far (Reddi, Kale and Kumar, 2018).
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        True divides by the largest s so far (Reddi, Kale and Kumar, 2018).
 
     Raises
     ------
     ValueError
-        For a mean that does not forget, and as `Optimizer`.
+        For `beta_1` or `beta_2` outside [0, 1), and as `Optimizer`.
 
     Examples
     --------
@@ -109,12 +113,8 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
     weight_decay : float
-        See above.
-    beta_1, beta_2, epsilon, amsgrad, **common
-        As for `Adam`.
+    learning_rate, beta_1, beta_2, epsilon, amsgrad, **common : as for `Adam`
 
     Raises
     ------
@@ -149,26 +149,11 @@ class AdamW(Adam):
 
 
 class Adamax(_Means):
-    """Adam with the largest size of the gradient in place of the mean of its square.
+    """Adam with the largest size of the gradient in the place of the mean of its square.
 
     ``m = beta_1 * m + (1 - beta_1) * g``, ``u = max(beta_2 * u, |g|)`` and
     ``v -= rate / (1 - beta_1**t) * m / (u + epsilon)``. Kingma and Ba, 2015, section 7.
-
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The step's length.
-    beta_1, beta_2 : float
-        How slowly the mean and the maximum forget, in [0, 1).
-    epsilon : float
-        Keeps the step finite where all gradients were zero.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
-
-    Raises
-    ------
-    ValueError
-        For a mean that does not forget, and as `Optimizer`.
+    Arguments as for `Adam`, without `amsgrad`.
 
     Examples
     --------
@@ -182,16 +167,6 @@ class Adamax(_Means):
 
     slots = ("momentum", "norm")
     default_name = "adamax"
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **common: Any,
-    ) -> None:
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
@@ -208,23 +183,7 @@ class Nadam(_Means):
 
     With ``b(t) = beta_1 * (1 - 0.96**t / 2)`` and B(t) the product of b(1) to b(t),
     ``m' = b(t+1) * m / (1 - B(t+1)) + (1 - b(t)) * g / (1 - B(t))``, ``s' = s / (1 - beta_2**t)`` and
-    ``v -= rate * m' / (sqrt(s') + epsilon)``, where m and s are Adam's. Dozat, 2015.
-
-    Parameters
-    ----------
-    learning_rate : float or callable
-        The step's length.
-    beta_1, beta_2 : float
-        How slowly the two means forget, in [0, 1).
-    epsilon : float
-        Keeps the step finite where all gradients were zero.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
-
-    Raises
-    ------
-    ValueError
-        For a mean that does not forget, and as `Optimizer`.
+    ``v -= rate * m' / (sqrt(s') + epsilon)``, where m and s are Adam's. Dozat, 2015. Arguments as for `Adamax`.
 
     Examples
     --------
@@ -239,16 +198,6 @@ class Nadam(_Means):
 
     slots = ("momentum", "velocity", "product")
     default_name = "nadam"
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **common: Any,
-    ) -> None:
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
 
     def _initial(self, v: Any, slot: str) -> Any:
         return np.float64(1.0) if slot == "product" else super()._initial(v, slot)

@@ -16,7 +16,7 @@ __all__ = ["Adadelta", "Adagrad", "Ftrl", "RMSprop"]
 
 
 def _kept(slot: Variable, value: Any) -> Any:
-    """The value, which the slot has from now on."""
+    """Store a value in a slot and return it."""
     slot.assign(wrap(value))
     return value
 
@@ -24,24 +24,21 @@ def _kept(slot: Variable, value: Any) -> Any:
 class RMSprop(Optimizer):
     """RMSprop: steps divided by the root of a running mean of squares.
 
-    ``r = rho * r + (1 - rho) * g**2`` and ``v -= rate * g / sqrt(r + epsilon)``. With momentum the step is gathered:
-    ``m = momentum * m + rate * g / sqrt(r + epsilon)`` and ``v -= m``. Centered, the square of a running mean of g is
-    taken off r. Hinton, 2012, lecture 6e.
+    ``r = rho * r + (1 - rho) * g**2`` and ``v -= rate * g / sqrt(r + epsilon)``. With momentum,
+    ``m = momentum * m + rate * g / sqrt(r + epsilon)`` and ``v -= m``. The centered form subtracts the square of a
+    running mean of g from r. Hinton, 2012, lecture 6e.
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
+    learning_rate, **common : as for `Optimizer`
     rho : float
-        How slowly the mean forgets.
+        The weight of the old mean.
     momentum : float
-        How much of the last step goes on.
+        The fraction of the last step that is added to the next step.
     epsilon : float
-        Keeps the step finite where all gradients were zero.
+        A small number that keeps the step finite where all gradients were zero.
     centered : bool
-        Whether to divide by an estimate of the variance rather than of the mean square.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        True divides by an estimate of the variance instead of the mean square.
 
     Examples
     --------
@@ -85,7 +82,7 @@ class RMSprop(Optimizer):
 
 
 class _Accumulating(Optimizer):
-    """What adds squares up, from a given number on."""
+    """Base of optimizers that sum squares, from a given number on."""
 
     initial_accumulator_value: float
 
@@ -101,14 +98,11 @@ class Adagrad(_Accumulating):
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
+    learning_rate, **common : as for `Optimizer`
     initial_accumulator_value : float
-        Where a starts.
+        The first a.
     epsilon : float
-        Keeps the step finite where all gradients were zero.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        A small number that keeps the step finite where all gradients were zero.
 
     Examples
     --------
@@ -126,11 +120,7 @@ class Adagrad(_Accumulating):
     default_name = "adagrad"
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        initial_accumulator_value: float = 0.1,
-        epsilon: float = 1e-7,
-        **common: Any,
+        self, learning_rate: Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7, **common: Any
     ) -> None:
         super().__init__(learning_rate, **common)
         self.initial_accumulator_value = self._number("initial_accumulator_value", initial_accumulator_value)
@@ -143,21 +133,18 @@ class Adagrad(_Accumulating):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: steps of the size that earlier steps had, measured in running means of squares.
+    """Adadelta: steps as large as earlier steps, measured in running means of squares.
 
     ``a = rho * a + (1 - rho) * g**2``, ``step = sqrt(d + epsilon) / sqrt(a + epsilon) * g``,
     ``d = rho * d + (1 - rho) * step**2`` and ``v -= rate * step``. Zeiler, 2012.
 
     Parameters
     ----------
-    learning_rate : float or callable
-        A factor of the step; 1 is the original method.
+    learning_rate, **common : as for `Optimizer`; a rate of 1 is the original method
     rho : float
-        How slowly the means forget, in [0, 1].
+        The weight of the old means, in [0, 1].
     epsilon : float
-        Keeps the step finite where all gradients were zero, and starts the method.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        A small number that keeps the step finite where all gradients were zero, and sets the size of the first step.
 
     Examples
     --------
@@ -198,20 +185,17 @@ class Ftrl(_Accumulating):
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
+    learning_rate, **common : as for `Optimizer`
     learning_rate_power : float
-        0 or less; how the rate falls with what was seen. 0 is a constant rate.
+        0 or less: the rate falls with this power of n. 0 is a constant rate.
     initial_accumulator_value : float
-        Where n starts.
+        The first n.
     l1_regularization_strength, l2_regularization_strength : float
         Weights of the two penalties, 0 or more.
     l2_shrinkage_regularization_strength : float
-        An L2 penalty of the plain kind: it acts on the gradient only.
+        Weight of an L2 penalty that acts on the gradient only.
     beta : float
-        Adds to the L2 penalty, relative to the rate.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        An addition to the L2 penalty, relative to the rate.
 
     Raises
     ------

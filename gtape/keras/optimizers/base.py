@@ -1,6 +1,6 @@
-"""What all optimizers share: ways in, learning rate, clipping, decay, accumulation.
+"""The base class of optimizers: `minimize` and `apply`, clipping, decay, accumulation.
 
-Updates are plain NumPy: a variable's state blocks gradients, so there is nothing to record.
+Updates are plain NumPy, because no gradient flows into a variable's state.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ _ONE = wrap(np.int64(1))
 class Optimizer(Settings):
     """Base class: everything but the formula of the update.
 
-    An optimizer of your own writes `update_step`, and makes the variables it needs in `build`, as in Keras.
+    A subclass writes `update_step`, and makes its variables in `build`, as in Keras.
 
     Parameters
     ----------
     learning_rate : float or callable
-        The step's length; a callable is asked at every step, with the number of steps done if it takes an argument.
+        The step's length; a callable is called at every step, with the number of steps done if it takes an argument.
     weight_decay : float, optional
-        Before each update a variable loses ``weight_decay * learning_rate`` of its value.
+        Each update first subtracts ``weight_decay * learning_rate * variable``.
     clipnorm, global_clipnorm, clipvalue : float, optional
-        Limit to the norm of each gradient, to the norm of all together, or to each entry. Only one may be given.
+        At most one limit: to the norm of each gradient, to the norm of all gradients together, or to each entry.
     use_ema : bool
-        Whether to keep a running average of each variable; `finalize_variable_values` puts the averages in place.
+        True keeps a running average of each variable; `finalize_variable_values` assigns the averages.
     ema_momentum : float
-        How slowly the averages follow, in [0, 1].
+        The weight of the old averages, in [0, 1].
     ema_overwrite_frequency : int, optional
-        After so many steps, again and again, the averages replace the variables.
+        The averages replace the variables every time after this number of steps.
     loss_scale_factor : float, optional
-        Gradients are divided by it, since the loss was multiplied by it: see `scale_loss`.
+        Gradients are divided by this factor, because `scale_loss` multiplies the loss by it.
     gradient_accumulation_steps : int, optional
-        So many gradients, 2 or more, are gathered for one update with their mean.
+        The number of gradients, 2 or more, whose mean makes one update.
     name : str, optional
-        By default the class's name.
+        The class's name by default.
 
     Raises
     ------
     ValueError
-        For a learning rate that is neither a number nor callable, a limit that is not positive, several limits, or
-        an unknown argument.
+        For a learning rate other than a number or a callable, a limit of 0 or less, several limits, or an unknown
+        argument.
 
     Examples
     --------
@@ -84,8 +84,6 @@ class Optimizer(Settings):
     (array([0.5, 2.5], dtype=float32), array([ 3., -4.], dtype=float32))
     """
 
-    # -------------------------------------------------------------------------------------- steps
-
     def minimize(
         self, loss: Any, var_list: Any, grad_loss: Any = None, name: str | None = None, tape: Any = None
     ) -> Any:
@@ -96,16 +94,16 @@ class Optimizer(Settings):
         loss : tensor or callable
             A tensor that `tape` recorded, or a function without arguments that computes it.
         var_list : structure of Variable or callable
-            The variables to change, or a function that returns them, which is called after the loss.
+            The variables to change, or a function that returns the variables and is called after the loss.
         grad_loss : tensor or structure, optional
-            What the gradient of the loss starts from: `output_gradients` of `GradientTape.gradient`.
+            The `output_gradients` of `GradientTape.gradient`.
         tape : GradientTape, optional
-            The tape that recorded `loss`; one is made for a callable loss.
+            The tape that recorded `loss`; required unless `loss` is callable.
 
         Returns
         -------
         Variable
-            `iterations`, the number of updates done.
+            `iterations`, the number of updates.
 
         Raises
         ------
@@ -144,7 +142,7 @@ class Optimizer(Settings):
             check_variable(v)
         if not self.built and type(self)._formula is Optimizer._formula:
             self.build(variables)
-        self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, whatever came before
+        self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, unlike `apply`
         return self.iterations
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
@@ -153,18 +151,17 @@ class Optimizer(Settings):
         Parameters
         ----------
         grads_and_vars : iterable of (gradient, variable)
-            A gradient is a tensor, an IndexedSlices, an array, or None: such a variable stays as it is, with a warning.
+            A gradient is a tensor, an IndexedSlices, an array, or None, which leaves the variable unchanged and warns.
 
         Returns
         -------
         Variable
-            `iterations`, the number of updates done.
+            `iterations`, the number of updates.
 
         Raises
         ------
         ValueError
-            If the list is empty or not made of pairs, no variable has a gradient, or a variable is unknown: see
-            `apply`.
+            For an empty list or other things than pairs, and as `apply`.
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
 
@@ -191,15 +188,14 @@ class Optimizer(Settings):
         Parameters
         ----------
         grads : iterable of tensor, IndexedSlices, array or None
-            The gradients.
         trainable_variables : iterable of Variable, optional
-            Their variables; by default those that `build` was given.
+            The variables of `build` by default.
 
         Raises
         ------
         ValueError
-            If the lists differ in length, no variable has a gradient, or a variable is unknown: not among those of
-            the first call, or of `build`. `minimize` takes any.
+            If the lists differ in length, no variable has a gradient, or a variable is unknown to `build` and to the
+            first call. `minimize` takes any variables.
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
         """
@@ -214,17 +210,9 @@ class Optimizer(Settings):
 
     @diagnosed
     def scale_loss(self, loss: Any) -> Any:
-        """The loss times `loss_scale_factor`, where there is one: what to differentiate, so that nothing underflows.
+        """The loss times `loss_scale_factor`, if any. Differentiate the result, so that gradients do not underflow.
 
-        `minimize` does it by itself; before `apply_gradients` it is yours to do.
-
-        Parameters
-        ----------
-        loss : tensor or number
-
-        Returns
-        -------
-        tensor or number
+        `minimize` calls this; call it yourself before `apply_gradients`.
 
         Examples
         --------
@@ -249,11 +237,9 @@ class Optimizer(Settings):
         unknown = [v for v in variables if id(v) not in known]
         if not unknown:
             return
-        # Another model, all of whose variables are new, is no mistake where nothing is kept of any variable.
-        another = not (self.slots or self.use_ema or self.gradient_accumulation_steps) and 1 < len(unknown) == len(
-            variables
-        )
-        if known and not another:
+        # An optimizer without state per variable may serve another model, all of whose variables are new.
+        stateless = not (self.slots or self.use_ema or self.gradient_accumulation_steps)
+        if known and not (stateless and 1 < len(unknown) == len(variables)):
             raise ValueError(
                 f"Unknown variable: {unknown[0]}. This optimizer can only be called for the variables it was "
                 "originally built with: make a new one for other variables, or use minimize(), which takes any"
@@ -288,7 +274,7 @@ class Optimizer(Settings):
         self._calls.assign_add(_ONE)
 
     def _gather(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Add gradients to those that wait; when enough have come, update with their mean."""
+        """Add gradients to the waiting sums; update with the mean when enough have come."""
         every = self.gradient_accumulation_steps
         assert every is not None
         slots = [self._slots_of(v)["gradient_accumulator"] for _, v in pairs]
@@ -316,7 +302,7 @@ class Optimizer(Settings):
     def _average(self, variables: Sequence[Any]) -> None:
         for v in variables:
             average, number = self._slots_of(v)["average"], v.dtype.as_numpy_dtype
-            # The first value a variable has after a step is where its average starts.
+            # An average starts from its variable's value after the first step.
             keep = self.ema_momentum if self._age(v) > 1 else 0.0
             average.assign(wrap(number(keep) * average.numpy() + number(1.0 - keep) * v.numpy()))
         every = self.ema_overwrite_frequency
@@ -324,13 +310,7 @@ class Optimizer(Settings):
             self.finalize_variable_values(variables)
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Put the running averages in the place of the variables, if averages are kept.
-
-        Parameters
-        ----------
-        var_list : structure of Variable
-            The variables; one that was never updated stays as it is.
-        """
+        """Assign the running averages, if any, to the variables of a structure that were updated before."""
         if not self.use_ema:
             return
         for v in nest.flatten(var_list):
@@ -350,8 +330,7 @@ class Optimizer(Settings):
         return variables
 
     def _pairs_with_gradient(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[tuple[Any, Any]]:
-        pairs = []
-        missing = []
+        pairs, missing = [], []
         for g, v in zip(gradients, variables, strict=True):
             check_variable(v)
             if g is None:
@@ -372,7 +351,7 @@ class Optimizer(Settings):
         return pairs
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Change one variable along its gradient: what an optimizer of your own writes.
+        """Change one variable along its gradient; a subclass writes this method.
 
         Parameters
         ----------
@@ -387,18 +366,9 @@ class Optimizer(Settings):
         self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
-        """The formula, in arrays: what gtape's own optimizers write.
+        """Change variable `v` along its gradient `g`, an array or IndexedSlices; gtape's own optimizers write this.
 
-        Parameters
-        ----------
-        v : Variable
-            What to change.
-        g : ndarray or IndexedSlices
-            Its gradient.
-        rate : NumPy scalar of the variable's dtype
-            The learning rate.
-        slots : dict of Variable
-            What `slots` names, for this variable.
+        The rate is a NumPy scalar of the variable's dtype; `slots` holds the variable's slots by name.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not say how it updates a variable: write update_step(gradient, variable, "
@@ -424,7 +394,7 @@ def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
 
 def _array(g: Any, v: Any) -> Any:
     """A dense gradient as an array of the variable's shape and dtype."""
-    # An array is copied, because a slot may take it as it is.
+    # A copy, because a slot may keep the array.
     known = isinstance(g, (np.ndarray, np.generic))
     g = np.array(g if known else checks.tensor("an optimizer", "gradient", g)._value)
     _fits(g.shape, v.shape, g.dtype.kind, v, "the gradient")
@@ -432,7 +402,7 @@ def _array(g: Any, v: Any) -> Any:
 
 
 def _rows(g: Any, v: Any) -> Any:
-    """A gradient of some rows; its rows have the variable's shape."""
+    """The IndexedSlices `g`, if its rows fit the variable."""
     values, indices = checks.tensor(g, "values", g.values), checks.tensor(g, "indices", g.indices)
     n = tuple(v.shape)[:1]
     _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._layout.dtype.kind, v, "the gradient's rows")

@@ -1,4 +1,4 @@
-"""Limits to gradients: what optimizers do with them before a step. Arrays in, arrays out; nothing is recorded."""
+"""Gradients as arrays: rows become dense arrays, and norms and entries are limited. Nothing is recorded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["clip", "dense", "divided", "is_sparse", "norm_of", "rows"]
 
 
 def norm_of(arrays: Iterable[Any]) -> float:
-    """The Euclidean norm over all entries, without overflow or underflow on the way."""
+    """The Euclidean norm over all entries, without intermediate overflow or underflow."""
     wide = [np.abs(a).astype(np.float64, copy=False).ravel() for a in arrays]
     largest = float(np.max([w.max() for w in wide if w.size], initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
-    # Scaled by a power of two, so that this division does not round.
+    # A power of two, because the division by it is exact.
     scale = math.ldexp(1.0, math.frexp(largest)[1] - 1)
     return scale * math.sqrt(sum(float(np.square(w / scale).sum()) for w in wide))
 
@@ -53,10 +53,10 @@ def divided(g: Any, number: float) -> Any:
 def clip(
     pairs: list[tuple[Any, Any]], clipvalue: float | None, clipnorm: float | None, global_clipnorm: float | None
 ) -> list[tuple[Any, Any]]:
-    """Gradients with their variables, limited in one of three ways or not at all."""
+    """Pairs of gradients and variables, with at most one of three limits applied."""
     if clipnorm is None and global_clipnorm is None and clipvalue is None:
         return pairs
-    # The norm of a gradient is that of the whole: rows that occur twice are added first.
+    # Dense first, because rows that occur twice must be added before a norm is taken.
     whole = [(dense(g, v), v) for g, v in pairs]
     if clipvalue is not None:
         return [(np.clip(g, -clipvalue, clipvalue), v) for g, v in whole]
@@ -69,5 +69,5 @@ def clip(
 def _scaled(g: Any, limit: Any, norm: float) -> Any:
     if norm <= limit:
         return g
-    # An infinite norm leaves nothing of the direction: NaN, as TensorFlow has it.
+    # NaN for an infinite norm, as in TensorFlow, because the direction is lost.
     return g * g.dtype.type(limit / norm if math.isfinite(norm) else math.nan)

@@ -14,21 +14,18 @@ __all__ = ["SGD"]
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if asked for.
+    """Gradient descent, optionally with momentum.
 
     Without momentum ``v -= rate * g``. With momentum ``m = momentum * m - rate * g`` and ``v += m``; Nesterov's form
     looks ahead: ``v += momentum * m - rate * g``.
 
     Parameters
     ----------
-    learning_rate : float or callable
-        The step's length.
+    learning_rate, **common : as for `Optimizer`
     momentum : float
-        How much of the last step goes on, between 0 and 1.
+        The fraction of the last step that is added to the next step, in [0, 1].
     nesterov : bool
-        Whether to look ahead.
-    **common
-        What all optimizers have, such as `weight_decay`, `clipnorm` and `use_ema`; see `Optimizer`.
+        True looks ahead.
 
     Raises
     ------
@@ -50,13 +47,7 @@ class SGD(Optimizer):
     options = ("momentum", "nesterov")
     default_name = "sgd"
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.01,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        **common: Any,
-    ) -> None:
+    def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, **common: Any) -> None:
         super().__init__(learning_rate, **common)
         wanted = "must be a float between [0, 1]"
         self.momentum = float(number(self, "momentum", momentum, lambda v: 0 <= v <= 1, wanted))

@@ -1,18 +1,19 @@
 """Learning rates that change from step to step.
 
-All formulas are evaluated in float64, whatever the model's dtype; calling a schedule gives a float32 tensor, as in
+All formulas are evaluated in float64, whatever the model's dtype; calling a schedule returns a float32 tensor, as in
 Keras.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gtape.keras.lookup import class_and_config, classes_by_name, described, made_from
+from gtape.keras.lookup import Configured, described, restored
 from gtape.tensors.argument_checks import each, flag, name_of, number, whole
 from gtape.tensors.tensor import wrap
 
@@ -26,15 +27,34 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class LearningRateSchedule:
+def _positive(owner: Any, name: str, value: Any) -> float:
+    return number(owner, name, value, lambda v: 0 < v < math.inf, "must be > 0 and finite")
+
+
+def _numbers(owner: Any, name: str, value: Any) -> list[float]:
+    return [number(owner, name, v) for v in each(owner, name, value, "a list of numbers")]
+
+
+def _optional_number(owner: Any, name: str, value: Any) -> float | None:
+    return None if value is None else number(owner, name, value)
+
+
+# The checks of settings; the others are numbers.
+_READERS: dict[str, Callable[..., Any]] = {
+    "staircase": flag, "cycle": flag, "decay_steps": _positive, "first_decay_steps": _positive, "t_mul": _positive,
+    "boundaries": _numbers, "values": _numbers, "warmup_target": _optional_number,
+}  # fmt: skip
+
+
+class LearningRateSchedule(Configured):
     """Base class: a learning rate as a function of the number of steps done.
 
-    A schedule of your own writes `__call__`, which takes the step; a number or a tensor may be returned.
+    A subclass writes `__call__`, which takes the step and returns a number or a tensor.
 
     Parameters
     ----------
     name : str, optional
-        By default the class's name.
+        The class's name by default.
 
     Examples
     --------
@@ -47,10 +67,14 @@ class LearningRateSchedule:
     1.0
     """
 
-    options: tuple[str, ...] = ()
-
     def __init__(self, name: str | None = None) -> None:
         self.name = name_of(self, name, type(self).__name__)
+
+    def __post_init__(self) -> None:  # of gtape's schedules, which are dataclasses
+        LearningRateSchedule.__init__(self, self.name)
+        for name in self.options:
+            read: Any = _READERS.get(name, number)
+            setattr(self, name, read(self, name, getattr(self, name)))
 
     def __call__(self, step: Any) -> Any:
         """The learning rate after `step` steps, a float32 scalar."""
@@ -58,52 +82,56 @@ class LearningRateSchedule:
             return wrap(np.float32(self.at(step)))
 
     def at(self, step: Any) -> float:
-        """The learning rate after `step` steps, with all its digits."""
-        # In NumPy's numbers, because a rate that is too large is to be infinite, and one that is undefined NaN.
+        """The learning rate after `step` steps, with all digits."""
+        # In NumPy's numbers, because a rate that overflows must become infinite, and an undefined rate NaN.
         with np.errstate(all="ignore"):
             return float(self._formula(np.float64(number(self, "step", step))))
 
     def _formula(self, step: float) -> float:
-        """The formula."""
         raise NotImplementedError(
             f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
         )
 
+    def get_config(self) -> dict[str, Any]:
+        """The settings, as the constructor takes them."""
+        return {**super().get_config(), "name": self.name}
+
     def exact(self, step: int) -> float:
-        """The learning rate with all its digits, where a schedule has more than float32 holds."""
+        """The learning rate with all digits; a subclass with its own `__call__` may have float32 only."""
         if type(self).__call__ is LearningRateSchedule.__call__:
             return self.at(step)
         done = wrap(np.int64(whole(self, "step", step)))
         return number(self, "the learning rate that it returned", self(done))
 
-    def get_config(self) -> dict[str, Any]:
-        """The settings, as a dict that `from_config` takes."""
-        return {**{k: getattr(self, k) for k in self.options}, "name": self.name}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """The schedule with these settings."""
-        made: Self = made_from(cls, config)
-        return made
+@dataclass(eq=False, repr=False)
+class _Decay(LearningRateSchedule):
+    """Base of decays with a staircase."""
 
-    def _positive(self, name: str, value: Any) -> float:
-        return number(self, name, value, lambda v: 0 < v < math.inf, "must be > 0 and finite")
+    initial_learning_rate: float
+    decay_steps: int
+    decay_rate: float
+    staircase: bool = False
+    name: str = ""
+    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
 
-    def _number(self, name: str, value: Any) -> float:
-        return number(self, name, value)
+    def _part(self, step: float) -> Any:
+        p = step / self.decay_steps
+        return np.floor(p) if self.staircase else p
 
 
-class ExponentialDecay(LearningRateSchedule):
+@dataclass(eq=False, repr=False)
+class ExponentialDecay(_Decay):
     """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
 
     Parameters
     ----------
     initial_learning_rate : float
     decay_steps : int
-        After so many steps the rate is multiplied by `decay_rate`.
+        The number of steps after which the rate is multiplied by `decay_rate`.
     decay_rate : float
     staircase : bool
-        Whether to change only at multiples of `decay_steps`.
+        True changes the rate at multiples of `decay_steps` only.
     name : str, optional
 
     Raises
@@ -119,43 +147,19 @@ class ExponentialDecay(LearningRateSchedule):
     [0.5, 0.25, 0.125]
     """
 
-    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str = "ExponentialDecay",
-    ) -> None:
-        super().__init__(name)
-        self.decay_steps = self._positive("decay_steps", decay_steps)
-        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
-        self.decay_rate = self._number("decay_rate", decay_rate)
-        self.staircase = flag(self, "staircase", staircase)
+    name: str = "ExponentialDecay"
 
     def _formula(self, step: float) -> float:
-        p = step / self.decay_steps
-        return self.initial_learning_rate * np.float64(self.decay_rate) ** (np.floor(p) if self.staircase else p)
+        return float(self.initial_learning_rate * np.float64(self.decay_rate) ** self._part(step))
 
 
-class InverseTimeDecay(LearningRateSchedule):
+@dataclass(eq=False, repr=False)
+class InverseTimeDecay(_Decay):
     """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
 
     Parameters
     ----------
-    initial_learning_rate : float
-    decay_steps : int
-    decay_rate : float
-    staircase : bool
-        Whether to change only at multiples of `decay_steps`.
-    name : str, optional
-
-    Raises
-    ------
-    ValueError
-        If `decay_steps` is not positive.
+    initial_learning_rate, decay_steps, decay_rate, staircase, name : as for `ExponentialDecay`
 
     Examples
     --------
@@ -165,27 +169,13 @@ class InverseTimeDecay(LearningRateSchedule):
     [1.0, 0.5, 0.25]
     """
 
-    options = ("initial_learning_rate", "decay_steps", "decay_rate", "staircase")
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str = "InverseTimeDecay",
-    ) -> None:
-        super().__init__(name)
-        self.decay_steps = self._positive("decay_steps", decay_steps)
-        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
-        self.decay_rate = self._number("decay_rate", decay_rate)
-        self.staircase = flag(self, "staircase", staircase)
+    name: str = "InverseTimeDecay"
 
     def _formula(self, step: float) -> float:
-        p = step / self.decay_steps
-        return self.initial_learning_rate / (1.0 + self.decay_rate * (np.floor(p) if self.staircase else p))
+        return float(self.initial_learning_rate / (1.0 + self.decay_rate * self._part(step)))
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialDecay(LearningRateSchedule):
     """From one rate to another: ``(initial - end) * (1 - step / decay_steps) ** power + end``, then constant.
 
@@ -197,7 +187,7 @@ class PolynomialDecay(LearningRateSchedule):
     power : float
         1 is a straight line.
     cycle : bool
-        Whether to start again, in ever longer runs, once the end is reached.
+        True starts again after the end; each run is longer than the run before.
     name : str, optional
 
     Raises
@@ -213,22 +203,13 @@ class PolynomialDecay(LearningRateSchedule):
     [1.0, 0.75, 0.0, 0.0]
     """
 
+    initial_learning_rate: float
+    decay_steps: int
+    end_learning_rate: float = 0.0001
+    power: float = 1.0
+    cycle: bool = False
+    name: str = "PolynomialDecay"
     options = ("initial_learning_rate", "decay_steps", "end_learning_rate", "power", "cycle")
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        end_learning_rate: float = 0.0001,
-        power: float = 1.0,
-        cycle: bool = False,
-        name: str = "PolynomialDecay",
-    ) -> None:
-        super().__init__(name)
-        self.decay_steps = self._positive("decay_steps", decay_steps)
-        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
-        self.end_learning_rate = self._number("end_learning_rate", end_learning_rate)
-        self.power, self.cycle = self._number("power", power), flag(self, "cycle", cycle)
 
     def _formula(self, step: float) -> float:
         steps = float(self.decay_steps)
@@ -238,6 +219,7 @@ class PolynomialDecay(LearningRateSchedule):
         return float((self.initial_learning_rate - self.end_learning_rate) * left**self.power + self.end_learning_rate)
 
 
+@dataclass(eq=False, repr=False)
 class PiecewiseConstantDecay(LearningRateSchedule):
     """One rate up to and including the first boundary, the next up to the second, and so on.
 
@@ -246,7 +228,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     boundaries : sequence of int
         Increasing numbers of steps.
     values : sequence of float
-        One more than boundaries.
+        The rates: one more than boundaries.
     name : str, optional
 
     Raises
@@ -262,23 +244,25 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     [1.0, 1.0, 0.5, 0.25]
     """
 
+    boundaries: Sequence[Any]
+    values: Sequence[float]
+    name: str = "PiecewiseConstant"
     options = ("boundaries", "values")
 
-    def __init__(self, boundaries: Sequence[Any], values: Sequence[float], name: str = "PiecewiseConstant") -> None:
-        super().__init__(name)
-        boundaries = [self._number("boundaries", b) for b in each(self, "boundaries", boundaries, "a list of numbers")]
-        values = [self._number("values", v) for v in each(self, "values", values, "a list of numbers")]
-        if len(boundaries) != len(values) - 1:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.boundaries) != len(self.values) - 1:
             raise ValueError(
                 "The length of boundaries should be 1 less than the length of values. Received: "
-                f"boundaries={boundaries} of length {len(boundaries)}, and values={values} of length {len(values)}."
+                f"boundaries={self.boundaries} of length {len(self.boundaries)}, and values={self.values} of length "
+                f"{len(self.values)}."
             )
-        self.boundaries, self.values = boundaries, values
 
     def _formula(self, step: float) -> float:
         return self.values[sum(bool(step > b) for b in self.boundaries)]
 
 
+@dataclass(eq=False, repr=False)
 class CosineDecay(LearningRateSchedule):
     """Half a cosine wave from the initial rate down to `alpha` of it, after an optional linear warm-up.
 
@@ -288,10 +272,10 @@ class CosineDecay(LearningRateSchedule):
     decay_steps : int
         Length of the decay, without the warm-up.
     alpha : float
-        The rate at the end, as a part of that at the beginning of the decay.
+        The last rate, as a fraction of the rate at the start of the decay.
     name : str, optional
     warmup_target : float, optional
-        If given, the rate first climbs from the initial one to this, from where it decays.
+        The rate at the end of the warm-up, where the decay starts.
     warmup_steps : int
         Length of the warm-up.
 
@@ -308,23 +292,13 @@ class CosineDecay(LearningRateSchedule):
     [1.0, 0.5, 0.0, 0.0]
     """
 
+    initial_learning_rate: float
+    decay_steps: int
+    alpha: float = 0.0
+    name: str = "CosineDecay"
+    warmup_target: float | None = None
+    warmup_steps: int = 0
     options = ("initial_learning_rate", "decay_steps", "alpha", "warmup_target", "warmup_steps")
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: int,
-        alpha: float = 0.0,
-        name: str = "CosineDecay",
-        warmup_target: float | None = None,
-        warmup_steps: int = 0,
-    ) -> None:
-        super().__init__(name)
-        self.decay_steps = self._positive("decay_steps", decay_steps)
-        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
-        self.alpha = self._number("alpha", alpha)
-        self.warmup_target = None if warmup_target is None else self._number("warmup_target", warmup_target)
-        self.warmup_steps = self._number("warmup_steps", warmup_steps)
 
     def _formula(self, step: float) -> float:
         start = self.initial_learning_rate
@@ -335,6 +309,7 @@ class CosineDecay(LearningRateSchedule):
         return start * _wave(min(step / self.decay_steps, 1.0), self.alpha)
 
 
+@dataclass(eq=False, repr=False)
 class CosineDecayRestarts(LearningRateSchedule):
     """Half a cosine wave that starts again, each time longer by `t_mul` and lower by `m_mul`.
 
@@ -344,9 +319,9 @@ class CosineDecayRestarts(LearningRateSchedule):
     first_decay_steps : int
         Length of the first run.
     t_mul, m_mul : float
-        What a run's length and height are multiplied by for the next.
+        Factors of a run's length and height for the next run.
     alpha : float
-        The rate at the end of a run, as a part of the initial one.
+        The rate at the end of a run, as a fraction of the initial rate.
     name : str, optional
 
     Raises
@@ -362,22 +337,13 @@ class CosineDecayRestarts(LearningRateSchedule):
     [1.0, 0.5, 0.5, 0.25]
     """
 
+    initial_learning_rate: float
+    first_decay_steps: int
+    t_mul: float = 2.0
+    m_mul: float = 1.0
+    alpha: float = 0.0
+    name: str = "SGDRDecay"
     options = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha")
-
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        first_decay_steps: int,
-        t_mul: float = 2.0,
-        m_mul: float = 1.0,
-        alpha: float = 0.0,
-        name: str = "SGDRDecay",
-    ) -> None:
-        super().__init__(name)
-        self.first_decay_steps = self._positive("first_decay_steps", first_decay_steps)
-        self.initial_learning_rate = self._number("initial_learning_rate", initial_learning_rate)
-        self.t_mul = self._positive("t_mul", t_mul)
-        self.m_mul, self.alpha = self._number("m_mul", m_mul), self._number("alpha", alpha)
 
     def _formula(self, step: float) -> float:
         done, length, growth = step / self.first_decay_steps, np.float64(1.0), np.float64(self.t_mul)
@@ -385,8 +351,8 @@ class CosineDecayRestarts(LearningRateSchedule):
             runs = np.floor(done)
             done = done - runs
         else:
-            # All runs together are n * length long; those that are over are counted by a logarithm, and the last two
-            # one by one, because it is rounded. Where runs get shorter, they come to an end: NaN, as in Keras.
+            # n runs have the total length (growth**n - 1) / (growth - 1), so a logarithm counts the finished runs. The
+            # last two are counted one by one, because the logarithm is rounded. Shrinking runs end: NaN, as in Keras.
             runs = np.maximum(np.floor(np.log1p(done * (growth - 1.0)) / np.log(growth)) - 2.0, 0.0)
             length = growth**runs
             done = done - (length - 1.0) / (growth - 1.0)
@@ -400,17 +366,7 @@ def _wave(done: float, alpha: float, height: float = 1.0) -> float:
     return float((1.0 - alpha) * height * 0.5 * (1.0 + np.cos(math.pi * done)) + alpha)
 
 
-_KNOWN = {
-    c.__name__: c
-    for c in (
-        CosineDecay,
-        CosineDecayRestarts,
-        ExponentialDecay,
-        InverseTimeDecay,
-        PiecewiseConstantDecay,
-        PolynomialDecay,
-    )
-}
+_KNOWN = {n: c for n, c in globals().items() if n in __all__ and isinstance(c, type) and c is not LearningRateSchedule}
 
 
 def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
@@ -427,7 +383,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     Raises
     ------
     TypeError
-        For something that is no schedule.
+        For any other type.
 
     Examples
     --------
@@ -446,7 +402,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     config : dict
         With ``class_name`` and ``config``.
     custom_objects : dict, optional
-        Classes of your own, by name.
+        Your own classes, by name.
 
     Returns
     -------
@@ -455,9 +411,9 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     Raises
     ------
     ValueError
-        For a class that is not known.
+        For an unknown class.
     TypeError
-        For a `config` that is no such dict.
+        For a `config` that `serialize` never returns.
 
     Examples
     --------
@@ -466,9 +422,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     >>> float(schedules.deserialize(settings)(10))
     0.5
     """
-    name, settings = class_and_config(config, "a learning rate schedule")
-    known: dict[str, Any] = {**_KNOWN, **classes_by_name("schedules.deserialize", custom_objects)}
-    if name not in known:
-        raise ValueError(f"Unknown learning rate schedule {name!r}; pass its class in `custom_objects`")
-    made: LearningRateSchedule = known[name].from_config(settings)
+    made: LearningRateSchedule = restored(
+        config, _KNOWN, "a learning rate schedule", "schedules.deserialize", custom_objects
+    )
     return made

@@ -1,4 +1,4 @@
-"""What an optimizer can be told: learning rate, limits, decay, averages, accumulation; as arguments and as a dict."""
+"""Settings of optimizers: learning rate, limits, decay, averages, accumulation; as arguments and as a dict."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _takes_an_argument(f: Callable[..., Any]) -> bool:
 
     try:
         inspect.signature(f).bind(0)
-    except (TypeError, ValueError):  # ValueError: a builtin that does not say what it takes
+    except (TypeError, ValueError):  # ValueError: a builtin without a signature
         return False
     return True
 
 
-# What `get_config` of every optimizer holds, besides its name and learning rate.
+# The settings of every optimizer in `get_config`, besides its name and learning rate.
 _COMMON = (
     "weight_decay", "clipnorm", "global_clipnorm", "clipvalue", "use_ema", "ema_momentum", "ema_overwrite_frequency",
     "loss_scale_factor", "gradient_accumulation_steps",
@@ -39,9 +39,9 @@ _COMMON = (
 
 
 class Settings(State):
-    """The part of an optimizer that holds its settings; see `Optimizer` for what they mean."""
+    """The part of an optimizer that holds its settings, which `Optimizer` documents."""
 
-    # What `get_config` reads and the constructor takes, besides what all optimizers have.
+    # The class's own settings, for `get_config`.
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
@@ -86,8 +86,6 @@ class Settings(State):
         self.learning_rate = learning_rate
         self._undecayed_names: tuple[str, ...] = ()
 
-    # -------------------------------------------------------------------------------------- settings
-
     def _positive(self, name: str, value: Any) -> float | None:
         return None if value is None else number(self, name, value, lambda v: v > 0, "must be positive")
 
@@ -102,15 +100,14 @@ class Settings(State):
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate: a float32 variable, or what a schedule says for the next step. May be set to either."""
+        """The learning rate, which may be set: a float32 variable, or a schedule's rate for the next step."""
         rate = self._learning_rate
         return rate if isinstance(rate, Variable) else wrap(np.float32(self._rate()))
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         if callable(value) and not isinstance(value, (Tensor, Variable, type)):
-            self._learning_rate = value
-            self._wants_step = _takes_an_argument(value)
+            self._learning_rate, self._wants_step = value, _takes_an_argument(value)
             return
         if isinstance(self._learning_rate, LearningRateSchedule):
             raise TypeError(
@@ -136,7 +133,7 @@ class Settings(State):
             said = rate(self.iterations.numpy()) if self._wants_step else rate()
             return float(number(self, "learning_rate", said, wanted="that is a function must return a number"))
         shown = rate.numpy()
-        # The variable is float32, as in Keras; a float64 model still gets all digits of the rate that was asked for.
+        # The variable is float32, as in Keras; a float64 model gets all digits of the rate that was set.
         if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
             return self._exact_rate
         return float(shown)
@@ -161,7 +158,7 @@ class Settings(State):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """An optimizer of this class from what `get_config` gave; it starts without state."""
+        """An optimizer of this class with the settings of `get_config`, without state."""
         given = settings_of(cls, config)
         rate = given.get("learning_rate")
         if isinstance(rate, dict):
@@ -169,19 +166,18 @@ class Settings(State):
         return cls(**given)
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Iterable[str] | None = None) -> None:
-        """Leave variables out of the weight decay.
+        """Exclude variables from the weight decay.
 
         Parameters
         ----------
         var_list : list of Variable, optional
-            The variables themselves.
         var_names : list of str, optional
-            Parts of names: a variable whose name contains one of them is left out.
+            Parts of names of variables.
 
         Raises
         ------
         TypeError
-            For what are no variables, or no names.
+            For a list of anything else.
         """
         variables = [] if var_list is None else nest.flatten(var_list)
         for v in variables:
@@ -193,5 +189,5 @@ class Settings(State):
         self._undecayed_names = tuple(names)
 
     def _decays(self, v: Any) -> bool:
-        left_out = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)
-        return not left_out
+        excluded = any(ref() is v for ref in self._undecayed) or any(part in v.name for part in self._undecayed_names)
+        return not excluded

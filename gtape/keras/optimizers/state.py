@@ -1,4 +1,4 @@
-"""What an optimizer remembers: the variables it serves, and the arrays that it keeps for each of them."""
+"""State of an optimizer: references to the model's variables, and the arrays it keeps for each variable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gtape.tensors.variable import Variable
 __all__ = ["State", "check_variable"]
 
 
-# Attributes that hold weak references to variables which the optimizer serves.
+# Attributes with weak references to the model's variables.
 _REFERRED = ("_built", "_undecayed")
 
 
@@ -32,10 +32,10 @@ def check_variable(v: Any) -> None:
 
 
 class State:
-    """The part of an optimizer that remembers.
+    """The part of an optimizer that has state.
 
-    A subclass names in `slots` the arrays that live as long as their variable. Slots are made when a variable is first
-    seen, so that one optimizer may serve variables that come and go.
+    A subclass lists in `slots` the arrays kept for each variable. They are made at a variable's first step and live as
+    long as the variable, so that variables may come and go.
     """
 
     slots: tuple[str, ...] = ()
@@ -44,17 +44,17 @@ class State:
 
     def __init__(self) -> None:
         self.built = False
-        # The steps that were asked for; with accumulation, several of them make one update.
+        # The number of steps; with accumulation of gradients, several steps make one update.
         self._calls = Variable(0, trainable=False, dtype="int64", name="iteration")
         self._learning_rate: Any = None
-        # By identity, because variables are not hashable; the weak reference takes an entry out when its variable dies.
+        # Keyed by identity, because variables are not hashable; the weak reference removes a dead variable's entry.
         self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
         self._built: list[weakref.ref[Any]] = []
         self._undecayed: list[weakref.ref[Any]] = []
         self._added: list[Variable] = []
 
-    # A pickle holds the variables, which are found again where it holds the model as well. A copy serves the copies of
-    # the variables if these were made before it, in the same deepcopy, and otherwise the variables themselves.
+    # A pickle holds the variables, so that a pickle of model and optimizer keeps them shared. A deep copy refers to
+    # copies of the variables if the same deepcopy made these earlier, and otherwise to the variables themselves.
 
     def __getstate__(self) -> dict[str, Any]:
         entries = [(ref(), slots, seen) for ref, slots, seen in list(self._state.values())]
@@ -85,15 +85,10 @@ class State:
         return wrap(np.int64(int(self._calls.numpy()) // every)) if every else self._calls
 
     def build(self, var_list: Any) -> None:
-        """Make the slots of variables beforehand, and remember the variables for `apply` without a list.
+        """Make the slots of variables, and keep the variables for `apply` without a list; the first step calls this.
 
-        The first step does it where nobody else did. An optimizer of your own may make its variables here, with
-        `add_variable_from_reference`, after ``super().build(var_list)``.
-
-        Parameters
-        ----------
-        var_list : structure of Variable
-            The variables.
+        A subclass may make its own variables here, with `add_variable_from_reference`, after
+        ``super().build(var_list)``.
         """
         variables = nest.flatten(var_list)
         for v in variables:
@@ -102,12 +97,12 @@ class State:
         self._built = [weakref.ref(v) for v in variables]
         self.built = True
         pending = self.__dict__.pop("_pending", None)
-        if pending is not None:  # values from a checkpoint that was read before there were slots
+        if pending is not None:  # values of a checkpoint that was read before this
             pending(self)
             self._adopt()
 
     def _adopt(self) -> None:
-        """Count the steps that were restored as steps of the variables, though this optimizer did not see them."""
+        """Count the restored steps as steps of each variable."""
         self._state.update({key: (ref, slots, 0) for key, (ref, slots, _) in self._state.items()})
 
     def _all_slots(self) -> tuple[str, ...]:
@@ -130,12 +125,12 @@ class State:
         state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), slots, seen)
 
     def _age(self, v: Any) -> int:
-        """How many updates there were since variable `v` was first seen, counting the one that is being made."""
+        """The number of updates since the first step of variable `v`, the current update included."""
         self._slots_of(v)
         return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
 
     def _initial(self, v: Any, slot: str) -> Any:
-        """What a slot of variable `v` starts from: an array of its dtype, and of its shape or a scalar."""
+        """The first value of a slot: an array of the variable's dtype, of its shape or scalar."""
         check_variable(v)
         return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
 
@@ -150,15 +145,13 @@ class State:
 
     @property
     def variables(self) -> list[Variable]:
-        """The optimizer's own variables: steps done, learning rate, averages, slots, and what was added."""
+        """The optimizer's own variables: step count, learning rate, averages, slots, and added variables."""
         rate = [self._learning_rate] if isinstance(self._learning_rate, Variable) else []
         entries = [slots for _, slots, _ in list(self._state.values())]
         shared = [n for n in ("average", "gradient_accumulator") if n in self._all_slots()]
         first = [slots[n] for n in shared for slots in entries]
         rest = [slot for slots in entries for n, slot in slots.items() if n not in shared]
         return [self._calls, *rate, *first, *rest, *self._added]
-
-    # -------------------------------------------------------------------------------------- for subclasses
 
     def add_variable(
         self,
@@ -177,13 +170,8 @@ class State:
         initializer : str or callable
         dtype : dtype, optional
             float32 by default.
-        aggregation, layout
-            Keras has them; they change nothing.
+        aggregation, layout : ignored, as in Keras without a distribution strategy
         name : str, optional
-
-        Returns
-        -------
-        Variable
         """
         from gtape.keras import initializers
 
@@ -195,18 +183,7 @@ class State:
     def add_variable_from_reference(
         self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
     ) -> Variable:
-        """Make a variable of the shape and dtype of another, one that the optimizer updates.
-
-        Parameters
-        ----------
-        reference_variable : Variable
-        name : str, optional
-        initializer : str or callable
-
-        Returns
-        -------
-        Variable
-        """
+        """Make a variable with the shape and dtype of a model's variable."""
         v = reference_variable
         check_variable(v)
         made_name = f"{_plain(v)}_{checks.name_of(self, name, 'slot')}"
@@ -215,19 +192,17 @@ class State:
     def add_optimizer_variables(
         self, trainable_variables: Iterable[Any], name: Any, initializer: Any = "zeros"
     ) -> list[Any]:
-        """Make one variable for each of those that the optimizer updates.
+        """Make variables for each of several variables of a model.
 
         Parameters
         ----------
         trainable_variables : iterable of Variable
         name : str or list of str
-            Several names make several variables for each.
         initializer : str or callable, or a list of these
 
         Returns
         -------
-        list of Variable
-            One list for each name, if there are several.
+        list of Variable, or a list of these for each of several names
         """
         names = [name] if isinstance(name, str) else checks.each(self, "name", name, "a string or a list of strings")
         starts = list(initializer) if isinstance(initializer, (list, tuple)) else [initializer] * len(names)
@@ -254,20 +229,8 @@ class State:
         check_variable(variable)
         variable.assign_sub(value)
 
-    # -------------------------------------------------------------------------------------- keeping it
-
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Give `variables` values, in their order; there must be one for each.
-
-        Parameters
-        ----------
-        weights : iterable of array
-
-        Raises
-        ------
-        ValueError
-            If the number or a shape differs.
-        """
+        """Set the values of all `variables`, in order; ValueError if their number or a shape differs."""
         variables, values = self.variables, checks.each(self, "weights", weights, "a list of arrays")
         if len(variables) != len(values):
             raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
@@ -276,29 +239,14 @@ class State:
         self._adopt()
 
     def save_own_variables(self, store: Any) -> None:
-        """Put the values of `variables` into a dict, under "0", "1" and so on.
-
-        Parameters
-        ----------
-        store : dict
-        """
+        """Store the values of `variables` in a dict, under "0", "1" and so on."""
         if not isinstance(store, MutableMapping):
             raise TypeError(f"{type(self).__name__}: `store` must be a dict. Received: store={shown(store)}")
         for i, v in enumerate(self.variables):
             store[str(i)] = v.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Take the values that `save_own_variables` stored; the optimizer must have been built on its variables.
-
-        Parameters
-        ----------
-        store : dict
-
-        Raises
-        ------
-        ValueError
-            If the number of values is not that of `variables`.
-        """
+        """Set the values that `save_own_variables` stored; ValueError unless there is a value for each variable."""
         places = [str(i) for i in range(len(self.variables))]
         if not isinstance(store, Mapping) or sorted(map(str, store)) != sorted(places):
             raise ValueError(
@@ -309,5 +257,5 @@ class State:
 
 
 def _plain(v: Any) -> str:
-    """A variable's name as a part of another's."""
+    """A variable's name, as a part of a slot's name."""
     return str(v.name).partition(":")[0].replace("/", "_")
