@@ -10,7 +10,7 @@ import sympy as sp
 from flint import arb
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.pairs import log_pair
 from gtape.symbolic import mirrors

@@ -16,7 +16,7 @@ import pytest
 
 import gtape
 from gtape.declare.domains import Domain, Interval
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, PARAMETRISED, SCALARS

@@ -16,7 +16,7 @@ import pytest
 
 import gtape
 from gtape import declare
-from gtape.declare.primitive import REGISTRY, ROLES
+from gtape.declare.primitives import REGISTRY, ROLES
 from gtape.engine.declarations import calls_of, check
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.mirrors import registry as mirrors

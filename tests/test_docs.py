@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import gtape
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]

@@ -228,7 +228,7 @@ def test_what_has_no_derivative_is_told_with_its_place_and_input() -> None:
 
 
 def test_a_kernel_that_gives_nan_inside_its_domain_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
 
     monkeypatch.setattr(REGISTRY["tan"], "kernel", lambda x: np.where(x > 1.0, np.nan, np.tan(x)))
     finding = tf.verify.check(tf.tan, np.array([0.5, 1.25])).findings[0]

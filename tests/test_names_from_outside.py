@@ -16,7 +16,7 @@ import pytest
 
 import gtape as tf
 from gtape.base.escaping import json_data, mermaid_text, plain, plain_lines, rich_text
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.verify.command import cli, output
 from gtape.verify.verdicts.verdict import Finding, Report
 

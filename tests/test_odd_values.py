@@ -11,7 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify.strategies import Call
 
 X = [[1.0, 2.0], [3.0, 5.0]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,7 +27,7 @@ WORDS = {"all", "any", "center", "complex", "order", "split"}
 ALLOWED: dict[str, int] = {
     "gtape/base/layout.py": 1,
     "gtape/declare/domains.py": 1,
-    "gtape/declare/primitive.py": 3,
+    "gtape/declare/primitives.py": 3,
     "gtape/declare/rounding.py": 3,
     "gtape/dtypes.py": 1,
     "gtape/engine/call.py": 1,

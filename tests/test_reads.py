@@ -9,7 +9,7 @@ import pytest
 
 import gtape as tf
 from gtape.base.layout import layout_of
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.declare.reads import declared_reads, probed_reads, reads_everything
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.namespaces import catalogue

@@ -23,7 +23,7 @@ import pytest
 
 import gtape as tf
 from gtape.declare.domains import BOOLEAN
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.tracing import trace

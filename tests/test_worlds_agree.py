@@ -18,7 +18,7 @@ from flint import arb
 
 import gtape as tf
 from gtape.declare.domains import BOOLEAN, Interval
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.call import apply
 from gtape.engine.fast import steps
 from gtape.engine.fast.steps import step_for

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tensors.argument_checks import each, settings, whole
 from gtape.verify.search.points import NEIGHBOURS, landmarks, steps, unsteps
@@ -258,7 +258,7 @@ class Call:
     Examples
     --------
     >>> import numpy as np
-    >>> from gtape.declare.primitive import REGISTRY
+    >>> from gtape.declare.primitives import REGISTRY
     >>> from gtape.verify.strategies import Call
     >>> import gtape.ops.elementwise.exponential
     >>> call = Call(REGISTRY["exp"], [np.zeros(2)], {})

@@ -25,7 +25,7 @@ from gtape.declare.domains import (
     Interval,
 )
 from gtape.declare.mirrors import mirror
-from gtape.declare.primitive import Primitive, elementwise, implicit, linear, primitive
+from gtape.declare.primitives import Primitive, elementwise, implicit, linear, primitive
 from gtape.declare.registry import together
 from gtape.declare.rounding import (
     EXACT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.declare.registry import REGISTRY, Place
 
 __all__ = ["Mirror", "hand_over", "mirror"]

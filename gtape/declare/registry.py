@@ -13,7 +13,7 @@ from gtape.base import late
 from gtape.base.locks import Lock
 
 if TYPE_CHECKING:
-    from gtape.declare.primitive import Primitive
+    from gtape.declare.primitives import Primitive
 
 __all__ = ["CONSTANTS", "REGISTRY", "Place", "together"]
 

@@ -15,7 +15,7 @@ from gtape import errors
 from gtape.base import late
 from gtape.base.half_precision import is_narrow, narrowed, widened
 from gtape.base.layout import FLOAT, make_layout
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record

@@ -13,7 +13,7 @@ from gtape import nest
 from gtape.base import late
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import attach, connections, new_record
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import TAPE

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import BOOLEAN, Interval
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
 
 __all__ = ["calls_of", "check"]

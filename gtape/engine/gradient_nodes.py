@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import record_one
 from gtape.recording import record
 from gtape.recording.trace import GradNode

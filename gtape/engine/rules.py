@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.half_precision import widened
 from gtape.base.layout import Layout
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.worlds import COMPLEX, NARROW, NUMPY
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap

@@ -1,7 +1,7 @@
 """The NumPy and the tape world: the namespaces ``xp`` that a rule runs in while it computes.
 
 `gtape.symbolic` has the others. In the NumPy world a name is the primitive's kernel on raw values; in the tape world it
-is the recorded function of tensors. Both know the constants of `gtape.declare.primitive.CONSTANTS`.
+is the recorded function of tensors. Both know the constants of `gtape.declare.primitives.CONSTANTS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import CHANGED, CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CHANGED, CONSTANTS, REGISTRY, Primitive
 
 __all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "off_python"]
 

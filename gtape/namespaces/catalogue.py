@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.namespaces import places
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.declare.domains import ANY_REAL, BOOLEAN
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.namespaces.catalogue import public_path
 
 __all__ = ["describe", "docstring_of"]

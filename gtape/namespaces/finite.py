@@ -16,7 +16,7 @@ import numpy as np
 from gtape.base.escaping import plain
 from gtape.base.half_precision import narrowed
 from gtape.base.locks import Lock
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.sweep import short_sweep
 from gtape.errors import InvalidArgumentError

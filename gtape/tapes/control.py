@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from gtape import nest
-from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.engine.custom import custom_gradient
 from gtape.recording import record
 from gtape.tensors.indexed_slices import IndexedSlices

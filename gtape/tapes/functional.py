@@ -202,7 +202,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 
 
 def _repeated(t: Tensor, n: int) -> Tensor:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
 
     return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
 

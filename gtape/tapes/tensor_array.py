@@ -9,7 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.tensor_shape import TensorShape
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers

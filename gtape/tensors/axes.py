@@ -60,7 +60,7 @@ def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
 
 def merged(t: Any, axis: tuple[int, ...]) -> Any:
     """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
 
     shape = tuple(t._layout.shape)
     kept = [i for i in range(len(shape)) if i - len(shape) not in axis]

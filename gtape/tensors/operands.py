@@ -10,7 +10,7 @@ from gtape import errors
 from gtape.base.python_values import exhausted
 from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = [

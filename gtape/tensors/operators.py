@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.absent import put_on
 from gtape.tensors.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap

@@ -15,7 +15,7 @@ from gtape.base.escaping import plain
 from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape, as_shape
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.tensors import operators

@@ -269,7 +269,7 @@ def test_declared_gradients_are_decided_at_order_two() -> None:
 
 
 def test_a_wrong_rule_beside_a_declared_gradient_is_still_found_at_order_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
 
     @tf.custom_gradient(declared="turns the gradient round")
     def reverse(x: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue, places
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def test_the_first_use_of_an_op_imports_its_own_family(call: str) -> None:
 def test_a_rule_that_is_looked_up_by_name_imports_what_declares_it() -> None:
     code = (
         "import gtape as tf, sys, json\n"
-        "from gtape.declare.primitive import REGISTRY\n"
+        "from gtape.declare.primitives import REGISTRY\n"
         "prim = REGISTRY['cholesky']\n"
         "print(json.dumps([prim.module, REGISTRY.complete, 'gtape.ops.nn.pooling' in sys.modules]))"
     )
@@ -93,7 +93,7 @@ def test_a_rule_that_is_looked_up_by_name_imports_what_declares_it() -> None:
 def test_all_names_are_there_whatever_was_used_first() -> None:
     code = (
         "import gtape as tf, json\n"
-        "from gtape.declare.primitive import REGISTRY\n"
+        "from gtape.declare.primitives import REGISTRY\n"
         "tf.linalg.lu, tf.nn.conv2d, tf.where\n"
         "print(json.dumps([list(REGISTRY), len(REGISTRY), dir(tf), dir(tf.math), dir(tf.nn), 'zeta' in REGISTRY]))"
     )

@@ -12,7 +12,7 @@ import pytest
 
 import gtape as tf
 from gtape import dtypes
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.verify import check
 from gtape.verify.programs.mutants import example

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 
 INF = float("inf")
 

@@ -11,7 +11,7 @@ import pytest
 
 import gtape as tf
 import gtape.verify.search.census
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.verify.strategies import Call
 

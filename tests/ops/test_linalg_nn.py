@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.errors import InvalidArgumentError
 from gtape.symbolic.balls import precision, to_float

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld, SymPyWorld

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gtape.declare.domains import ANY_REAL, Interval
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify.search.census import Row, census, survey
 from gtape.verify.search.doctor import examine_kernels, measure
 from gtape.verify.search.partials import LIMIT, Exact, distance, exact_partials, keys_of, kink_allowance, root_allowance

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import gtape
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify.command import cli, output, runs
 from gtape.verify.command.runs import Line
 from gtape.verify.search import pools

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.symbolic.balls import precision, to_double_double
 from gtape.verify import check, exact, judge

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify import check, judge
 from gtape.verify.programs.mutants import planted_kernel
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.verify.programs.mutants import TRANSFORMS, arguments_of, bar, example, planted, planted_kernel, scaled
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import VerificationError
 from gtape.recording import record
 from gtape.symbolic.build import build

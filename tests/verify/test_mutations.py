@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.verify.programs.mutants import TRANSFORMS, planted
 

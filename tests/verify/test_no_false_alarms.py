@@ -11,7 +11,7 @@ import pytest
 from flint import ctx
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify import check
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report

@@ -13,7 +13,7 @@ import pytest
 import sympy as sp
 
 from gtape.base.layout import make_layout
-from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import stable
 from gtape.engine.rules import RuleStep, cotangents
 from gtape.namespaces import catalogue

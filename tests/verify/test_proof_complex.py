@@ -36,7 +36,7 @@ def test_a_rule_that_raises_is_a_fault_on_complex_symbols() -> None:
 
 
 def test_real_and_complex_cells_are_proved_by_the_same_steps() -> None:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
 
     cells = [cell for cell, _ in complex_cells(REGISTRY["tan"])]
     assert cells and all(isinstance(cell, proof_rules.Cell) and cell.key() == ("complex numbers",) for cell in cells)

@@ -19,7 +19,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import gtape as tf
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.verify import exact
 from gtape.verify.search.partials import distance, exact_partials, keys_of, kink_allowance, limit_of, root_allowance

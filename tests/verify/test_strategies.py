@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from gtape.declare.domains import ANY_REAL, NONZERO, POSITIVE, UNIT, Interval
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.verify.strategies import Call, arguments, floats_for, op_calls, shapes, tensors
 
 INTERVALS = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.declare.rounding import Rounding
 from gtape.engine.worlds import NUMPY
 from gtape.tapes.forward import jvp_of

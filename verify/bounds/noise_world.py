@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.bounds.bounds import holds_complex, holds_floats, local_error
 from gtape.verify.verdicts.ulp import spacing, widest

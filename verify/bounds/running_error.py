@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX
 from gtape.verify.bounds.bounds import (
     COMPLEX_ULPS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program

@@ -25,7 +25,7 @@ _MANY = 4  # ops that get one, in one report
 _TEXT = """\
 import numpy as np
 import gtape
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 {imports}
 xs = [{inputs}]
 with gtape.GradientTape(verify=True) as tape:

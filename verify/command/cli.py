@@ -337,7 +337,7 @@ def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
 
 
 def _prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
     from gtape.namespaces import catalogue
     from gtape.verify.command import runs
 

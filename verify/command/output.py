@@ -109,7 +109,7 @@ def check_path(path: str | None) -> None:
     """
     if path is None or path == "-":
         return
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
     from gtape.errors import InvalidArgumentError
     from gtape.namespaces import catalogue
     from gtape.storage.archives import path_text

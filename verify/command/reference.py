@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import wrap

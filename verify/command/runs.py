@@ -125,7 +125,7 @@ def jobs_of(
     ValueError
         For a name that is no differentiable primitive.
     """
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
     from gtape.namespaces import catalogue
     from gtape.verify.search.subjects import subjects
     from gtape.verify.search.trials import others
@@ -176,7 +176,7 @@ def _census(name: str, params: dict[str, Any], dtype: str, points: int) -> list[
 
 
 def _trials(name: str, dtypes: tuple[str, ...]) -> list[dict[str, Any]]:
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
     from gtape.verify.search.trials import MODES, random_arguments, trial
 
     prim = REGISTRY[name]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import GradMark, Node, Program

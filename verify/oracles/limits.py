@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.implicit import recorded
 from gtape.symbolic.jets import value_of
@@ -152,7 +152,7 @@ def elementwise_limit(prim: Primitive, params: dict[str, Any], point: tuple[Any,
     Examples
     --------
     >>> import math
-    >>> from gtape.declare.primitive import REGISTRY
+    >>> from gtape.declare.primitives import REGISTRY
     >>> float(elementwise_limit(REGISTRY["exp"], {}, (-math.inf,))), float(elementwise_limit(REGISTRY["sin"], {}, (math.inf,)))
     (0.0, nan)
     """  # noqa: E501
@@ -471,7 +471,7 @@ def array_limits(
 
     Examples
     --------
-    >>> from gtape.declare.primitive import REGISTRY
+    >>> from gtape.declare.primitives import REGISTRY
     >>> found = array_limits(mirror_of(REGISTRY["softmax"], {"axis": -1}), [np.array([1.0, 2.0])],
     ...     [Place(0, (1,), False, math.inf)], complex=[False], seeds=[1.0, 1.0], tangents=[1.0, 0.0])
     >>> [float(v) for v in found.values]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import BOOLEAN
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
 from gtape.symbolic.balls import objects
 from gtape.tensors.tensor import Tensor, wrap

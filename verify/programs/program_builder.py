@@ -9,7 +9,7 @@ import numpy as np
 
 import gtape
 from gtape.declare.domains import NONZERO
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.verify.programs.program_source import Input, RandomProgram, draw
 
 __all__ = ["Builder", "Choose"]

@@ -17,7 +17,7 @@ import sympy as sp
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
@@ -157,7 +157,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     prim = REGISTRY.get(name)
     if prim is None:
         close = difflib.get_close_matches(name, list(REGISTRY), 3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "gtape.declare.primitive.REGISTRY has the names"
+        hint = f"did you mean {' or '.join(close)}?" if close else "gtape.declare.primitives.REGISTRY has the names"
         if isinstance(name, str) and made_of(name):
             hint = f"the function of that name is made of {', '.join(made_of(name))}"
         raise ValueError(f"no primitive is named {shown(name)}; {hint}")

@@ -19,7 +19,7 @@ import sympy as sp
 
 from gtape.base.layout import make_layout
 from gtape.declare.domains import BOOLEAN, Interval
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.scalars import exact_rational, template
 from gtape.verify.search.subjects import asked_by

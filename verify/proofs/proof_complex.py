@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from gtape.base.layout import make_layout
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.symbolic.balls import Undecided
 from gtape.symbolic.mirrors.registry import COMPLEX, SCALARS
 from gtape.symbolic.scalars import template

@@ -57,7 +57,7 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
         "import numpy as np",
         "import gtape as tf",
         "from gtape.namespaces.catalogue import load",
-        "from gtape.declare.primitive import REGISTRY",
+        "from gtape.declare.primitives import REGISTRY",
         *importing(prim).splitlines(),
         "",
         "load()",

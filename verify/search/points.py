@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import BOOLEAN, Interval
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 
 __all__ = ["NEIGHBOURS", "binades", "climb", "landmarks", "neighbours", "points_for", "steps", "unsteps"]
 

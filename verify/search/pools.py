@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.tensors.argument_checks import whole
 from gtape.verify.search.interrupts import Interrupted, Interrupts, signal_name
 from gtape.verify.search.workers import HELD_BACK, serve

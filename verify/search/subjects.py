@@ -15,7 +15,7 @@ import numpy as np
 
 from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import OpError, VerificationError
 from gtape.namespaces import catalogue
 from gtape.symbolic.build import build

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-from gtape.declare.primitive import REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 
 __all__ = ["importing", "made_of", "primitives_named"]

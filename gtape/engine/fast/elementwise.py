@@ -16,7 +16,7 @@ import numpy as np
 
 from gtape.base import late
 from gtape.base.layout import FLOAT
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Writer

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.layout import FLOAT, make_layout
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
 from gtape.engine.fast.steps import Seen, remember

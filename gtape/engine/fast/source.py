@@ -15,7 +15,7 @@ import numpy as np
 
 from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
-from gtape.declare.primitive import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import NUMPY
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.layout import FLOAT, Layout
-from gtape.declare.primitive import Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.fast.source import Expression, Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record

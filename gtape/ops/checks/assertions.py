@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
-from gtape.declare.primitive import linear
+from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.operands import float_operand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import activation as k
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import gauss as gauss

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import ANY_REAL, NONZERO, POSITIVE, Domain, Interval
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import arithmetic as k
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import plane as plane

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from gtape.declare.domains import OPEN_UNIT, UNIT
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import circular as circular
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import elementary as k

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import ANY_REAL, BOOLEAN, NONZERO, Domain
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.errors import InvalidArgumentError, OperandTypeError
 
 __all__ = [

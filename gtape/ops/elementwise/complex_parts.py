@@ -17,7 +17,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.tensors.operands import operands

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import gauss as gauss
 from gtape.kernels.derivative_orders import FROM_ONE
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from gtape.declare.domains import POSITIVE, Interval
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import elementary as k
 from gtape.kernels import roots as roots

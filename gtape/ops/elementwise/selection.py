@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import EXACT
 
 __all__ = ["abs", "clip_by_value", "hard_sigmoid", "leaky_relu", "maximum", "minimum", "relu", "relu6", "sign", "where"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import ANY_REAL, NONZERO, Domain
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.pairs import wide
 

@@ -7,7 +7,7 @@ from typing import Any
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled

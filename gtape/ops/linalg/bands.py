@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.tensor import Tensor, wrap
 

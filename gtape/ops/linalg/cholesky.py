@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import implicit, linear
+from gtape.declare.primitives import implicit, linear
 from gtape.declare.rounding import SUM, elimination
 from gtape.kernels import lapack
 from gtape.kernels.double import doubled

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import REGISTRY, implicit
+from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
 from gtape.kernels.double import doubled
 from gtape.ops.elementwise.part_arithmetic import (

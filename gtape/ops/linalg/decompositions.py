@@ -10,7 +10,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import REGISTRY, implicit, primitive
+from gtape.declare.primitives import REGISTRY, implicit, primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import linear, primitive
+from gtape.declare.primitives import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
 from gtape.kernels.lapack import check_square, known, with_infinities
 from gtape.tensors.axes import shape_of

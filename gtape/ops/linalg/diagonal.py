@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.ops.elementwise.selection import where
 from gtape.ops.linalg.bands import inverse, length, places, taken

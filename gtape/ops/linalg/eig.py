@@ -12,7 +12,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import implicit, primitive
+from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels.double import doubled
 from gtape.ops.elementwise.part_arithmetic import PARTS, conjugate, parts, product, together, total

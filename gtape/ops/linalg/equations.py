@@ -12,7 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import implicit, primitive
+from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
 from gtape.ops.linalg.matmul import adjoint_of

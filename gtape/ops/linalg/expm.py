@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
 from gtape.ops.linalg.determinant import as_direction, pulled_directions, pushed_directions, with_direction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import growing
 from gtape.kernels import lapack
 from gtape.ops.linalg import determinant

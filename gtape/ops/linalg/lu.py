@@ -14,7 +14,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
 from gtape.engine.worlds import TAPE
 from gtape.errors import InvalidArgumentError

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.declare.primitive import REGISTRY, linear, planned, primitive
+from gtape.declare.primitives import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
 from gtape.tensors.axes import truth_of
 from gtape.tensors.operands import operands

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.ops.linalg.matmul import matrix_transpose
 from gtape.ops.shape.shape import reshape_op

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
 from gtape.ops.reduction.norms import as_given, real_operand, reduce_euclidean_norm, scale_of

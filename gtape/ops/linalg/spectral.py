@@ -13,7 +13,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import ANY_REAL, Domain
-from gtape.declare.primitive import implicit, linear, primitive
+from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
 from gtape.engine.custom import custom_gradient
 from gtape.kernels import decompositions as k

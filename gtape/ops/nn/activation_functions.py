@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import relu
 from gtape.ops.shape.join import concat
 from gtape.tensors.operands import operands

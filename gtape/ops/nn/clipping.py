@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
 from gtape.tensors.indexed_slices import IndexedSlices

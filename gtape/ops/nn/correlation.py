@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import PRODUCT
 from gtape.kernels import convolution as kernels
 from gtape.tensors.axes import lead_of, shape_of

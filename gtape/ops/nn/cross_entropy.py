@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
 from gtape.ops.random.draws import generator_for
 from gtape.tensors.axes import scalar_int

@@ -10,7 +10,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.reduction.sums import sum_op
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.axes import axes_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
 from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.operands import operands

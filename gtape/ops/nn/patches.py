@@ -10,7 +10,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.kernels.convolution import Geometry
 from gtape.ops.nn.convolution import places_of
 from gtape.ops.shape.spatial import paddings, rank, reshaped, steps

@@ -15,7 +15,7 @@ import numpy as np
 from gtape import dtypes, errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.nn.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
 from gtape.ops.shape.spatial import move_channels, reshaped

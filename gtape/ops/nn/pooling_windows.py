@@ -10,7 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.shown import shown
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT
 from gtape.kernels.convolution import Geometry, output_sizes
 from gtape.ops.nn.convolution import places_of

@@ -16,7 +16,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import float_operand

@@ -10,7 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import index_values
 from gtape.ops.shape.decisions import decided

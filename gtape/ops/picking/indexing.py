@@ -9,7 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import boolean_mask

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.ops.picking.gather import index_values, scatter_rows_kernel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.declare.domains import Domain, Interval
-from gtape.declare.primitive import REGISTRY, elementwise
+from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels.random_gamma import gamma_draw, gamma_draw_slope
 from gtape.tensors.tensor import Tensor, wrap

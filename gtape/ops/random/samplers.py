@@ -74,7 +74,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
 @diagnosed
 def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Tensor:
     """Gamma distributed numbers, differentiable in both parameters."""
-    from gtape.declare.primitive import REGISTRY
+    from gtape.declare.primitives import REGISTRY
     from gtape.ops.random.random_gamma import reparametrised
 
     kind = float_dtype(dtype, op)

@@ -18,7 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
 from gtape.ops.reduction.scan import axis_from_end, cumsum, recurrence_kernel, scan_operand, with_batch_axis

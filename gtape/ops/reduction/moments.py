@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
 from gtape.ops.reduction.common import KEPT_AXIS_SAMPLES

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, primitive
+from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, count_of, from_end, left_shape, shape_of, spread, truth_of

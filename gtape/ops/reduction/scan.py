@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, linear, primitive
+from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.sums import reduce_sum

@@ -12,7 +12,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.ops.shape.spatial import rank, reshaped
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.tensor import Tensor, as_operand

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
-from gtape.declare.primitive import linear, planned
+from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, shape_of, static_ints

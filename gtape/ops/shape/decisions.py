@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitive import primitive
+from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT
 from gtape.recording import record
 from gtape.tensors.tensor import Tensor, wrap

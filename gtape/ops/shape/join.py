@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, one_axis, only_int, scalar_int, shape_of, static_ints

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import axes_of, from_end, one_axis, shape_of, static_ints, truth_of

@@ -15,7 +15,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
-from gtape.declare.primitive import REGISTRY, linear
+from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, one_axis, only_int, static_ints

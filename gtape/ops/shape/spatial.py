@@ -6,7 +6,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.shown import shown
-from gtape.declare.primitive import REGISTRY
+from gtape.declare.primitives import REGISTRY
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor
 

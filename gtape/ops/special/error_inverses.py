@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gtape.declare.domains import OPEN_UNIT, UNIT, Interval
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import error_functions as k
 from gtape.kernels.derivative_orders import FROM_ONE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.declare.domains import POSITIVE, Domain, Interval
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import gamma as k
 

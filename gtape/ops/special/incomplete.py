@@ -6,7 +6,7 @@ from typing import Any
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import POSITIVE, Domain, Interval
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
 from gtape.kernels import incomplete as k

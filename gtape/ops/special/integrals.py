@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
-from gtape.declare.primitive import elementwise
+from gtape.declare.primitives import elementwise
 from gtape.kernels import integrals as k
 
 NAMESPACES = ("math", "math.special")
