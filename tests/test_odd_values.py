@@ -180,3 +180,16 @@ def test_a_generator_skips_whole_numbers_of_draws() -> None:
 def test_infinite_weights_of_counts_give_no_warning() -> None:
     metric = tf.keras.metrics.TrueNegatives()
     assert np.isnan(float(metric(tf.constant([0, 1]), np.ones(2), np.inf)))
+
+
+def test_arguments_nested_hundreds_deep_have_no_signature() -> None:
+    nested: object = tf.constant(1.0)
+    for _ in range(900):
+        nested = [nested]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="get_concrete_function"):
+        tf.function(lambda x: x).get_concrete_function(nested)
+
+
+def test_a_class_is_no_matrix() -> None:
+    with pytest.raises(TypeError, match="is no matrix"):
+        np.matmul(tf.constant([[1.0]]), np.generic)

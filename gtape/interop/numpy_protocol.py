@@ -64,6 +64,8 @@ def _rank(x: Any) -> int:
         return len(np.shape(x))
     except ValueError:
         raise ValueError(f"matmul: {shown(x)} is no matrix, for its parts have different lengths") from None
+    except TypeError:
+        raise TypeError(f"matmul: {shown(x)} is no matrix") from None
 
 
 def _matmul(x: Any, y: Any) -> Any:

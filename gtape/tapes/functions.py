@@ -149,6 +149,7 @@ class Function:
             result = self.python_function(*args, **kwargs)
         return result if result is None or result.__class__ is Tensor else _as_tensors(result)
 
+    @diagnosed
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The function for one kind of arguments.
 
