@@ -15,6 +15,8 @@ import pytest
 import gtape as tf
 from gtape.recording import record
 
+pytestmark = pytest.mark.usefixtures("few_to_collect")
+
 DTYPES = ["float32", "float64"]
 
 

@@ -14,6 +14,8 @@ import gtape as tf
 from gtape.errors import VerificationError
 from gtape.verify import check, exact, judge
 
+pytestmark = pytest.mark.usefixtures("few_to_collect")
+
 MATRIX = np.array([[2.0, 1.0, 0.3], [1.0, 3.0, 0.2], [0.3, 0.2, 5.0]])
 
 
