@@ -90,7 +90,7 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
 
 
 def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-    """The error for an argument whose default is a bool and which has no truth value; None without one."""
+    """The error for an argument whose default is a bool and which has no truth value; None if there is none."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ __all__ = ["FLOAT", "Layout", "layout_of", "make_layout"]
 
 
 class Layout:
-    """Shape and dtype of a tensor. Interned: usually one object for equal layouts, but equal layouts may differ."""
+    """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
 
     __slots__ = (
         "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "real", "shape", "slow_path",

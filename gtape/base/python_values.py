@@ -115,7 +115,7 @@ def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
 
 
 def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """A copy of an array, in another dtype if one is given; what is too large becomes infinite, as in TensorFlow.
+    """A copy of an array, in another dtype if given; numbers that are too large become infinite, as in TensorFlow.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
     Raises
     ------
     gtape.errors.OperandTypeError
-        When floats would lose their fractions as integers, or complex numbers their imaginary parts.
+        When the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
     """
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
         raise errors.OperandTypeError(

@@ -82,8 +82,8 @@ class Primitive:
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
-        ``diagonal(d, i, inputs)``: the stacked cotangents of argument `i`, given the diagonal `d` of those of the
-        output; None if the rule is as short.
+        ``diagonal(d, i, inputs)``: the stacked cotangents of argument `i`, given the diagonal `d` of the output's
+        cotangents; None if the rule is as short.
     layouts : dict
         Cached data for operands of one layout; see `gtape.engine.fast.layouts`.
     users : set of Primitive
@@ -250,7 +250,7 @@ class Primitive:
 
     @property
     def rules(self) -> tuple[Any, ...]:
-        """For each argument what gives its cotangent: a rule, an int, or None if it has none."""
+        """For each argument its rule, an int for a constant rule, or None without a cotangent."""
         if self.partials is not None:
             return tuple(self.partials)
         return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)

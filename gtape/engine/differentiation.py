@@ -33,19 +33,19 @@ def differentiate(
     session : Session
         The recording.
     targets, seeds : list of tensors or variables
-        What is differentiated, and its cotangents; None for a target without a gradient.
+        The values to differentiate, and their cotangents; None for a target without a gradient.
     sources : list of tensors or variables
     persistent : bool
         Whether the records are kept.
     mode : callable
-        Tells whether results are checked: a false value, True or "strict". Called only if the session keeps a trace.
+        Tells whether results are checked: a false value, True or "strict". Called only if a trace is kept.
     stops : set of int
         Numbers of records that count as leaves.
 
     Returns
     -------
     list
-        A tensor or IndexedSlices each, None where nothing arrived.
+        For each source a tensor or IndexedSlices; None for an unconnected source.
     """
     start = [(record_of(t), g) for t, g in zip(targets, seeds, strict=True)]
     source_records = [record_of(s) for s in sources]

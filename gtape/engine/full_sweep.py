@@ -197,7 +197,7 @@ def full_sweep(
     sparse: bool = True,
     stops: frozenset[int] = frozenset(),
 ) -> tuple[list[Any], list[Record]]:
-    """Cotangents of `sources` in the NumPy or the tape world; the records stay as they are.
+    """Cotangents of `sources` in the NumPy or the tape world; does not change the records.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rules run backwards: the cotangents of one op in any world, and the backward step that a record holds."""
+"""The cotangents of one op by its rules, in any world, and the backward step that a record holds."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class RuleStep:
 
     __slots__ = ("active", "items", "keeps", "layouts", "out_layout", "params", "prim", "world")
 
-    # For each of several outputs, the number of its record and the tangents; None for an integer output.
+    # For each of several outputs, the number of its record and the tangents; None for integers and the like.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
 
     def __init__(

@@ -107,7 +107,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     list
         One raw cotangent for each source, None where nothing arrived.
     """
-    # Cotangents of leaves, and those that sources which are not leaves note.
+    # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
     leaves: dict[int, Any] = {}
     noting: dict[int, tuple[Record, Any, Any]] = {}
     for s in sources:

@@ -1,10 +1,10 @@
-"""What one recorded op keeps, which tapes keep it, and the stack of active tapes.
+"""Records of ops, the sessions of tapes that hold them, and the stack of active tapes.
 
 A record is a plain list, because nothing else in Python is both mutable and as cheap to make (a slotted object costs
 twice as much, and recording is the hot path). Its fields, in order:
 
 ====== ========= ==========================================================================================
-index  name      what it holds
+index  name      content
 ====== ========= ==========================================================================================
 0      SEQ       a unique number that counts down: the newest record is the smallest, as ``heapq`` needs
 1      COT       the cotangent gathered so far by a running sweep, otherwise None. LEAF in a leaf, because sweeps
@@ -219,7 +219,7 @@ class Stack:
     def meet(self, tapes: TapeSet) -> TapeSet:
         """The sessions of `tapes` that are recording now."""
         if tapes is self.recording or not self.sessions:
-            return self.recording  # an idle stack lives on, so it must not keep tapes in `meets`
+            return self.recording  # an idle stack must not keep ended tapes alive in `meets`
         found = self.meets.get(tapes)
         if found is None:
             common = tapes.sessions & self.recording.sessions
@@ -275,7 +275,7 @@ def idle_stack() -> Stack:
 
 
 def adopt_thread(error: RuntimeError) -> Stack:
-    """Give this thread a runner of its own, the tapes as they are, after an op raised; raises any other error again.
+    """After an op raised, give this thread its own runner with the same tapes; raise any other error again.
 
     A thread that runs in a copy of a context (asyncio.to_thread) finds the stack of the other thread, and two threads
     cannot be in one context. A test before each op would cost as much as a small kernel.

@@ -46,14 +46,14 @@ def cond(
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------
     TypeError
         When one of them is not a function.
     ValueError
-        When `pred` is None, or not one truth value.
+        When `pred` is None, or not a single truth value.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def case(
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------

@@ -107,7 +107,7 @@ class _Push:
         if all(t is None for t in tangents) or not any(o._layout.inexact for o in outs):
             return
         outer = self.outer
-        if outer:  # without those that are paused now
+        if outer:  # leave out paused sessions
             sessions = record.get_stack().sessions
             outer = tuple([s for s in outer if s in sessions])
         with record.off(outer):

@@ -476,7 +476,7 @@ class Variable(ChangesInPart, Operators):
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        """Add to the value; returns this variable. InvalidArgumentError for another shape, even if it broadcasts."""
         read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None

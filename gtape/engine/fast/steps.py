@@ -31,7 +31,7 @@ def _sample(layout: Layout) -> Any:
 
 
 def step_for(step: RuleStep) -> Callable[..., Any] | None:
-    """A step as one function for operands of its layouts; None if its rules look at values.
+    """A step as one function for operands of its layouts; None if its rules depend on values.
 
     Parameters
     ----------
