@@ -42,9 +42,9 @@ class Rounding:
     eliminates : bool
         Whether the backward error is relative to the size of the matrices, as for an elimination.
     independent : bool
-        Whether errors count as independent, because the rules have many products and a sum of bounds would hide the
-        fault of one rounding. Measured on 50,000 random matrices (regular, nearly singular, scaled): at most 0.8 of the
-        bound.
+        Whether errors count as independent, because the rules have many products and a sum of bounds would hide
+        faults of one rounding. Measured on 50,000 random matrices (regular, nearly singular, scaled): at most 0.8 of
+        the bound.
     columns : tuple of int
         The outputs that hold vectors as columns, which may turn by more than the first-order error.
     parts : bool

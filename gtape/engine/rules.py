@@ -113,7 +113,7 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
         return wrap(0.0) if c.__class__ is Tensor else 0.0
     if not isinstance(values, (np.ndarray, np.generic)) or values.dtype.kind == "O":
         return c
-    # argmax stops at the first NaN and is several times quicker than isnan.
+    # argmax stops at the first NaN and is several times quicker than isnan of all elements.
     flat: Any = values
     if not flat.size or (top := flat.item(flat.argmax())) == top:
         return c

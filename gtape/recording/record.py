@@ -23,8 +23,8 @@ index  name      content
 9      TANGENTS  forward mode: {session: tangent}, or None
 ====== ========= ==========================================================================================
 
-Without a check and forward mode, a record ends after OTHER. Only the output tensors and the records
-of their consumers refer to a record, so unused results are freed at once, without the collector.
+Without a check and forward mode, the record of an op ends after OTHER. Only the output tensors and the records of their
+consumers refer to a record, so unused results are freed at once, without the collector.
 """
 
 from __future__ import annotations

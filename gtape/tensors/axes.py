@@ -211,7 +211,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return found
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
-    except TypeError:  # a subclass of both, because TensorFlow's class depends on the op and the axis
+    except TypeError:  # raised as both classes, because TensorFlow's depends on the op and the axis
         raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")
