@@ -298,7 +298,7 @@ def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
         return [NUMPY.sum_to(alive, shape=layouts[i].shape, batch=0) != 0 for i in step.active]
     out = _output(NUMPY, record)
     if not prim.selects:
-        # Generic values, because a slope that happens to be zero at these values does not make an element dead.
+        # Generic values, because a slope that happens to be zero at the recorded values does not make an element dead.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
     return [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]

@@ -102,7 +102,7 @@ def grad_pass_through(f: Any) -> Any:
 
 
 def recompute_grad(f: Any) -> Any:
-    """Make a function that records none of its ops, and runs again in the backward pass.
+    """Make a function whose ops are not recorded; it runs again in the backward pass.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ def {name}(x, y, name=None):
 
 
 def _accepts(prim: Primitive) -> str:
-    """The test for operands that the kernel takes unchanged; `refuse` handles the others."""
+    """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
         return "True" if prim.ints else "av.inexact"
     return "not av.no_kernel" if prim.ints else "av.real"
