@@ -1,1 +1,1 @@
-"""What every other room uses: layouts, shapes, settings, messages, locks. Nothing here knows of tensors or tapes."""
+"""Shared by all other rooms, and independent of tensors and tapes: layouts, shapes, settings, messages, locks."""

@@ -1,11 +1,11 @@
-"""`with` statements that make a recording active, and end it whatever ends them.
+"""`with` statements that make a recording active, and always end it.
 
 An interrupt may come between any two calls: in `__enter__` when the recording is active already, or at the first
-instruction of `__exit__`, before that could do anything. What then remains has to heal by itself. The interpreter holds
-the bound `__exit__` of a `with` statement from before `__enter__` is called until the statement is over, however it is
-left. So the bound `__exit__` is made here, once for each statement, and a weak reference to it tells when it dies: a
-recording that is active still is made inactive then. Where there is no such statement (`tape.__enter__()` called by
-hand), the death of the tape or accumulator does the same.
+instruction of `__exit__`, before it has any effect. The recording must still end. The interpreter holds the bound
+`__exit__` of a `with` statement from before `__enter__` is called until the statement ends in any way. So this module
+makes the bound `__exit__`, once for each statement. When a weak reference to it dies, a recording that is still active
+is made inactive. Without a `with` statement (`tape.__enter__()` called by hand), the death of the tape or accumulator
+has the same effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class _Watch(weakref.ref[Any]):
-    """A weak reference to the bound `__exit__` of one `with` statement, with what is to be left when it is over."""
+    """A weak reference to the bound `__exit__` of one `with` statement, with the object to leave at its end."""
 
     __slots__ = ("held",)
 
@@ -31,14 +31,14 @@ class _Watch(weakref.ref[Any]):
 
 
 def _over(watch: Any) -> None:
-    """The statement is over; `held` is None where its `__exit__` has done all there is to do."""
+    """Leave what the ended statement held; `held` is None if its `__exit__` has run."""
     held = watch.held
     if held is not None:
         held.leave()
 
 
 class Leaving:
-    """The `__exit__` of a class: a function that is bound to an instance anew for each `with` statement.
+    """The `__exit__` of a class: a function that each `with` statement binds to the instance anew.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Leaving:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self.function
-        # Calling a partial is no Python call: a traceback that is kept does not keep it.
+        # A partial, because its call has no Python frame: a kept traceback would keep a method alive.
         bound = partial(self.function, instance)
         watch = _Watch(bound, _over)
         watch.held = None
@@ -61,19 +61,19 @@ class Leaving:
 
 
 def is_open(watch: Any) -> bool:
-    """Whether the `with` statement that a weak reference was made for goes on."""
+    """Whether the `with` statement of a weak reference is still running."""
     return watch is not None and watch() is not None
 
 
 class Block(ContextDecorator, Generic[_T]):
-    """What `block` makes: a context manager, or decorator, that runs a generator function.
+    """A context manager, or decorator, that runs a generator function; made by `block`.
 
-    Unlike that of `contextlib` it does not wait for the death of a traceback, which may be kept.
+    Unlike a context manager of `contextlib`, it ends even if the traceback of an interrupt is kept.
     """
 
     def __init__(self, make: Callable[[], Iterator[_T]]) -> None:
         self._make = make
-        self._generator: Any = make()  # now, so that wrong arguments raise here
+        self._generator: Any = make()  # already here, so that wrong arguments raise at once
         self._watch: Any = None
         self._statement: Any = None
 
@@ -95,7 +95,7 @@ class Block(ContextDecorator, Generic[_T]):
             raise
 
     def leave(self) -> None:
-        """Run what the generator does in `finally`."""
+        """Run the `finally` part of the generator."""
         self._generator.close()
 
     def _exit(self, *exc: Any) -> None:
@@ -111,7 +111,7 @@ def block(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Block[_T]]:
     Parameters
     ----------
     function : generator function
-        It catches nothing that its block raises.
+        It must not catch exceptions of its block.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Errors of wrong arguments: caught where a public function was called, and told in its words.
+"""Errors of wrong arguments: caught in the public function, and raised with its name and arguments.
 
-A function checks what it can check cheaply and says what was wrong. What it does not foresee ends somewhere below it,
-in an AttributeError, an IndexError or one of NumPy's errors that names neither the function nor the argument.
-`diagnosed` makes of these, and of nothing else, an error that does. It looks at the error alone, so calls that succeed
-pay for one Python call more; functions that take a microsecond only do without it.
+A function checks its arguments as far as that is cheap. Other wrong arguments fail somewhere below it, with an
+AttributeError, an IndexError or a NumPy error that names neither the function nor the argument. `diagnosed` replaces
+these errors, and no others, by an error that names both. A call that succeeds only pays for one more Python call;
+functions that take about a microsecond are not decorated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What may be wrong with an argument, but says so in nobody's words.
+# Errors that wrong arguments cause below a function.
 _FOREIGN = (
     AttributeError, LookupError, ArithmeticError, MemoryError, AssertionError, NotImplementedError, RecursionError,
     NameError, StopIteration, TypeError, ValueError,
@@ -33,12 +33,12 @@ _FOREIGN = (
 
 
 def diagnosed(function: F) -> F:
-    """A public function whose errors of wrong arguments all name it, and what it was given.
+    """Decorate a public function, so that errors of wrong arguments name it and its arguments.
 
     Parameters
     ----------
     function : callable
-        What it raises itself, by a ``raise`` statement of this library, and what functions of the user raise, stays.
+        Errors from ``raise`` statements of this library and from functions of the user are not replaced.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def diagnosed(function: F) -> F:
 
 
 def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: Exception) -> Exception:
-    """The error to raise in the place of `e`, which the function raised for its arguments; `e` itself if it will do."""
+    """The error to raise in place of `e`, which the function raised for its arguments; `e` itself if it is clear."""
     last = _last(e.__traceback__)
     if last is not None and isinstance(e, TypeError | ValueError) and ("truth value" in str(e) or "__bool__" in str(e)):
         unclear = _no_flag(function, args, kwargs)
@@ -90,7 +90,7 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
 
 
 def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-    """The error for an argument that is to be true or false, by its default, and is neither."""
+    """The error for an argument whose default is a bool and which has no truth value; None if there is none."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -106,7 +106,7 @@ def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ex
 
 
 def _described(x: Any) -> str:
-    """An argument in a message: of tensors and arrays the dtype and the shape."""
+    """An argument in a message: dtype and shape of tensors and arrays."""
     layout = getattr(x, "_layout", None)
     if layout is None and isinstance(x, np.ndarray):
         layout = x
@@ -117,7 +117,7 @@ def _described(x: Any) -> str:
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """The folders of what gtape is built on: NumPy's and Python's own."""
+    """The folders of NumPy, its neighbours and Python's own library."""
     import sysconfig
 
     found = {os.path.dirname(os.path.dirname(np.__file__)), sysconfig.get_path("stdlib"), os.path.dirname(os.__file__)}
@@ -125,11 +125,11 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _last(tb: TracebackType | None) -> TracebackType | None:
-    """The innermost entry of a traceback; None if it leads through code of the user, whose error it is."""
+    """The innermost entry of a traceback; None if it leads through code of the user."""
     last = None
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        compiled = name.endswith((".pyx", ".pxd"))  # what NumPy's and SciPy's extensions call themselves
+        compiled = name.endswith((".pyx", ".pxd"))  # the file names in NumPy's and SciPy's extensions
         if last is not None and not compiled and not name.startswith((*OWN_FOLDERS, *_libraries(), "<")):
             return None
         last, tb = tb, tb.tb_next
@@ -137,12 +137,12 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
 
 
 def _is_meant(e: Exception, last: TracebackType) -> bool:
-    """Whether the library raised it on purpose, or Python because the arguments do not fit the signature."""
+    """Whether the library raised the error on purpose, or Python for arguments that do not fit the signature."""
     file = last.tb_frame.f_code.co_filename
     if last.tb_next is None and file == __file__:
-        return True  # the call itself failed: Python's own words name the function
+        return True  # the call itself failed, and Python's error names the function
     if isinstance(e, RecursionError) or not file.startswith(OWN_FOLDERS):
-        return False  # what a `raise` statement shows may be nested too deeply
+        return False  # RecursionError may come from a `raise` statement that shows a deeply nested value
     import linecache
 
     line = linecache.getline(file, last.tb_lineno).strip()
@@ -153,12 +153,12 @@ C = TypeVar("C", bound=type)
 
 
 def diagnosed_methods(cls: C) -> C:
-    """A class whose public methods are `diagnosed`.
+    """Decorate the public methods of a class by `diagnosed`.
 
     Parameters
     ----------
     cls : type
-        Properties and inherited methods stay as they are.
+        Its properties and inherited methods are not decorated.
 
     Returns
     -------

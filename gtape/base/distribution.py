@@ -1,4 +1,4 @@
-"""How TensorFlow keeps the copies of a variable on several devices alike; gtape has one device, and remembers only."""
+"""TensorFlow's policies for copies of a variable on several devices; gtape has one device and only keeps them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["VariableAggregation", "VariableSynchronization"]
 
 
 class VariableSynchronization(Enum):
-    """When the copies of a variable on several devices are brought together.
+    """When copies of a variable on several devices are synchronised.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class VariableSynchronization(Enum):
 
 
 class VariableAggregation(Enum):
-    """How the copies of a variable on several devices are brought together.
+    """How copies of a variable on several devices are combined.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def policies(synchronization: Any, aggregation: Any, name: str | None) -> tuple[
     Raises
     ------
     ValueError
-        For what is no member.
+        For an unknown member.
 
     Examples
     --------

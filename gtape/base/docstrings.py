@@ -1,4 +1,4 @@
-"""Docstrings of functions that differ in a few words: the sections that they share are written once."""
+"""Docstrings of similar functions: shared sections are written once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _entries(section: str) -> dict[str, str]:
 
 
 def documented_like(model: Any) -> Callable[[F], F]:
-    """A decorator that adds Returns, Raises and the shared parameters of `model` where a docstring leaves them out.
+    """A decorator that adds Returns, Raises and shared parameters of `model` that a docstring leaves out.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Text from outside (names of functions, variables, files) as it may stand in what gtape writes: one function a target.
+"""Escapes text from outside (names of functions, variables, files) for gtape's output: one function for each target.
 
-A name can hold anything: sequences that recolour a terminal, words that a diagram or a table takes for its own, halves
-of characters that no encoding has.
+A name can hold anything: sequences that recolour a terminal, markup of a diagram or a table, or lone surrogates, which
+cannot be encoded.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ __all__ = ["json_data", "mermaid_text", "place_text", "plain", "plain_lines", "r
 
 
 def plain(text: Any) -> str:
-    r"""For terminals and messages: one line, in which what does not print is written as Python writes it.
+    r"""For terminals and messages: one line, with unprintable characters as Python escapes.
 
     Parameters
     ----------
     text : object
-        What is no string is taken as `str` has it.
+        Converted by `str`.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def _escaped(c: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    r"""The same for text of several lines, which stay lines.
+    r"""As `plain`, for text of several lines.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def plain_lines(text: str) -> str:
 
 
 def place_text(line: tuple[Any, Any, Any]) -> str:
-    """For terminals and messages: where a line of source stands.
+    """For terminals and messages: the place of a line of source.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def place_text(line: tuple[Any, Any, Any]) -> str:
 
 
 def rich_text(text: Any) -> Any:
-    r"""For what rich prints: a text in which rich looks for no markup (``[red]``) and no names of pictures (``:ok:``).
+    r"""For rich: a text in which rich does not interpret markup (``[red]``) and emoji codes (``:ok:``).
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def rich_text(text: Any) -> Any:
 
 
 def mermaid_text(text: Any) -> str:
-    """For labels of Mermaid diagrams, between quotes: all but letters, digits and a few harmless signs as entities.
+    """For quoted labels of Mermaid diagrams: everything but letters, digits and a few harmless signs as entities.
 
     Parameters
     ----------
@@ -120,17 +120,17 @@ def mermaid_text(text: Any) -> str:
     return "".join([c if c.isalnum() or c in _HARMLESS else f"#{ord(c)};" for c in plain(text)])
 
 
-# Not `#` and `;`, which make entities, not quotes, brackets of HTML, backticks (Markdown), `%` (comments), `&`.
+# Excluded: `#` and `;` (entities), quotes, brackets of HTML, backticks (Markdown), `%` (comments), `&`.
 _HARMLESS = frozenset(" _.,:=()[]+-")
 
 
 def json_data(data: Any) -> Any:
-    r"""For JSON: half characters, which strict readers refuse, are written out in every string and key.
+    r"""For JSON: lone surrogates, which strict readers refuse, are escaped in every string and key.
 
     Parameters
     ----------
     data : object
-        Of dicts, lists, tuples, strings, numbers.
+        Made of dicts, lists, tuples, strings and numbers.
 
     Returns
     -------

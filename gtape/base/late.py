@@ -1,7 +1,7 @@
-"""The way up: what lower modules of gtape need from higher ones, found when first asked for.
+"""Names from higher modules that lower modules need, imported on first use.
 
-Imports run one way (see tests/test_layering.py). Where a lower module must call a higher one, as a tensor calls the op
-that indexes it, the lower module asks here by name. This table is the only place that names higher modules.
+Imports run one way (see tests/test_layering.py). If a lower module must call a higher one, as a tensor calls the op
+that indexes it, the lower module looks the name up here. Only this table names higher modules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["PLACES"]
 
-# Name: module, and the name there; a name of None stands for the module itself.
+# Name: module, and the name there; None stands for the module itself.
 PLACES: dict[str, tuple[str, str | None]] = {
     "find_op": ("gtape.namespaces.catalogue", "resolve"),
     "load_ops": ("gtape.namespaces.catalogue", "load"),

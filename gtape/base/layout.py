@@ -1,4 +1,4 @@
-"""Shape and dtype of a value as one interned object, so that "same shape and dtype?" is a comparison of identities."""
+"""Shape and dtype of a value as one interned object, so that comparing shape and dtype is one identity test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FLOAT", "Layout", "layout_of", "make_layout"]
 
 
 class Layout:
-    """Shape and dtype of a tensor; interned, so equal ones are one object (but never rely on it for inequality)."""
+    """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
 
     __slots__ = (
         "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "real", "shape", "slow_path",
@@ -21,17 +21,17 @@ class Layout:
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.shape = shape
-        # Those of the same dtype, by shape: finding one there is cheaper, as dtypes hash slowly.
+        # The layouts of the same dtype, by shape: a quicker lookup, because dtypes hash slowly.
         self.family: dict[tuple[int, ...], Layout] = _families.setdefault(dtype, {})
-        # The cotangent that a sweep starts from, for scalars.
+        # For scalars, the cotangent that a sweep starts from.
         self.one: Any = None
-        # Floats that NumPy knows; complex numbers; and what kernels are not written for (complex numbers, bfloat16).
+        # `real`: NumPy's own floats. `no_kernel`: dtypes that kernels are not written for (complex numbers, bfloat16).
         self.real = dtype.kind == "f"
         self.complex = dtype.kind == "c"
         self.no_kernel = self.complex or dtype.name == "bfloat16"
-        # What the general way treats by itself: these, and float16 in ops that sum.
+        # Dtypes that need the general way: those without kernels, and float16 in ops that sum.
         self.slow_path = self.no_kernel or dtype.name == "float16"
-        # What has derivatives.
+        # Dtypes that have derivatives.
         self.inexact = self.real or self.no_kernel
         self._tensor_shape: TensorShape | None = None
 
@@ -61,13 +61,13 @@ _families: dict[Any, dict[tuple[int, ...], Layout]] = {}
 
 
 def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
-    """The Layout of a dtype and a shape; interned, but for strings."""
+    """The Layout of a dtype and a shape; interned, except for strings."""
     if dtype.kind == "O":
-        return Layout(dtype, shape)  # one for each tensor of strings: the short ways of the ops are for numbers
+        return Layout(dtype, shape)  # a new one for each tensor, because fast paths of ops are for numbers
     family = _families.get(dtype)
     found = None if family is None else family.get(shape)
     if found is None:
-        if family is not None and len(family) > 10_000:  # programs with ever new shapes must not fill the memory
+        if family is not None and len(family) > 10_000:  # else a program with ever new shapes fills the memory
             family.clear()
             family[()] = FLOAT if dtype == FLOAT.dtype else Layout(dtype, ())
         made = Layout(dtype, shape)

@@ -1,11 +1,11 @@
-"""Locks that an interrupt does not leave held, and that a forked child finds free.
+"""Locks that are free after an interrupt and in a forked child.
 
-What several threads change is changed under a lock, with or without a global interpreter lock. The recording path takes
-none.
+Data that several threads change is changed under a lock, with or without a global interpreter lock. The recording path
+takes no lock.
 
-A block under a lock holds no loop or comprehension with a condition, but calls a function that does: Python 3.13 leaves
-the jump back to the loop's head out of the block's exception table, so that an interrupt there would not free the lock.
-The same goes for a block that `finally` ends.
+A block under a lock must not contain a loop or a comprehension with a condition; it calls a function instead. Python
+3.13 leaves the jump back to the head of a loop out of the block's exception table, so an interrupt there would not free
+the lock. The same holds for a block with `finally`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 
 __all__ = ["Lock", "of_optimizer", "of_variable", "sharing"]
 
-# How long a fork waits for the locks that other threads hold, in seconds.
+# The seconds that a fork waits for locks of other threads.
 _PATIENCE = 1.0
-# How many locks the variables share among them: a lock of its own for each would cost as much as a small variable.
+# The number of locks that all variables share, because a lock for each would cost as much as a small variable.
 _STRIPES = 64
 
 
 class Lock:
-    """A lock that the thread which holds it may take again, for `with` statements.
+    """A lock for `with` statements, which the holding thread may take again.
 
     Parameters
     ----------
     renew : callable, optional
-        Called in a forked child where another thread of the parent held the lock all the time, and may have left what
-        it guards half done.
+        Called in a forked child if another thread of the parent held the lock, because the guarded data may be in the
+        middle of a change.
     """
 
     __slots__ = ("_inner", "_renew", "now")
@@ -45,7 +45,7 @@ class Lock:
 
     def _set(self, inner: Any) -> None:
         self._inner = inner
-        # What to write in a `with` statement that has no time for properties: ``with lock.now:``.
+        # ``with lock.now:`` is quicker, because it avoids the properties below.
         self.now: Any = self if sys.version_info >= (3, 14) else inner
 
     def _enter(self) -> None:
@@ -60,14 +60,13 @@ class Lock:
                 pass
             raise
 
-    # Up to Python 3.13 no interrupt comes between a built-in `__enter__` and the block; that of 3.14 is a call like any
-    # other, after which one may come.
+    # Up to Python 3.13 no interrupt comes between a built-in `__enter__` and the block; in 3.14 one may.
     __enter__ = _enter if sys.version_info >= (3, 14) else property(attrgetter("_inner.__enter__"))
-    # No Python function: an interrupt at its first instruction would leave the lock held.
+    # Built in, because an interrupt at the first instruction of a Python function would leave the lock held.
     __exit__ = property(attrgetter("_inner.__exit__"))
 
     def take(self, seconds: float) -> bool:
-        """Take it within some seconds; whether that succeeded."""
+        """Take the lock within some seconds; False if that failed."""
         return bool(self._inner.acquire(timeout=seconds))
 
     def give_back(self) -> None:
@@ -75,7 +74,7 @@ class Lock:
         self._inner.release()
 
     def replace(self) -> None:
-        """In a child, which has no thread that would ever free it: begin anew."""
+        """Make a new lock in a forked child, which has no thread that would free the old one."""
         self._set(threading.RLock())
         if self._renew is not None:
             self._renew()
@@ -83,9 +82,9 @@ class Lock:
 
 _all: list[Lock] = []
 
-# Held where the sessions of a leaf change, or the leaf of a tensor or variable: several threads may watch one. A tape
-# may end in a thread that holds it, by the collector. The first lock, and so the last that a fork waits for: whoever
-# holds another one may need it.
+# Guards the sessions of a leaf and the leaf of a tensor or variable, because several threads may watch one. The
+# collector may end a tape in a thread that holds it. A fork takes this lock last, because a thread that holds another
+# lock may need it.
 sharing = Lock()
 _of_variables = [Lock() for _ in range(_STRIPES)]
 _of_optimizers = [Lock() for _ in range(_STRIPES)]
@@ -97,7 +96,7 @@ def of_variable(number: int) -> Lock:
 
 
 def of_optimizer(optimizer: object) -> Lock:
-    """The lock under which an optimizer takes a step; never taken by one who holds a variable's."""
+    """The lock under which an optimizer takes a step; never taken while holding the lock of a variable."""
     return _of_optimizers[id(optimizer) // 16 % _STRIPES]
 
 
@@ -109,7 +108,7 @@ _own = _OfThread()
 
 
 def _before_fork() -> None:
-    """Take all locks, so that the child finds whole what they guard."""
+    """Take all locks, so that no guarded data is in the middle of a change in the child."""
     taken = _own.taken = []
     end = time.monotonic() + _PATIENCE
     for lock in reversed(_all):

@@ -1,4 +1,4 @@
-"""Where gtape's own source files lie, so that messages can name the user's line instead."""
+"""The folders of gtape's own source files, so that messages can name the user's line instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 __all__ = ["OWN_FOLDERS", "is_own"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# In a checkout the folders symbolic/ and verify/ lie beside the package, in an installation inside it.
+# In a checkout symbolic/ and verify/ lie next to the package, in an installation inside it.
 OWN_FOLDERS = (
     _PACKAGE + os.sep,
     *(os.path.join(os.path.dirname(_PACKAGE), name) + os.sep for name in ("symbolic", "verify")),
@@ -20,7 +20,7 @@ def is_own(filename: str) -> bool:
     Parameters
     ----------
     filename : str
-        As code objects have it: absolute, or ``<gtape ...>`` for generated source.
+        As in code objects: absolute, or ``<gtape ...>`` for generated source.
 
     Returns
     -------

@@ -1,7 +1,6 @@
-"""How tensors and variables look as text, and `print` with TensorFlow's number format.
+"""The text of tensors and variables, and `print` with TensorFlow's number format.
 
-Works on NumPy values; tensors and variables are known by their `numpy` method, so that this file depends on none of
-them.
+Tensors and variables are recognised by their `numpy` method, so this file does not import their classes.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def tensor_repr(value: Any, dtype_name: str) -> str:
     Parameters
     ----------
     value : ndarray or NumPy scalar
-        What the tensor holds.
+        The tensor's value.
     dtype_name : str
         The name of its element type.
 
@@ -64,7 +63,7 @@ def tensor_str(value: Any, dtype_name: str) -> str:
     Parameters
     ----------
     value : ndarray or NumPy scalar
-        What the tensor holds.
+        The tensor's value.
     dtype_name : str
         The name of its element type.
 
@@ -90,11 +89,11 @@ def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: A
     name : str
         Its full name, such as ``"w:0"``.
     value : ndarray or NumPy scalar
-        What it holds.
+        Its value.
     dtype_name : str, optional
         The name of its element type; by default that of `value`.
     shape : TensorShape, optional
-        What values it may hold; by default the shape of `value`.
+        The shape of the values that it may hold; by default the shape of `value`.
 
     Returns
     -------
@@ -116,7 +115,7 @@ def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: A
 
 
 def _float_text(x: Any, narrow: type, short: int, long: int) -> str:
-    # TensorFlow tries the digits that every decimal survives, then those that every float does, and nothing between.
+    # As TensorFlow: first the digits that every decimal survives, then those that every float survives.
     if x != x:
         return "-nan" if np.signbit(x) else "nan"
     text = f"{float(x):.{short}g}"
@@ -155,14 +154,14 @@ def format_value(value: Any, summarize: int = 3) -> str:
     Parameters
     ----------
     value : array_like
-        What to write.
+        The array.
     summarize : int, optional
-        How many entries to show at either end of each axis; -1 shows all.
+        The number of entries to show at either end of each axis; -1 shows all.
 
     Returns
     -------
     str
-        Rows on lines of their own, numbers as short as TensorFlow writes them.
+        Rows on separate lines, numbers as short as in TensorFlow.
 
     Examples
     --------
@@ -202,7 +201,7 @@ _HOLE = "{}"
 def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
     from pprint import pformat
 
-    # Looked for in every piece of fixed text, so that the holes are exactly the tensors.
+    # A placeholder that does not occur in the fixed text, so that every one stands for a tensor.
     fixed = sep + " ".join(pformat(nest.map_structure(lambda x: "" if _is_tensor(x) else x, i)) for i in inputs)
     placeholder, n = _HOLE, 0
     while placeholder in fixed:
@@ -222,7 +221,7 @@ def _template(item: Any, placeholder: str, texts: list[str], summarize: int) -> 
             leaves.append(placeholder)
         else:
             leaves.append(leaf)
-    # pprint sorts the keys of plain dicts as `flatten` does, but not those of OrderedDict, which are sorted beforehand.
+    # pprint sorts the keys of plain dicts as `flatten` does; those of OrderedDict were sorted beforehand.
     return pformat(nest.pack_sequence_as(item, leaves)).replace(f"'{placeholder}'", placeholder)
 
 
@@ -243,15 +242,15 @@ def print_v2(
     Parameters
     ----------
     *inputs : object
-        What to print. The tensors of a structure keep its brackets.
+        The values to print. Structures keep their brackets.
     output_stream : file object or str, optional
         Where to write: any object with `write`, or ``"file://"`` and a path to append to. By default ``sys.stderr``.
     summarize : int, optional
-        How many entries to show at either end of each axis; -1 shows all.
+        The number of entries to show at either end of each axis; -1 shows all.
     sep : str, optional
-        What stands between the inputs.
+        The text between the inputs.
     end : str, optional
-        What comes last.
+        The text at the end.
 
     Returns
     -------

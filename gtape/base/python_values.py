@@ -1,4 +1,4 @@
-"""What Python's numbers, strings and lists become, and NumPy's arrays: arrays by TensorFlow's rules for dtypes."""
+"""Converts Python's numbers, strings and lists, and NumPy's arrays, to arrays by TensorFlow's rules for dtypes."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             array.size == 0 or (int(array.min()) in _PYTHON_INT32 and int(array.max()) in _PYTHON_INT32)
         ):
             return array.astype(np.int32)
-        if kind != "f":  # a copy: what hands out its own memory may change it later
+        if kind != "f":  # a copy, because an object that shares its memory may change it later
             return np.array(array, dtype=own_dtype(array.dtype))
-        # NumPy's numbers keep their type inside a list as well: the first one speaks for all.
+        # NumPy's numbers keep their dtype inside a list as well; the first one decides for all.
         own = getattr(_first(value), "dtype", None)
         if own is not None and own.kind == "f" and own.itemsize <= 8:
             return array.astype(own_dtype(own))
@@ -75,20 +75,20 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
     )
     if not fits:
         raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
-    with np.errstate(all="ignore"):  # what is too large becomes infinite, as in TensorFlow
+    with np.errstate(all="ignore"):  # numbers that are too large become infinite, as in TensorFlow
         return array.astype(dtype)
 
 
 def _first(value: Any) -> Any:
-    """The first leaf of nested lists; of what is an array by itself, the array."""
-    while isinstance(value, (list, tuple)) and len(value):  # the truth of a TensorShape is not about its length
+    """The first leaf of nested lists, as an array if it can be converted."""
+    while isinstance(value, (list, tuple)) and len(value):  # not by truth, because an empty TensorShape is true
         value = value[0]
     return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
 
 
 def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Strings as an object array of bytes."""
-    leaves = np.empty(array.shape, object)  # from the strings themselves: NumPy's arrays of them lose zeros at the end
+    leaves = np.empty(array.shape, object)  # from the strings, because NumPy's arrays of strings lose trailing zeros
     leaves[...] = value if isinstance(value, (str, bytes, list, tuple)) else array
     for i, leaf in enumerate(leaves.flat):
         if not isinstance(leaf, (str, bytes)):
@@ -101,7 +101,7 @@ def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A number in a dtype of floats; beyond its range it becomes infinite, without NumPy's warning."""
+    """A number in a dtype of floats; infinite beyond its range, without NumPy's warning."""
     with np.errstate(all="ignore"):
         try:
             return np.float64(x).astype(dtype)
@@ -115,14 +115,14 @@ def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
 
 
 def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """A copy of an array, in another dtype if one is given; what is too large becomes infinite, as in TensorFlow.
+    """A copy of an array, in another dtype if given; numbers that are too large become infinite, as in TensorFlow.
 
     Raises
     ------
     gtape.errors.ResourceExhaustedError
-        When there is no room for it.
+        When there is not enough memory.
     ValueError
-        When its elements are not of a kind that the dtype holds.
+        When the dtype cannot hold its elements.
     """
     try:
         with np.errstate(all="ignore"):
@@ -139,7 +139,7 @@ def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which gtape keeps an array's numbers: the same, in the machine's byte order.
+    """The dtype in which gtape keeps an array's numbers: the same, in native byte order.
 
     Raises
     ------
@@ -155,19 +155,18 @@ def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A NumPy value beside a tensor, in the tensor's dtype: floats become integers, and complex numbers real ones, only
-    where nothing is lost.
+    """A NumPy operand in the dtype of the tensor that it is combined with.
 
     Raises
     ------
     gtape.errors.OperandTypeError
-        Where something would be.
+        When the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
     """
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
         raise errors.OperandTypeError(
             f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with an array of {x.dtype}: numbers are needed"
         )
-    x = np.asarray(x)  # what a matrix or a masked array does otherwise is of no concern to ops
+    x = np.asarray(x)  # a plain array, because matrices and masked arrays behave differently
     if x.dtype.kind == "c" and dtype.kind != "c":
         if x.imag.any():
             raise errors.OperandTypeError(

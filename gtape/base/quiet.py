@@ -1,4 +1,4 @@
-"""Floating-point errors without a word, as ops have them, in code that runs in the caller's own context."""
+"""Code in the caller's own context without warnings for floating-point errors, as in ops."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["quietly"]
 
 @block
 def quietly() -> Iterator[None]:
-    """Let NumPy ignore floating-point errors for the length of a block; afterwards it does what it did before.
+    """Let NumPy ignore floating-point errors during a block.
 
-    ``np.errstate`` alone stays in force where an interrupt comes at the end of its `__enter__`.
+    ``np.errstate`` alone would remain in force after an interrupt at the end of its `__enter__`.
     """
     before = np.geterr()
     try:

@@ -1,4 +1,4 @@
-"""A hashable handle on a tensor or a variable, which are themselves unhashable since ``==`` is elementwise."""
+"""A hashable handle on a tensor or a variable, which are unhashable because their ``==`` is elementwise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Reference"]
 
 
 class Reference:
-    """Compares and hashes by the identity of what it refers to."""
+    """Compares and hashes by the identity of its tensor or variable."""
 
     __slots__ = ("_referent",)
 

@@ -1,4 +1,4 @@
-"""How error messages show what an argument was: briefly, and without failing on it."""
+"""Shows arguments in error messages: briefly, and whatever their `repr` does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["shown"]
 
 _LONGEST = 300
-_MOST_AXES = 8  # of an array that is written out, because NumPy shortens none that has many axes of size 2
+_MOST_AXES = 8  # of an array shown by its elements, because NumPy does not shorten many axes of size 2
 
 _brief = reprlib.Repr()
 _brief.maxlevel = 4
@@ -17,9 +17,9 @@ _brief.maxstring = _brief.maxother = _brief.maxlong = _LONGEST // 2
 
 
 def shown(x: Any) -> str:
-    """What `repr` says of something, cut off where it is long; its type where `repr` fails.
+    """The `repr` of an object, shortened if long; its type if `repr` fails.
 
-    Lists that hold themselves or are nested thousands deep, and objects whose ``__repr__`` raises, are shown too.
+    Works for lists that hold themselves or are nested thousands deep, and for objects whose ``__repr__`` raises.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""TensorShape: a tuple of sizes with TensorFlow's extra questions."""
+"""TensorShape: a tuple of sizes with TensorFlow's methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["UNKNOWN", "TensorShape", "as_shape"]
 
 
 _LARGEST = 2**63 - 1
-# Beyond all axes that a tensor may have, but not beyond all iterables that hold no sizes.
+# More axes than any tensor may have; a limit, because endless iterables are not shapes.
 _MOST_AXES = 1 << 16
 
 
@@ -43,8 +43,8 @@ def _whole(op: str, rank: Any) -> int:
 class TensorShape(tuple[Any, ...]):
     """The sizes of a tensor's axes.
 
-    Compares with tuples and lists, and is good wherever NumPy wants a shape. Every tensor has a fully defined shape; a
-    size of None (any) and ``TensorShape(None)`` (any rank) only describe what a variable may hold.
+    Compares with tuples and lists, and NumPy accepts it as a shape. Every tensor has a fully defined shape; a size of
+    None (any) and ``TensorShape(None)`` (any rank) only describe the values that a variable may hold.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class TensorShape(tuple[Any, ...]):
         else:
             try:
                 dims = iter(dims)
-            except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar array, some memoryviews
+            except (TypeError, NotImplementedError):  # __iter__ raises for a scalar array and some memoryviews
                 dims = (dims,)
         sizes = [_size(d) for d in islice(dims, _MOST_AXES)]
         if len(sizes) == _MOST_AXES:
@@ -194,7 +194,7 @@ class TensorShape(tuple[Any, ...]):
         return UNKNOWN if other.rank is None else TensorShape((*self, *other))
 
     def merge_with(self, other: Any) -> TensorShape:
-        """The shape that knows every size that this one or `other` knows.
+        """The shape with every size that this one or `other` knows.
 
         Raises
         ------
@@ -208,11 +208,11 @@ class TensorShape(tuple[Any, ...]):
         return TensorShape(b if a is None else a for a, b in zip(self, other, strict=True))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """The narrowest shape that both this one and `other` fit: sizes that differ become unknown, as ranks do.
+        """The narrowest shape that both this one and `other` fit: unequal sizes become unknown, unequal ranks too.
 
         Parameters
         ----------
-        other : TensorShape or what names one
+        other : TensorShape, iterable of int or None, int, or None
 
         Returns
         -------
@@ -259,7 +259,7 @@ class TensorShape(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __bool__(self) -> bool:
-        # TensorFlow's rule: the shape of a scalar says something, only that of unknown rank says nothing.
+        # As in TensorFlow: only the shape of unknown rank is false.
         return True
 
     def __str__(self) -> str:
@@ -343,12 +343,12 @@ UNKNOWN: TensorShape = tuple.__new__(_Unknown)
 
 
 def as_shape(shape: Any) -> TensorShape:
-    """The TensorShape of anything that names one.
+    """Convert anything that describes a shape to a TensorShape.
 
     Parameters
     ----------
     shape : TensorShape, iterable of int or None, int, or None
-        What to convert.
+        The shape to convert.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""TensorSpec: shape and dtype of a tensor that is not there yet."""
+"""TensorSpec: shape and dtype of a tensor that does not exist yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TensorSpec"]
 
 
 class TensorSpec:
-    """What shape and dtype a tensor has.
+    """The shape and dtype of a tensor.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class TensorSpec:
         return cls(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a tensor or another spec may be taken for this one."""
+        """Whether a tensor or another spec fits this spec."""
         if not isinstance(spec_or_value, TensorSpec | np.ndarray | np.generic) and not hasattr(
             spec_or_value, "_layout"
         ):

@@ -1,4 +1,4 @@
-"""Who asks for verification: a tape, a `verifying()` block, or the environment variable GTAPE_VERIFY."""
+"""The mode of verification, set by a `verifying()` block or the environment variable GTAPE_VERIFY."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["verify_mode", "verifying"]
 
 
 def _of_process(text: str) -> Any:
-    """What GTAPE_VERIFY asks for: False, True or "strict"."""
+    """The mode that a text of GTAPE_VERIFY sets: False, True or "strict"."""
     word = text.strip().lower()
     if word in ("", "0", "false", "no", "off"):
         return False
@@ -21,7 +21,7 @@ def _of_process(text: str) -> Any:
 
 
 _PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
-_blocks: dict[object, Any] = {}  # the mode of each `verifying()` block that is open, in any thread
+_blocks: dict[object, Any] = {}  # the mode of each open `verifying()` block, in any thread
 
 
 @block
@@ -31,7 +31,7 @@ def verifying(mode: Any = True) -> Iterator[None]:
     Parameters
     ----------
     mode : True or "strict"
-        "strict": what cannot be decided raises, too.
+        "strict": undecided gradients raise, too.
 
     Returns
     -------
@@ -59,10 +59,10 @@ def verifying(mode: Any = True) -> Iterator[None]:
         _blocks[block] = mode
         yield
     finally:
-        _blocks.pop(block, None)  # no Python call, so no interrupt comes before it
+        _blocks.pop(block, None)  # not a Python call, so no interrupt comes before it
 
 
 def verify_mode() -> Any:
-    """What is asked of everything that is made now: False, True or "strict"."""
+    """The mode for tapes that are made now: False, True or "strict"."""
     modes = list(_blocks.values()) if _blocks else ()
-    return modes[-1] if modes else _PROCESS  # another thread may have left its block meanwhile
+    return modes[-1] if modes else _PROCESS  # another thread may leave its block between the two lines

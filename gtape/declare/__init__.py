@@ -7,8 +7,8 @@
     )
     declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))
 
-The declaration is checked at once. The op then has gradients of every order, forward and reverse, is checked under the
-verify flag, and is found by ``gtape verify log_cosh --load your_module``, by strategies, census and proofs.
+The declaration is checked at once. The op then has gradients of every order, forward and reverse. The verify flag,
+``gtape verify log_cosh --load your_module``, strategies, census and proofs include it.
 """
 
 from __future__ import annotations

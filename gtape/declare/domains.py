@@ -1,4 +1,4 @@
-"""Where an op is defined, smooth and kinked: data on its declaration, read by proofs, strategies and the census."""
+"""Where an op is defined: data on its declaration, read by proofs, strategies and the census."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["ANY_REAL", "BOOLEAN", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITI
 
 
 class Interval:
-    """The values one argument may take: an interval of the real line, less some holes.
+    """The values that one argument may take: an interval of the real line without some holes.
 
     Parameters
     ----------
     lo, hi : float
         The ends, in the argument's units; infinite where there is no bound.
     open_lo, open_hi : bool
-        Whether the end itself lies outside. At a closed end the op is defined, if perhaps not differentiable.
+        Whether the end itself lies outside. At a closed end the op is defined, but may have no derivative.
     holes : tuple of float
         Interior points where the op is not defined (poles).
     whole : bool
-        Whether only whole numbers count (orders, degrees).
+        Whether only whole numbers are allowed (orders, degrees).
     """
 
     __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo", "whole")
@@ -53,7 +53,7 @@ class Interval:
 
 
 class Domain:
-    """Where a whole op is defined: an interval for each argument and, where they depend on each other, a condition.
+    """Where an op is defined: an interval for each argument, and a condition if they depend on each other.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class Domain:
         ``where(*arguments) -> bool`` for scalars inside the intervals, or for whole arrays if the op is not
         elementwise; None where every combination is allowed.
     fit : callable, optional
-        ``fit(*arrays) -> arrays`` moves whole arrays into the domain, or near it: for whoever draws arguments of an op
-        whose domain is thin among all arrays.
+        ``fit(*arrays) -> arrays`` moves whole arrays into the domain, or near it; for random arguments, which would
+        rarely lie in the domain otherwise.
     """
 
     __slots__ = ("fit", "intervals", "where")

@@ -1,4 +1,4 @@
-"""Mirrors that are declared beside their op: kept until `gtape.symbolic` asks for them, so that no SymPy is loaded."""
+"""Mirrors declared together with their op: kept until `gtape.symbolic` is loaded, so that SymPy need not be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Mirror", "hand_over", "mirror"]
 
 
 class Mirror(NamedTuple):
-    """What `mirror` was given."""
+    """The arguments of `mirror`."""
 
     prim: Primitive
     function: Callable[..., Any]
@@ -35,23 +35,23 @@ def mirror(
     argument: int = 0,
     shapes: Callable[..., Any] | None = None,
 ) -> None:
-    """Declare the mirror of an op: an independent textbook definition, which proofs and checks compare with.
+    """Declare the mirror of an op: an independent textbook definition for proofs and checks.
 
     Parameters
     ----------
     op : Primitive or str
-        One that your module declares.
+        An op that your module declares.
     function : callable
-        For an elementwise op ``function(*symbols, **params) -> sympy.Expr``; that of a kinked op is a ``Piecewise``,
-        whose branch at the kink gives its convention. For another op ``function(W, *object_arrays, **params)``:
-        ``W.exp(x)`` and so on apply other mirrors, and plain NumPy moves elements about.
+        For an elementwise op ``function(*symbols, **params) -> sympy.Expr``; for a kinked op a ``Piecewise``, whose
+        branch at the kink gives the convention. For another op ``function(W, *object_arrays, **params)``:
+        ``W.exp(x)`` and so on apply other mirrors, and plain NumPy moves elements.
     complex : callable, optional
-        The same for complex symbols, where `function` asks for their sign.
+        The same for complex symbols, if `function` depends on signs.
     solved : callable, optional
-        For an implicit op ``solved(W, y, *object_arrays, **params) -> (y, x)``: the output with the structure that it
-        has, and the argument for which it is the output. Proofs run in the entries of the output then.
+        For an implicit op ``solved(W, y, *object_arrays, **params) -> (y, x)``: the output with its structure (such as
+        zeros of a triangular matrix), and the argument that leads to it. Proofs then run in the entries of the output.
     argument : int
-        Which argument `solved` gives.
+        The index of the argument that `solved` gives.
     shapes : callable, optional
         ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes; needed where `function` has no
         closed form.
@@ -63,8 +63,8 @@ def mirror(
 
     Examples
     --------
-    ``declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))`` stands below the declaration of `log_cosh`. An op of
-    another module has its mirror there:
+    ``declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))`` stands below the declaration of `log_cosh`. Only the
+    module that declares an op may give it a mirror:
 
     >>> from gtape import declare
     >>> declare.mirror("sin", lambda x: x)
@@ -91,7 +91,7 @@ def mirror(
 
 
 def hand_over(receiver: Callable[[Mirror], None]) -> None:
-    """Give all mirrors so far to whoever keeps them, and each new one from now on."""
+    """Pass all waiting mirrors to `receiver`, and each new one from now on."""
     global _receiver
     _receiver = receiver
     while _waiting:

@@ -1,10 +1,10 @@
 """How a primitive is declared.
 
-One declaration holds all that the library knows of an op: its NumPy kernel, its derivative rules, its domain, its kinks
-and its accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
+One declaration holds all facts about an op: its NumPy kernel, its derivative rules, its domain, its kinks and its
+accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
 
-A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, balls. In a rule,
-numbers are Python integers and the constants of `CONSTANTS`, so that every world reads them exactly.
+A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, enclosures. Numbers in
+a rule are Python integers and the constants of `CONSTANTS`, because every world reads those exactly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Rule = Callable[..., Any]
 Partial = Rule | int | None
 
 
-# Called with a primitive whose kernel or rule was swapped, by the modules that keep what they derived from it.
+# Callbacks of modules that keep derived data; called with a primitive whose kernel or rule was swapped.
 CHANGED: list[Callable[[Any], None]] = []
 
-# What an op may be besides a function with a derivative, where its place in a program tells more than its numbers do.
+# Properties of an op that its numbers do not show.
 ROLES = {
     "cast": "changes the dtype of its argument",
     "comparison": "compares its two arguments",
@@ -57,7 +57,7 @@ class Primitive:
     name : str
         Registered name; the same name in every world.
     kind : {"elementwise", "linear", "implicit", "general"}
-        How its rules were given.
+        The form of its rules.
     kernel : callable
         ``kernel(*arrays, **params)`` on NumPy values.
     place : Place
@@ -67,31 +67,31 @@ class Primitive:
     roles : frozenset of str
         Which of `ROLES` it has.
     takes : frozenset of str
-        What it takes besides numbers: "bool", "string".
+        Operands accepted besides numbers: "bool", "string".
     scalar : callable or None
-        The same on Python floats, for the hot ops; may raise ArithmeticError or ValueError where NumPy gives inf or
-        NaN.
+        The kernel for Python floats, for frequent ops; may raise ArithmeticError or ValueError where NumPy gives inf
+        or NaN.
     partials : tuple or None
-        For elementwise primitives, one entry an argument: a rule ``(xp, y, *x)``, an int (constant) or None.
+        For elementwise primitives, for each argument: a rule ``(xp, y, *x)``, an int (constant) or None.
     vjp, jvp : tuple or callable or None
-        Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)``, one an argument; a single callable when `variadic`.
+        Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)`` for each argument; a single callable when `variadic`.
     reads : tuple of frozenset
-        For each argument's vjp, the names it reads: ``"y"`` and argument indices.
+        The values that each argument's vjp reads: ``"y"`` and argument indices.
     limit : float
-        ULP that its derivatives keep to in float64: 4, but some 4500 (1e-12) for functions of several parameters.
+        Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
-        ``diagonal(d, i, inputs)``: the cotangents of argument `i`, stacked, for cotangents that are the rows of the
-        diagonal `d`; None where that is no shorter than the rule.
+        ``diagonal(d, i, inputs)``: the stacked cotangents of argument `i`, given the diagonal `d` of the output's
+        cotangents; None if the rule is as short.
     layouts : dict
-        What its functions found out about operands of one layout: see `gtape.engine.fast.layouts`.
+        Cached data for operands of one layout; see `gtape.engine.fast.layouts`.
     users : set of Primitive
-        Those whose generated functions have the kernel of this one written in.
+        The primitives whose generated functions call the kernel of this one.
     complex : bool, callable or str
-        What it does with complex numbers. False: refuses them. True: kernel and rules hold for them as they are (the
-        default of linear primitives). A callable: the kernel to use instead; the rules hold. A str: that function of
-        `gtape.ops.elementwise.complex_parts` is called instead, because the op is not holomorphic.
+        False: complex numbers are refused. True: kernel and rules hold for them (the default of linear primitives). A
+        callable: the kernel for them; the rules hold. A str: the function of `gtape.ops.elementwise.complex_parts` to
+        call instead, because the op is not holomorphic.
     """
 
     __slots__ = (
@@ -101,8 +101,8 @@ class Primitive:
         "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "zero_absorbs",
     )  # fmt: skip
 
-    # Whether generated functions compute Python floats by themselves; if not, every kernel is called through the
-    # `run` of a stack, for whoever looks there.
+    # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
+    # a stack, because a check of all kernels replaces `run`.
     inlined = True
 
     partials: tuple[Partial, ...] | None
@@ -116,7 +116,7 @@ class Primitive:
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
         self.place = Place.of_caller()
-        if not name.isidentifier():  # it becomes the name of functions, whose text is compiled
+        if not name.isidentifier():  # because it becomes a name in generated source
             raise ValueError(
                 f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
             )
@@ -199,7 +199,7 @@ class Primitive:
         return self.place.module
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Rules and kernels may be swapped, to plant a fault: nothing derived from the old ones may stay then."""
+        """Set an attribute. A swapped rule or kernel (a planted fault) discards everything derived from the old one."""
         object.__setattr__(self, name, value)
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
             if name == "partials" and self.partials is not None:
@@ -209,7 +209,7 @@ class Primitive:
             self.replaced_by(self)
 
     def replaced_by(self, other: Primitive) -> None:
-        """Let everything forget what was derived from this declaration, because `other` is in its place."""
+        """Discard everything derived from this declaration, because `other` replaces it."""
         for forget in CHANGED:
             forget(other)
         users = (other, *self.users)
@@ -218,7 +218,7 @@ class Primitive:
             prim.renew()
 
     def renew(self) -> None:
-        """Find out again all that follows from the declaration. Its function stays the one that others hold."""
+        """Discard cached data and renew the function in place, because other modules hold it."""
         self.plans.clear()
         for known in self.layouts.values():
             known.clear()
@@ -226,38 +226,38 @@ class Primitive:
             self._function.renew()  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
-        return primitive_named, (self.name,)  # there is one object of a name, for copies too
+        return primitive_named, (self.name,)  # one object for each name, copies included
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The function of tensors, generated when first asked for."""
+        """The function of tensors, generated on first use."""
         made = self._function
         if made is None:
             made = self._function = late.make_function(self)
         return made
 
     def __call__(self, *args: Any, **params: Any) -> Tensor:
-        # Several outputs come as a tuple, which for a type checker unpacks as a tensor does.
+        # Several outputs are a tuple; for a type checker, a Tensor unpacks as well.
         return (self._function or self.function)(*args, **params)  # type: ignore[no-any-return]
 
     @property
     def arity(self) -> int:
-        """How many tensor arguments it takes; -1 for any number."""
+        """The number of tensor arguments; -1 for any number."""
         return -1 if self.variadic else len(self.rules)
 
     @property
     def rules(self) -> tuple[Any, ...]:
-        """One entry an argument: what makes its cotangent (a rule, an int, or None where it has none)."""
+        """For each argument its rule, an int for a constant rule, or None without a cotangent."""
         if self.partials is not None:
             return tuple(self.partials)
         return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)
 
     @property
     def opaque(self) -> bool:
-        """Whether a rule looks at the world that it runs in, as faults do for tests: it is not to be written down."""
+        """Whether a rule depends on its world (only planted faults do); it is never compiled to source."""
         return any(getattr(rule, "opaque", False) for rule in self.rules)
 
     def connected(self, i: int) -> bool:
@@ -271,9 +271,9 @@ def primitive_named(name: str) -> Primitive:
 
 
 def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
-    """A kernel that first looks at shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
+    """A kernel chosen by shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
 
-    Where the layout of the operands was met before, the plan of then is used again; so it must not look at values.
+    `plan` must not depend on values, because its result is reused for all operands of one layout.
     """
 
     def kernel(*operands: Any, **params: Any) -> Any:
@@ -285,7 +285,7 @@ def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
 
 
 class _Probed:
-    """What each partial of an elementwise primitive reads, found when first needed."""
+    """The values that each partial of an elementwise primitive reads, found on first use."""
 
     __slots__ = ("found", "params", "partials")
 
@@ -336,19 +336,19 @@ def elementwise(
     kernel : callable
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
-        One entry an argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero gradient);
-        None: not differentiable.
+        One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
+        gradient); None: not differentiable.
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
-        Where value and derivative exist. An op from outside gtape has to say it.
+        Where value and derivative exist. Required for an op from outside gtape.
     ints : bool
         Whether integer tensors are accepted (the result is then not differentiable).
     params : sequence of str
         Names of static keyword parameters that kernel, rules and mirror take.
     reads : sequence of sequences, optional
-        What each partial reads, as in `primitive`; for partials that decide by a parameter what to do. The others are
-        run on stand-ins, which note what they read.
+        The values that each partial reads, as in `primitive`; only for partials that depend on a parameter, because
+        the reads of others are found by a run on stand-ins.
     **data
         rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
         see `Primitive`.
@@ -391,7 +391,7 @@ def linear(
     ----------
     transpose : callable
         ``transpose(xp, g, x, **params)``, with `x` a stand-in that has only ``.shape`` and ``.dtype``; for a `variadic`
-        primitive ``transpose(xp, g, xs, **params)`` returns a list, one cotangent an argument.
+        primitive ``transpose(xp, g, xs, **params)`` returns a list with a cotangent for each argument.
     variadic : bool
         Whether it takes any number of tensors, as concat does.
 
@@ -428,12 +428,12 @@ def primitive(
     Parameters
     ----------
     vjp : tuple
-        One entry an argument: ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
+        For each argument ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
     jvp : tuple
-        One entry an argument: ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
+        For each argument ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
     reads : sequence of sequences, optional
-        What each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps these values alone; of the
-        others a rule sees shape and dtype. Without it a record keeps everything.
+        The values that each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps only these; of
+        other values a rule sees shape and dtype. By default a record keeps everything.
 
     Returns
     -------
@@ -478,8 +478,8 @@ def implicit(
 ) -> Primitive:
     """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
 
-    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Where
-    they have no closed form, Newton's method solves them from the recorded output, which settles signs and order. Its
-    domain's condition, on whole arrays, says where there are derivatives. Arguments as for `primitive`.
+    The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Without
+    a closed form, Newton's method solves the equations from the recorded output, which determines signs and order. The
+    condition of the domain, on whole arrays, tells where derivatives exist. Arguments as for `primitive`.
     """
     return _by_rules("implicit", name, kernel, vjp, jvp, domain=domain, params=params, **data)

@@ -1,8 +1,8 @@
-"""Which values the rules of a primitive read, so that a record keeps those alone.
+"""Which values the rules of a primitive read, so that a record keeps only those.
 
-The partials of an elementwise primitive are run once on stand-ins that note their use. Other rules decide by shapes and
-parameters what to do, so one run does not show all that they read: their declaration says it (``reads=...``), and a
-record keeps everything where the declaration says nothing.
+The partials of an elementwise primitive run once on stand-ins that note their use. Other rules depend on shapes and
+parameters, so one run does not show everything that they read: their declaration states it (``reads=...``). Without a
+statement a record keeps everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reads = tuple[frozenset[Any], ...]
 
 
 class _Undetermined(Exception):
-    """A rule asks for something that only a number can answer."""
+    """A rule depends on a number, which a stand-in does not have."""
 
 
 def _refuse(*_: Any) -> NoReturn:
@@ -28,8 +28,7 @@ def _refuse(*_: Any) -> NoReturn:
 class _Probe:
     """A stand-in for a value or a parameter of a rule.
 
-    Arithmetic and calls give further probes and note the probes they take; a probe has no shape, no truth value and no
-    elements.
+    Arithmetic and calls return further probes and note their arguments. A probe has no shape, truth value or elements.
     """
 
     __slots__ = ("name", "used")
@@ -55,7 +54,7 @@ class _Probe:
 
 
 class _ProbeWorld:
-    """A namespace whose every name is a function of probes; constants are probes without a name."""
+    """A namespace in which constants are probes without a name, and every other name is a function of probes."""
 
     def __init__(self, used: set[Any], constants: Any) -> None:
         self._used = used
@@ -73,12 +72,12 @@ def reads_everything(arity: int) -> frozenset[Any]:
 
 
 def probed_reads(partials: Sequence[Any], params: Sequence[str], constants: Any) -> Reads:
-    """What each partial of an elementwise primitive reads, found by running the partial on stand-ins.
+    """The values that each partial of an elementwise primitive reads, found by running it on stand-ins.
 
     Parameters
     ----------
     partials : sequence of callable, int or None
-        One entry an argument; a callable takes ``(xp, y, *x, **params)``.
+        One entry for each argument; a callable takes ``(xp, y, *x, **params)``.
     params : sequence of str
         Names of the static parameters.
     constants : container of str
@@ -87,8 +86,8 @@ def probed_reads(partials: Sequence[Any], params: Sequence[str], constants: Any)
     Returns
     -------
     tuple of frozenset
-        One set an argument: ``"y"`` for the output, and indices of arguments. A partial that fails on stand-ins, or
-        looks at values, reads everything.
+        One set for each argument: ``"y"`` for the output, and indices of arguments. A partial that fails on stand-ins
+        or depends on values counts as reading everything.
     """
     n = len(partials)
     return tuple([_probed(p, n, params, constants) if callable(p) else frozenset() for p in partials])
@@ -99,30 +98,30 @@ def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constant
     values = [_Probe(used, name) for name in ("y", *range(n))]
     try:
         result = partial(_ProbeWorld(used, constants), *values, **{p: _Probe(used) for p in params})
-    except Exception:  # the partial itself reports its faults, when it runs on numbers
+    except Exception:  # a faulty partial raises again when it runs on numbers
         return reads_everything(n)
     if result.__class__ is _Probe:
-        result.combine()  # a partial may return an argument as it is
+        result.combine()  # a partial may return an argument unchanged
     elif not isinstance(result, (int, float)):
         return reads_everything(n)
     return frozenset(used)
 
 
 def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequence[Any]) -> Reads:
-    """What a declaration says that each rule reads, checked; everything where the declaration says nothing.
+    """The values that each rule reads by its declaration, checked; everything without a declaration.
 
     Parameters
     ----------
     name : str
         Of the primitive, for errors.
     given : sequence of sequences or None
-        One entry an argument: ``"y"`` for the output, and indices of arguments.
+        One entry for each argument: ``"y"`` for the output, and indices of arguments.
     rules : sequence of callable, int or None
 
     Raises
     ------
     ValueError
-        If there is not one entry an argument, or an entry names what does not exist.
+        If the number of entries is not the number of arguments, or an entry names an unknown value.
     """
     n = len(rules)
     if given is None:

@@ -1,4 +1,4 @@
-"""All primitives by name, and the constants that rules may use beside integers."""
+"""All primitives by name, and the constants that rules may use besides integers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Place(NamedTuple):
     module, file : str
     line : int
     run : module spec or None
-        Another object each time that a module is loaded; None for a script and for a notebook's cells.
+        A new object each time that a module is loaded; None for a script and for a notebook's cells.
     """
 
     module: str
@@ -50,11 +50,11 @@ class Place(NamedTuple):
 
     @property
     def outside(self) -> bool:
-        """Whether that is outside gtape."""
+        """Whether the place is outside gtape."""
         return not self.module.startswith("gtape.")
 
     def again(self, other: Place) -> bool:
-        """Whether this place runs again at `other`: a function, a notebook's cell, a module that is loaded again.
+        """Whether `other` repeats this place: a function or a notebook's cell that runs again, or a reloaded module.
 
         Two lines of one run of a module are two declarations.
         """
@@ -70,12 +70,12 @@ class Place(NamedTuple):
 class _Registry(dict[str, "Primitive"]):
     """All primitives by name.
 
-    Asking for one imports the module that declares it; asking for all imports every ops module. All come in the order
-    of their modules' names, because the order of imports depends on what a program used first.
+    Looking up a name imports the module that declares it; iteration imports every ops module. Iteration follows the
+    names of the modules, because the order of imports depends on the program.
     """
 
     complete = False
-    # Counts declarations: what is derived from all of them is derived again when there are more.
+    # Counts declarations, because data derived from all of them must be derived again after a new one.
     version = 0
     _loading = False
 
@@ -87,11 +87,11 @@ class _Registry(dict[str, "Primitive"]):
         self._loading = False
 
     def load(self) -> None:
-        """Import every ops module; threads that ask meanwhile wait for it."""
+        """Import every ops module; other threads wait meanwhile."""
         if self.complete:
             return
         with self._lock:
-            if not (self.complete or self._loading):  # what is being loaded may look for what is there already
+            if not (self.complete or self._loading):  # a module that is being loaded may look up names itself
                 self._loading = True
                 try:
                     late.load_ops()
@@ -100,7 +100,7 @@ class _Registry(dict[str, "Primitive"]):
                     self._loading = False
 
     def put(self, prim: Primitive) -> None:
-        """Take in a declaration; one from outside gtape is checked, and may replace itself.
+        """Add a declaration. One from outside gtape is checked, and may replace an earlier run of itself.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class _Registry(dict[str, "Primitive"]):
         """
         name, place = prim.name, prim.place
         if place.outside:
-            self.load()  # gtape's own names are taken, whether or not their modules have been needed yet
+            self.load()  # because gtape's own names are taken even before their modules are imported
         first = dict.get(self, name)
         if first is not None and not first.place.again(place):
             raise ValueError(f"{prim.declaration} gives a name that is taken: {first.place} declares it first")
@@ -125,7 +125,7 @@ class _Registry(dict[str, "Primitive"]):
             first.replaced_by(prim)
 
     def check(self, prim: Primitive, first: Primitive | None) -> None:
-        """Check a declaration from outside; a wrong one leaves what was declared before it."""
+        """Check a declaration from outside; a wrong one is removed, and an earlier one restored."""
         try:
             late.check_declaration(prim)
         except BaseException:
@@ -183,7 +183,7 @@ _together: ContextVar[list[tuple[Primitive, Primitive | None]] | None] = Context
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Declare ops whose rules name each other, as those of sine and cosine do; they are checked when the block ends.
+    """Declare ops whose rules use each other, as sine and cosine do; all are checked when the block ends.
 
     Examples
     --------

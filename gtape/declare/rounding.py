@@ -1,7 +1,7 @@
 """How an op rounds: data on its declaration, from which `gtape.verify` makes bounds.
 
-Every declaration says it, in one or two words: `EXACT`, `ulps(2)`, `SUM`, `PRODUCT`, `stable(4, 1)`,
-`elimination(0.5, 4)`, `growing(1)`. A rounding is half a unit in the last place.
+Every declaration states its rounding: `EXACT`, `ulps(2)`, `SUM`, `PRODUCT`, `stable(4, 1)`, `elimination(0.5, 4)` or
+`growing(1)`. One rounding is half a unit in the last place.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ Size = float | tuple[float, ...]
 
 
 class Rounding:
-    """How far the result of a kernel may be from the exact one. Made by the words of this module.
+    """How far the result of a kernel may be from the exact one. Made by the functions of this module.
 
     Attributes
     ----------
     kind : {"exact", "ulps", "sum", "product", "stable"}
     ulps : float
-        What each element commits, in units in its last place; of sums and products, roundings per term.
+        The error of each element, in units in its last place; for sums and products, roundings per term.
     forward, backward : float or tuple of float
-        Of a stable algorithm: what it commits, in units in the last place of the result, and how far the inputs of
-        which the result would be exact are away, in roundings. A tuple holds the coefficients of a polynomial in the
-        length of the longest axis.
+        For a stable algorithm: its error, in units in the last place of the result, and the distance, in roundings, to
+        the inputs for which the result would be exact. A tuple holds the coefficients of a polynomial in the length of
+        the longest axis.
     by : callable or None
-        ``by(*arrays, **params)``: the sum of the magnitudes of the terms that a result sums, each as often as it is
-        rounded.
+        ``by(*arrays, **params)``: the sum of the magnitudes of the terms of a result, each counted once for every time
+        that it is rounded.
     terms : callable or None
-        ``terms(*arrays, **params)``: how many products a result sums, where that is known from the shapes.
+        ``terms(*arrays, **params)``: the number of products in a result, if the shapes determine it.
     signed : bool
-        Whether some terms of a sum are subtracted, so that its kernel says nothing of their magnitudes.
+        Whether some terms of a sum are subtracted, so that the kernel does not give the sum of their magnitudes.
     noise : callable or None
-        ``noise(*arrays, **params)``: what a kernel commits besides, in absolute numbers, because its terms cancel.
+        ``noise(*arrays, **params)``: an additional absolute error of the kernel, because its terms cancel.
     wide : bool
-        Whether narrower dtypes are computed in float64 and rounded once; the other numbers are those of float64 then.
+        Whether narrower dtypes are computed in float64 and rounded once; the other attributes then are for float64.
     whole : bool
-        Whether the result is accurate against its largest element only.
+        Whether the error is relative to the largest element of the result.
     eliminates : bool
-        Whether the inputs move against the size of their matrices, as those of an elimination do.
+        Whether the backward error is relative to the size of the matrices, as for an elimination.
     independent : bool
-        Whether its rules have so many products that added bounds would hide faults of one rounding: their errors are
-        taken to know nothing of each other. Measured on 50,000 random matrices, regular, nearly singular, scaled: none
-        above 0.8 of that bound.
+        Whether errors count as independent, because the rules have many products and a sum of bounds would hide
+        faults of one rounding. Measured on 50,000 random matrices (regular, nearly singular, scaled): at most 0.8 of
+        the bound.
     columns : tuple of int
-        The outputs that hold vectors as columns, which may turn by more than the first order says.
+        The outputs that hold vectors as columns, which may turn by more than the first-order error.
     parts : bool
-        Whether these come as real and imaginary parts, along the axis before those of the matrix.
+        Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None
-        The argument that takes up numbers which may be subnormal after each step of a recurrence.
+        The argument that may get subnormal numbers after each step of a recurrence.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Rounding:
         ]
         if self.kind != "stable":
             return forward, backward
-        # Sums of n terms lie inside, but for a sixteenth of a unit a term.
+        # Covers sums of n terms, up to a sixteenth of a unit for each term.
         return forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
 
 
@@ -94,48 +94,48 @@ def _coefficients(size: Any) -> tuple[float, ...]:
     return size if isinstance(size, tuple) else (size,)
 
 
-EXACT = Rounding("exact", 0.0)  # moves or chooses numbers, and rounds none
-SUM = Rounding("sum")  # sums terms; how many, its kernel tells when it is given ones
+EXACT = Rounding("exact", 0.0)  # moves or chooses numbers without rounding
+SUM = Rounding("sum")  # sums terms; the kernel called on ones gives their number
 PRODUCT = Rounding("product")  # sums products of elements of its arguments
 
 
 def ulps(count: float, **more: Any) -> Rounding:
     """Each element lies within `count` units in the last place of the exact one (0.5: correctly rounded).
 
-    More words: see `Rounding`.
+    `more`: see `Rounding`.
     """
     return Rounding("ulps", count, count, **more)
 
 
 def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
-    """A sum: ``by(*arrays, **params)`` gives the magnitudes of its terms, each as often as it is rounded, summed.
+    """A sum. ``by(*arrays, **params)`` adds the magnitudes of its terms, each once for every time that it is rounded.
 
-    `signed` where some of the terms are subtracted.
+    `signed`: whether some of the terms are subtracted.
     """
     return Rounding("sum", by=by, signed=signed)
 
 
 def products(terms: Callable[..., Any]) -> Rounding:
-    """A sum of so many products: ``terms(*arrays, **params)``, which is quicker than to count them."""
+    """A sum of ``terms(*arrays, **params)`` products, which is quicker than counting them."""
     return Rounding("product", terms=terms)
 
 
 def stable(forward: Size, backward: Size = 0.0, **more: Any) -> Rounding:
     """A stable algorithm: `forward` units in the last place of the result, for inputs `backward` roundings away.
 
-    Either may be a tuple: coefficients of a polynomial in the length of the longest axis. ``by=f`` replaces what the
-    moved inputs make of the result by the magnitudes that ``f(*arrays, **params)`` gives. More words: see `Rounding`.
-    Those of gtape are measured on random inputs of up to 40 elements: errors reach half of the sum of the two at most,
-    but for the last digit.
+    Either may be a tuple: coefficients of a polynomial in the length of the longest axis. ``by=f`` replaces the effect
+    of moved inputs on the result by the magnitudes ``f(*arrays, **params)``. `more`: see `Rounding`. The figures of
+    gtape's ops are measured on random inputs of up to 40 elements: apart from the last digit, errors reach at most half
+    of the sum of both.
     """
     return Rounding("stable", _coefficients(forward)[0], forward, backward, **more)
 
 
 def elimination(forward: Size, backward: Size, **more: Any) -> Rounding:
-    """An elimination or a factorisation: as `stable`, with inputs moved against the size of their matrices."""
+    """An elimination or a factorisation: as `stable`, with inputs moved relative to the size of their matrices."""
     return stable(forward, backward, eliminates=True, **more)
 
 
 def growing(count: float = 1.0, **more: Any) -> Rounding:
-    """`count` units for each element of the longest axis, forward and backward: where nothing better is known."""
+    """`count` units for each element of the longest axis, forward and backward: if nothing better is known."""
     return stable((count, count), (0.0, count), **more)

@@ -1,7 +1,7 @@
 """Running and recording an op the general way.
 
-`gtape.engine.fast.elementwise` makes the functions that users call. Calls that those functions cannot handle in their
-short way end in `apply` and `record_one` here. Both ways make the same records.
+`gtape.engine.fast.elementwise` makes the functions that users call. Calls that these functions cannot handle quickly
+end in `apply` and `record_one` here. Both ways make the same records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
 
 
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
-    """Run and record an op on complex numbers, or on half precision, which is computed in float32 and rounded once."""
+    """Run and record an op on complex numbers, or on half precision (computed in float32 and rounded once)."""
     narrow = not any(t._layout.complex for t in tensors)
     how = None if narrow else prim.complex
     if not narrow and not how:
@@ -60,7 +60,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     try:
         if narrow and "cast" not in prim.roles:
             y = _run(stack, kernel, *widened(values), **params)
-            # Called like a kernel: rounding may overflow, which is for whoever looks at results to see.
+            # In the quiet context, like a kernel, because rounding may overflow.
             y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
         else:
             y = _run(stack, kernel, *values, **params)
@@ -167,7 +167,7 @@ def record_one(
 
 
 def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tapes: record.TapeSet) -> record.Record:
-    """The record of a call that goes the general way."""
+    """A new record, in the general form."""
     n = len(parents)
     first = parents[0] if 0 < n < 3 else tuple(parents)
     return [next(record.count), None, step, first, ins, out, tapes, parents[1] if n == 2 else None]
@@ -176,16 +176,16 @@ def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tape
 def connections(
     stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
 ) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
-    """How a call hangs on its inputs.
+    """Which inputs, records and sessions a call depends on.
 
     Returns
     -------
     active : tuple of int
-        The inputs that a gradient flows to.
+        The inputs that get a gradient.
     parents : list of Record
         The records of these inputs.
     tapes : TapeSet
-        The sessions that record the call. Those also record an op without derivatives, whose result may be a source.
+        The sessions that record the call. They also record ops without derivatives, whose results may be sources.
     idle : bool
         Whether the call is recorded for a check alone.
     """
@@ -205,7 +205,7 @@ def connections(
             active.append(i)
             parents.append(r)
         elif varies and not prim.differentiable and "stop" not in prim.roles:
-            stand_by = True  # no way to the inputs, but the result may be a source
+            stand_by = True  # no gradient of the inputs, but the result may be a source
         else:
             if stack.trace:
                 idle = stack.join(idle, mine)
@@ -241,20 +241,20 @@ def record_any(
     if stack.trace:
         trace = Trace(tuple(tensors), values, stack)
         trace.idle = idle
-        # A check keeps it all anyway; then a rule that somebody swapped in may read what the declared one does not.
+        # A check keeps all values anyway, and a rule swapped in later may read more than the declared rule.
         made[INS], made[OUT] = tuple(tensors), values
     attach(stack, made, tensors, out, trace)
     return out
 
 
 def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], out: Any, trace: Any) -> None:
-    """Hang a record that was made the general way on its outputs, and show these to the sessions that hold it."""
+    """Give the outputs their record, and pass them to the sessions that hold the record."""
     step, tapes = made[STEP], made[TAPES]
     prim = step.prim
     several = out.__class__ is tuple
     outs: tuple[Tensor, ...] = out if several else (out,)
     custom = prim.kind == "custom"
-    if several or prim.selects or custom:  # first, because an interrupt may come when the record hangs already
+    if several or prim.selects or custom:  # first, because an interrupt may follow the first assignment below
         for session in tapes.sessions:
             session.selects = True
             session.custom = session.custom or custom
@@ -275,6 +275,6 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
         for o in outs:
             session.track(o)
     if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
-        # No tape will sweep back over it: what a rule would read need not live on.
+        # Only forward mode: no tape will sweep over the record, so free the values that a rule would read.
         for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
             record.forget_parents(r)

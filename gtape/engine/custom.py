@@ -1,4 +1,4 @@
-"""custom_gradient: a function with a gradient of the user's own, and what the tape records of its calls."""
+"""custom_gradient: functions with a gradient written by the user, and the records of their calls."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = ["custom_gradient"]
 class CustomStep:
     """The backward step of one call of a custom gradient, which is its own primitive.
 
-    It answers what the sweeps and the forward mode ask a primitive. Only the full sweep meets one.
+    It has the attributes of a primitive that the sweeps and forward mode read. Only the full sweep meets this class.
 
     Parameters
     ----------
     name : str
         Of the function.
     declared : str or None
-        Why its gradient is not the derivative of its body, if that is meant.
+        Why its gradient differs from the derivative of its body on purpose.
     grad_fn : callable
     active : tuple of int
-        The inputs, then variables, that a gradient flows to.
+        The inputs, then variables, that get a gradient.
     layouts, out_layout
         As in `gtape.engine.rules.RuleStep`.
     n_args : int
-        The number of inputs that are no variables.
+        The number of inputs, without the variables.
     variables : list of Variable
-        What the function read.
+        The variables that the function read.
     """
 
     kind = "custom"
@@ -102,14 +102,14 @@ class CustomStep:
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
         if not pairs:
             return None
-        # In TensorFlow's convention both are adjoints: the adjoint of grad_fn is J itself, for complex numbers too.
+        # grad_fn is the adjoint of J in TensorFlow's convention, so its adjoint is J, for complex numbers too.
         made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
         return tuple(made) if out.__class__ is tuple else made[0]
 
     def run(self, gs: list[Any], *, sparse: bool = False) -> list[Any]:
         """Call the user's function; returns one gradient for each input, then one for each variable.
 
-        With `sparse`, IndexedSlices among them stay what they are.
+        With `sparse`, IndexedSlices are not made dense.
         """
         if self.variables:
             back = self.grad_fn(*gs, variables=list(self.variables))
@@ -146,7 +146,7 @@ class CustomStep:
         return made
 
     def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
-        """The gradients for the active inputs, as values of `world`; with `sparse`, rows as a SparseCotangent."""
+        """The gradients for the active inputs, as values of `world`; with `sparse`, IndexedSlices stay sparse."""
         gs = list(g) if self.out_layout.__class__ is tuple else [g]
         gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
         back = self.run([_turned(x) for x in gs], sparse=sparse)
@@ -165,7 +165,7 @@ class CustomStep:
 
 
 def _turned(g: Any) -> Any:
-    """Sweeps run in the plain transpose; a user's function sees the conjugate of it, as TensorFlow's does."""
+    """The conjugate, because sweeps use the plain transpose and a user's function TensorFlow's convention."""
     return REGISTRY["conj"](g) if g is not None and g._layout.complex else g
 
 
@@ -187,7 +187,7 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
         leaf of the arguments. If `f` reads trainable variables, `grad_fn` takes ``variables`` too and returns
         ``(gradients of the arguments, gradients of the variables)``.
     declared : str, optional
-        For a gradient that is meant not to be the derivative of the body: why. Verification then takes it as given.
+        Why the gradient differs from the derivative of the body on purpose. Verification then accepts it.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
 
 
 class _CustomGradient:
-    """A function with its own gradient; as a method it gets its instance, which is no input."""
+    """A function with its own gradient; as a method it is bound to its instance, which is not an input."""
 
     def __init__(self, f: Callable[..., Any], declared: str | None) -> None:
         functools.update_wrapper(self, f)
@@ -249,7 +249,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     before = record.get_stack()
     probe: dict[int, Any] = {}
     with record.off(before.sessions, probe):
-        returned = f(*args, **kwargs)  # as they came: a number stays a number
+        returned = f(*args, **kwargs)  # the given arguments: a number stays a number
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
@@ -266,13 +266,13 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
     if before.sessions and not _record(before, f, declared, grad_fn, positions, variables, inner, outs, several):
-        # No input has a gradient: what the body took from elsewhere (a keyword argument) keeps its plain derivative.
+        # No input gets a gradient: tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
 
 
 def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
-    """What the function returned, if it is a value and its gradient function."""
+    """The returned value and gradient function; raises if `returned` is anything else."""
     said = f"a custom gradient returns (value, gradient function), and {_shown(f)} returned "
     if not isinstance(returned, (tuple, list)):
         raise TypeError(f"{said}a {type(returned).__name__}")
@@ -291,7 +291,7 @@ def _input(x: Any) -> Any:
     try:
         return convert_to_tensor(x)
     except (TypeError, ValueError):
-        return x  # an object that the function uses, no number
+        return x  # any object that the function uses
 
 
 def _record(
@@ -305,8 +305,8 @@ def _record(
     outs: list[Any],
     several: bool,
 ) -> bool:
-    """Record the call; whether any tape watches one of its inputs."""
-    # An object that the function uses counts as a constant number.
+    """Record the call; False if no tape watches any of its inputs."""
+    # An object that is not a tensor stands as a constant number.
     tensors = [
         wrap(0.0) if x is None else x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]
     ]

@@ -1,7 +1,7 @@
-"""Checks of a declaration: what is wrong with it is said at once, with the op and the place, before a gradient is.
+"""Checks of a declaration: an error names the op, the place and the fault as soon as the op is declared.
 
-A declaration from outside gtape is checked when it is made. Those of gtape itself are checked by the tests alone,
-because every program would wait for it. Rules run on arrays that note what rules must not do.
+A declaration from outside gtape is checked when it is made. Those of gtape itself are checked only by the tests,
+because the checks take time. Rules run on arrays that detect forbidden operations.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Run = tuple[list[Any], dict[str, Any]]  # arrays and parameters
 
 _NUMBERS = (0.5, 2.0, -0.75, 1.25, -2.5, 3.0, 0.125, -0.25, 6.0, -7.0, 40.0, 1.0, 0.0)
 _POINTS = 4
-# A float with a longer fraction stands for a number that no float holds, such as 0.1.
+# A float with a larger denominator was meant as a number that no float holds, such as 0.1.
 _SHORT = 2**20
 
 
 def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
-    """Look at a declaration, and run its kernel and its rules.
+    """Check a declaration, and run its kernel and its rules.
 
     Parameters
     ----------
     prim : Primitive
     calls : sequence of (arrays, params), optional
-        What to run them on; chosen from its domain, or its samples, by default.
+        The calls to run; by default from its domain or its samples.
 
     Raises
     ------
     ValueError
-        That says what is wrong, and where the declaration is.
+        With the fault and the place of the declaration.
     """
     _check_words(prim)
     _check_signatures(prim)
@@ -99,7 +99,7 @@ def _check_signatures(prim: Primitive) -> None:
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
-    """Its rules that are functions, with what they are and the argument they are for."""
+    """The kind of each rule that is a function, its argument's index, and the rule."""
     words = {"elementwise": ("partials",), "linear": ("vjp",)}.get(prim.kind, ("vjp", "jvp"))
     for word in words:
         for i, rule in enumerate(getattr(prim, word)):
@@ -119,7 +119,7 @@ def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], param
         return
     try:
         signature = inspect.signature(f)
-    except (TypeError, ValueError):  # what is written in C need not tell
+    except (TypeError, ValueError):  # a function written in C may have no signature
         return
     try:
         signature.bind(*names, **params)
@@ -131,7 +131,7 @@ def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], param
 
 
 def calls_of(prim: Primitive, params: dict[str, Any] | None = None) -> list[Run]:
-    """Arrays inside the domain of a primitive, or those that its samples tell, with parameters."""
+    """Arrays and parameters to call a primitive with: inside its domain, or by its samples."""
     if prim.kind == "elementwise":
         params = _defaults(prim) if params is None else params
         points = [_points(interval, k) for k, interval in enumerate(prim.domain.intervals)]
@@ -160,7 +160,7 @@ def _defaults(prim: Primitive) -> dict[str, Any]:
 
 
 def _points(interval: Interval, k: int) -> list[float]:
-    """Some numbers of an interval, others for each argument."""
+    """Some numbers in an interval, different for each argument `k`."""
     found = [v for v in _NUMBERS if v in interval]
     if not found:
         low, high = max(interval.lo, -1e300), min(interval.hi, 1e300)
@@ -218,7 +218,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
     if any(not np.array_equal(a, k, equal_nan=a.dtype.kind == "f") for a, k in zip(arrays, kept, strict=True)):
         raise _wrong(prim, "the kernel writes into its arguments; it has to leave them as they are")
     several = isinstance(y, (tuple, list))
-    told = prim.outputs > 1 or not prim.params  # how many there are may depend on the parameters
+    told = prim.outputs > 1 or not prim.params  # otherwise the number of outputs may depend on the parameters
     if told and (several or prim.outputs > 1) and (not several or len(y) != prim.outputs):
         n = len(y) if several else 1
         raise _wrong(prim, f"the kernel returns {n} arrays; say outputs={n}, or return {prim.outputs}")
@@ -248,7 +248,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
 
 
 def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:
-    """A kernel that only adds makes of magnitudes no less than of the numbers with any signs."""
+    """Raise if some signs give a larger result than the magnitudes, because such a kernel subtracts."""
     rng = np.random.default_rng(1)
     whole = np.asarray(prim.kernel(*arrays, **params))
     for _ in range(4):
@@ -264,11 +264,11 @@ def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> 
 
 
 class _Refused(Exception):
-    """A rule does what rules must not do."""
+    """A rule does something forbidden."""
 
 
 class _Exact(float):
-    """A number that is what it says: a constant of a world, a parameter; and what is computed of it."""
+    """An exactly meant number: a constant of a world, a parameter, or a result computed from these."""
 
 
 def _closed(name: str) -> Callable[..., Any]:
@@ -289,7 +289,7 @@ for _name in ("__neg__", "__abs__"):
 
 
 class _Watched(np.ndarray):
-    """An array that refuses to meet a float which stands for a number that no float holds."""
+    """An array that refuses operations with inexact numbers, such as 0.1."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
         for v in inputs:
@@ -323,7 +323,7 @@ def _refuse_inexact(v: Any) -> None:
 
 
 class _WatchingWorld:
-    """The NumPy world, in which a rule may ask for nothing that other worlds have not."""
+    """The NumPy world, restricted to names and numbers that all worlds have."""
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:

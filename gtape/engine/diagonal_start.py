@@ -1,7 +1,7 @@
-"""The first steps back of a Jacobian: cotangents that are the rows of a diagonal stay so through elementwise ops.
+"""The first backward steps of a Jacobian, while its cotangents form a diagonal matrix.
 
-A Jacobian starts from the identity, n cotangents of n numbers. As far as ops are elementwise, n numbers do for all of
-them; and the product with a matrix that comes next scales its rows, where a general sweep would multiply two matrices.
+A Jacobian starts from the identity: n cotangents of n numbers. Elementwise ops keep it diagonal, so n numbers are
+enough; the next matrix product then scales rows, where a general sweep would multiply two matrices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["dense", "diagonal_start"]
 
 
 def dense(d: Any) -> Any:
-    """The cotangents that `d` is the diagonal of, stacked along a new leading axis."""
+    """The cotangents whose diagonal is `d`, stacked along a new leading axis."""
     n = d.size
     whole = np.zeros((n, *d.shape), d.dtype)
     whole.reshape(-1)[:: n + 1] = d.ravel()
@@ -26,23 +26,23 @@ def dense(d: Any) -> Any:
 
 
 def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tuple[Record, Any]], dict[int, Any]]:
-    """Go back from a target while one number an element is enough.
+    """Sweep back from a target while the cotangents are diagonal.
 
     Parameters
     ----------
     start : Record
-        The target's; its sweep is the short one.
+        The target's, on a tape that the short sweep may take.
     ones : array
-        Of the target's shape, with more than one element.
+        In the target's shape, with more than one element.
     wanted : set of int
         The numbers of the sources' records.
 
     Returns
     -------
     seeds : list of (record, cotangents)
-        Where the sweep goes on, with stacked cotangents.
+        Where `short_sweep` continues, with stacked cotangents.
     found : dict
-        For sources that were passed or reached on the way, the diagonal that arrived so.
+        For sources that were reached, by number, the diagonal that arrived.
     """
     waiting: dict[int, tuple[Record, Any]] = {start[SEQ]: (start, ones)}
     heap = [start[SEQ]]
@@ -77,7 +77,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
 
 
 def _products(r: Record, d: Any, parents: tuple[Record, ...], wanted: set[int]) -> list[tuple[Record, Any]] | None:
-    """The cotangents of the parents where the op has a short way for a diagonal; None where it has not for one."""
+    """The cotangents of the parents by the op's own rule for diagonals; None if some parent has none."""
     step = step_of(r)
     short = step.prim.diagonal
     if short is None:

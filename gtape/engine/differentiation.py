@@ -1,4 +1,4 @@
-"""From targets and sources to gradients: which sweep to make, and what is checked or noted of its results."""
+"""From targets and sources to gradients: chooses the sweep, then checks and notes its results."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def differentiate(
     Parameters
     ----------
     session : Session
-        What was recorded.
+        The recording.
     targets, seeds : list of tensors or variables
-        What is differentiated, and the cotangent of each; None for a target that has no gradient.
+        The values to differentiate, and their cotangents; None for a target without a gradient.
     sources : list of tensors or variables
     persistent : bool
-        Whether the records are to stay as they are.
+        Whether the records are kept.
     mode : callable
-        Says whether results are checked: a false value, True or "strict". Asked for sessions that a check follows.
+        Tells whether results are checked: a false value, True or "strict". Called only if a trace is kept.
     stops : set of int
         Numbers of records that count as leaves.
 
     Returns
     -------
     list
-        A tensor or IndexedSlices each, None where nothing arrived.
+        For each source a tensor or IndexedSlices; None for an unconnected source.
     """
     start = [(record_of(t), g) for t, g in zip(targets, seeds, strict=True)]
     source_records = [record_of(s) for s in sources]
@@ -72,7 +72,7 @@ def differentiate(
             session.live = False
             _empty_alone(visited)
         finally:
-            session.live = True  # until it is closed, which also frees what it made
+            session.live = True  # until it is closed
     return results
 
 
@@ -86,7 +86,7 @@ def _empty_alone(visited: list[record.Record]) -> None:
 def _in_short(
     session: Session, stack: Stack, seeds: list[Any], sources: list[Any], persistent: bool
 ) -> list[Any] | None:
-    """Cotangents by the short sweep; None if it cannot be made now."""
+    """Cotangents by the short sweep; None if another sweep keeps its cotangents in records."""
     if not persistent:
         return stack.run(short_sweep, seeds, sources)  # type: ignore[no-any-return]
     sweep = [session]
@@ -94,13 +94,13 @@ def _in_short(
     try:
         if not keeping.take(sweep):
             whole = True
-            return None  # another thread sweeps: the long way needs nothing of the records
+            return None  # another thread sweeps; the full sweep leaves records untouched
         made: list[Any] = stack.run(short_sweep, seeds, sources, keep=True)
         whole = True
         return made
     finally:
         if not whole:
-            # Cotangents may be left in the records; the session is swept in the way that needs nothing of them.
+            # Cotangents may be left in the records, so the session needs the full sweep, which ignores them.
             session.shared = True
         if keeping.sweep is sweep:
             keeping.sweep = None

@@ -1,7 +1,7 @@
-"""The reverse sweep where the short one does not do: any world, several tapes, custom gradients, selections, batches.
+"""The general reverse sweep: any world, several tapes, custom gradients, selections, batches.
 
-Cotangents are kept beside the records, which stay as they are, so that several sweeps may pass the same ones. With
-masks, what a selection made zero stays zero through an infinite slope.
+The sweep keeps the cotangents itself and leaves the records unchanged, so several sweeps may pass the same records.
+With masks, an element that a selection made zero stays zero through an infinite slope.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
 
 
 class _Sweep:
-    """One sweep: the cotangents that have arrived, and the records that wait for more or are to be passed."""
+    """One sweep: the cotangents that have arrived, and the records that are still to be passed."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Sweep:
         self._heap: list[int] = []
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
-        """Add a cotangent to what a record has; `mask` says which of its elements live, None that all do."""
+        """Add a cotangent to that of a record; `mask` is True for live elements, None if all are live."""
         seq = record[SEQ]
         if seq in self._cots:
             self._cots[seq] = self._cots[seq] + g
@@ -79,13 +79,13 @@ class _Sweep:
             heappush(self._heap, seq)
 
     def run(self) -> None:
-        """Pass the records, newest first, until none waits."""
+        """Pass the records, newest first, until none is left."""
         while self._heap:
             seq = heappop(self._heap)
             record = self._waiting.pop(seq)
             g, mask = self._cots.pop(seq), self._masks.pop(seq)
             step = record[STEP]
-            # An anchor stands for a source, but is none.
+            # An anchor has the number of a source, but is not the source.
             if seq in self.wanted and (step is not None or record is self.wanted[seq]):
                 self.found[seq] = g
             self.visited.append(record)
@@ -96,12 +96,12 @@ class _Sweep:
                 self._pass(record, parents, g, mask)
 
     def _pass(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
-        """Hand what has arrived at a record on to its parents."""
+        """Pass the cotangent that arrived at a record to its parents."""
         step = step_of(record)
         if step.__class__ is PartStep:
-            if isinstance(g, SparseCotangent):  # of a lookup in one output, which is a source itself
+            if isinstance(g, SparseCotangent):  # from a lookup in one output, which is a source itself
                 g = g.dense(self.world)
-            self.arrive(parents[0], PartialOutputs({step.index: g}))  # a mask is of one output
+            self.arrive(parents[0], PartialOutputs({step.index: g}))  # without its mask, which is for one output
             return
         if isinstance(g, SparseCotangent):
             if _is_read(step) and _asked(parents[0], self.wanted):
@@ -118,13 +118,13 @@ class _Sweep:
             self._pass_by_rules(record, step, parents, g, mask)
 
     def _asks_directly(self, parent: Record) -> bool:
-        """Whether what is looked up in is asked for itself."""
+        """Whether the array of a lookup, or the variable that it was read from, is a source or leaf."""
         return _asked(parent, self.wanted) or _read_of_asked(parent, self.wanted)
 
     def _pass_custom(self, step: Any, parents: tuple[Record, ...], g: Any) -> None:
         g = self._filled(g, step.out_layout)
         if self.batch == 0:
-            return  # an empty target: nothing can be asked of a function that is written for one cotangent
+            return  # an empty target: there is no cotangent to call the function with
         if self.batch is None:
             made = step.cotangents(self.world, g, sparse=self.sparse)
         else:
@@ -134,7 +134,7 @@ class _Sweep:
                 self.arrive(parent, c)
 
     def _filled(self, g: Any, layouts: Any) -> Any:
-        """A cotangent, made complete if it is one of several outputs with these layouts."""
+        """A cotangent; that of several outputs with zeros for the missing ones."""
         leading = () if self.batch is None else (self.batch,)
         return PartialOutputs.filled(g, layouts, lambda layout: _zeros(self.world, layout, *leading))
 
@@ -166,7 +166,7 @@ class _Sweep:
                 self.arrive(parent, c, m)
 
     def _each_row(self, step: RuleStep, g: Any, y: Any, xs: Any) -> list[Any]:
-        """For a batch of cotangents, by a rule that takes one."""
+        """The cotangents of a batch, by one call of the rule for each row."""
         rows = [step.cotangents(self.world, row, y, xs) for row in _slices(g, self.batch or 0)]
         if not rows:
             return [_zeros(self.world, step.layouts[i], 0) for i in step.active]  # type: ignore[index]
@@ -179,7 +179,7 @@ def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
 
 
 def runner_for(stack: Stack, session: Session) -> Callable[..., Any]:
-    """What a sweep of raw values runs in: a quiet context, or the caller's where functions of the user's are called."""
+    """Runs a sweep of raw values in the quiet context; in the caller's context if it calls functions of the user's."""
     if not session.custom:
         return stack.run
     of_a_check = getattr(stack.run, "in_place", None)
@@ -197,7 +197,7 @@ def full_sweep(
     sparse: bool = True,
     stops: frozenset[int] = frozenset(),
 ) -> tuple[list[Any], list[Record]]:
-    """Cotangents of `sources` in the NumPy or the tape world; the records stay as they are.
+    """Cotangents of `sources` in the NumPy or the tape world; does not change the records.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def full_sweep(
     batch : int, optional
         Number of independent cotangents along a leading axis.
     masked : bool
-        Carry along which elements a selection made zero, and keep them so.
+        Track the elements that a selection made zero, and keep them zero.
     sparse : bool
         Whether a lookup directly on a source may give a SparseCotangent.
     stops : set of int
@@ -218,7 +218,7 @@ def full_sweep(
     Returns
     -------
     cotangents : list
-        One each, None where nothing arrived.
+        One for each source, None where nothing arrived.
     visited : list of records
     """
     sweep = _Sweep(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
@@ -229,9 +229,9 @@ def full_sweep(
 
 
 def batches_as_is(session: Session, start: Record) -> bool:
-    """Whether every backward step from a record on takes cotangents with one more leading axis just as it is.
+    """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
-    Those of generated functions do, as nothing is broadcast there, and rules declared as `batched`.
+    Steps of generated functions do, because they broadcast nothing, and so do rules declared as `batched`.
     """
     seen = set()
     pending = [start]
@@ -246,13 +246,13 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step.layouts is not None:
             if not step.adds_nothing or not step.prim.batched:
                 return False
-            r[STEP] = step  # a function may have been written for one cotangent of one shape
+            r[STEP] = step  # in place of a function, which may be written for cotangents of one shape
         pending.extend(parents_of(r))
     return True
 
 
 def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
-    """The inputs that a record keeps, as values of a world; layouts in place of the others."""
+    """The inputs of a record as values of a world; layouts for those that it does not keep."""
     layouts: Any = step.layouts
     if record[INS] is None:
         return layouts  # type: ignore[no-any-return]
@@ -274,17 +274,17 @@ def _output(world: Any, record: Record) -> Any:
                     o._record = part_of(record, i)
             return several
         t = wrap(out)
-        t._record = record  # the same tensor as far as differentiation goes
+        t._record = record  # to differentiation, it is the op's own output
         return t
     return off_python(out)
 
 
 def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
-    """Which elements of each active input a living cotangent can reach, given which elements of the output live."""
+    """For each active input, the elements that the live elements of the output's cotangent can reach."""
     prim, layouts = step.prim, step.layouts
     assert layouts is not None
     out_shape = step.out_layout.shape
-    # Generic numbers in [1, 2): ones would cancel in a rule that subtracts (softmax), and look dead.
+    # Generic numbers in [1, 2), because ones would cancel in a rule that subtracts (softmax) and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
     alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
     if step.out_layout.complex:
@@ -298,14 +298,14 @@ def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
         return [NUMPY.sum_to(alive, shape=layouts[i].shape, batch=0) != 0 for i in step.active]
     out = _output(NUMPY, record)
     if not prim.selects:
-        # Only the structure matters: a derivative that happens to be zero here may have one that is not.
+        # Generic values, because a slope that happens to be zero at the recorded values does not make an element dead.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
     return [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]
 
 
 def _generic(v: Any, salt: int) -> Any:
-    """Numbers near 1 in no simple relation to each other, in the place of floats; the rest as it is."""
+    """Unrelated numbers near 1 in place of floats; any other value unchanged."""
     if v.__class__ is tuple:
         return tuple([_generic(part, salt + i) for i, part in enumerate(v)])
     if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "fcV":
@@ -321,7 +321,7 @@ def _slices(g: Any, k: int) -> list[Any]:
 
 
 def _row_by_row(world: Any, step: Any, g: Any, batch: int) -> list[Any]:
-    """A custom gradient's function is written for one cotangent: call it for each of a batch."""
+    """The gradients of a batch, by one call of the custom gradient's function for each row."""
     rows = [step.cotangents(world, row) for row in _slices(g, batch)]
     made: list[Any] = []
     for column in zip(*rows, strict=True):
@@ -345,10 +345,10 @@ def stack_in(world: Any, parts: list[Any]) -> Any:
 
 
 def _takes_batches(world: Any, prim: Any) -> bool:
-    """Whether a rule takes a batch of cotangents as it is.
+    """Whether a rule accepts a batch of cotangents.
 
-    Where an outer tape records it, a rule of several operands becomes ops on one with the batch and one without. Those
-    of one element each, linear ones and products of matrices are differentiated then; others were not made for it.
+    Under an outer tape, the rule becomes recorded ops on one operand with the batch axis and one without. Elementwise
+    and linear ops and matmul can be differentiated then; the rules of others do not allow for the axis.
     """
     if world is TAPE and prim.kind not in ("elementwise", "linear") and prim.name != "matmul":
         return False
@@ -356,17 +356,17 @@ def _takes_batches(world: Any, prim: Any) -> bool:
 
 
 def _asked(record: Record, wanted: dict[int, Record]) -> bool:
-    """Whether a cotangent ends at a record, or is asked for there."""
+    """Whether a record is a leaf or a source."""
     return record[STEP] is None or record[SEQ] in wanted
 
 
 def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
-    """Whether a record is a read of one for which that is so."""
+    """Whether a record is a read of a leaf or source."""
     return _is_read(step_of(record)) and _asked(parents_of(record)[0], wanted)
 
 
 def _is_read(step: Any) -> bool:
-    """Whether a step is that of an identity, which is how variables are read."""
+    """Whether a step is the identity by which variables are read."""
     prim = None if step is None else step.prim  # None for one output of several
     return prim is not None and "read" in prim.roles
 
@@ -374,8 +374,8 @@ def _is_read(step: Any) -> bool:
 class _Anchor:
     """Makes leaves of the constants that a backward pass reads while an outer tape traces it.
 
-    What a rule computes from constants alone (1/d, say) is rounded; unrecorded, it would be an exact number to the
-    oracle.
+    Otherwise the oracle would take numbers that a rule computes from constants, such as 1/d, for exact ones, because
+    their ops would not be recorded.
     """
 
     __slots__ = ("known", "stack")
@@ -398,21 +398,21 @@ class _Anchor:
             leaf = wrap(t._value)
             leaf._record = record_module.leaf(self.stack.recording)
             leaf._record[OUT] = ANCHOR
-            if t._record is not None:  # a constant for the outer tape, yet made by ops that the oracle should know
+            if t._record is not None:  # a constant for the outer tape, but the oracle needs the ops that made it
                 leaf._record[SEQ], leaf._record[INS] = t._record[SEQ], t._record
             found = self.known[id(t)] = (leaf, t)
         return found[0]
 
 
 def _layout_of(record: Record, g: Any, batch: int | None) -> Any:
-    """The layout of the operands of a generated function."""
+    """The layout of the operands of a generated function, which are all alike."""
     for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:
             return t._layout
     out = output_of(record)
     if out is not None:
         return layout_of(out)
-    # Nothing is kept (add, negative): the cotangent has the shape of the inputs, or broadcasts to it.
+    # The record keeps no value (add, negative), so the cotangent tells the shape.
     if isinstance(g, Tensor):
         return g._layout if batch is None else layout_of(np.empty(g._layout.shape[1:], g._layout.dtype))
     return layout_of(g if batch is None else g[0])

@@ -1,4 +1,4 @@
-"""What a gradient is the gradient of, noted on it for the oracle that checks an outer tape."""
+"""Marks on gradients taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["note_gradients"]
 
 
 def note_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
-    """Note on each gradient tensor what it is the gradient of, for the oracle of an outer tape."""
+    """Give each gradient tensor a `GradNode` with its targets and sources, for the oracle of an outer tape."""
     stack = record.get_stack()
     values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
     newest = min((r[record.SEQ] for r, _ in start), default=0)
@@ -39,13 +39,13 @@ def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
 
 
 def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]:
-    """Copies of the records that end with a session, by number; the traces of what consumed them point at the copies.
+    """Copies of the records that end with a session, by number; the traces of their consumers point at the copies.
 
-    What an inner tape alone watched is a constant for the outer one, but the inner gradient depends on it: the oracle
-    has to know by which ops.
+    A value that only the inner tape watched is a constant for the outer tape, but the inner gradient depends on it, so
+    the oracle needs the ops that made it.
 
-    Only records of the session itself are followed, and newer ones than a limit: the ops of the gradient are newer than
-    its targets, those of a custom gradient's body than its inputs. So a long history is not walked again and again.
+    The walk follows only records of the session and records newer than a limit: ops of the gradient are newer than its
+    targets, ops of a custom gradient's body newer than its inputs. So a long history is not walked again and again.
     """
     seen: dict[int, Any] = {}
     pending = [(r, newest) for r in records if r is not None]
@@ -78,13 +78,13 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
 
 
 def _meant(r: Any) -> Any:
-    """The record that an anchor of `full_sweep` stands for, unless that was emptied; any other is itself."""
+    """The record that an anchor of `full_sweep` stands for, unless it was emptied; any other record unchanged."""
     meant = r[record.INS] if r[record.STEP] is None else None
     return r if meant is None or meant[record.STEP] is None else meant
 
 
 def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
-    """Groups of records that one depends on, each with its limit (records count down, so newer is less)."""
+    """Groups of records that `r` depends on, each with its limit (numbers count down: newer is smaller)."""
     trace = r[record.TRACE] if len(r) > record.TRACE else None
     if trace is not None:
         groups = [(trace.origins, limit)]

@@ -1,6 +1,6 @@
 """Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis.
 
-Of complex numbers each row is the gradient of one element, conjugated as TensorFlow's gradients are.
+With respect to complex numbers, each row is the gradient of one element, conjugated like TensorFlow's gradients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["batch_jacobian", "jacobians", "release"]
 
 
 def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
-    """The Jacobian of one target with respect to each source, None where nothing connects them."""
+    """The Jacobian of one target with respect to each source, None for an unconnected source."""
     layout = target._layout
     if not layout.inexact:
         return [None] * len(sources)
@@ -64,7 +64,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
 
 
 def release(session: Session, start: Any) -> None:
-    """Empty the records that led to a target, those of other open sessions excepted."""
+    """Empty the records that led to a target, except those of other open sessions."""
     try:
         session.live = False
         record.clear_below([start], spare=True)
@@ -73,7 +73,7 @@ def release(session: Session, start: Any) -> None:
 
 
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
-    """Cotangents of the sources for several cotangents of one target, stacked along a leading axis; None: all."""
+    """Cotangents of the sources for stacked cotangents of one target; `seed` None stands for the identity."""
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
@@ -88,7 +88,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
         seed = _identity(target._layout)
     made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
     if session.selects and not all(is_finite(c) for c in made):
-        # What a selection made zero is followed for one cotangent at a time.
+        # Masks, which keep a selection's zeros, work for one cotangent at a time.
         rows = [
             run(full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False)[0]
             for row in seed
@@ -102,7 +102,7 @@ def _identity(layout: Any) -> Any:
 
 
 def _from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any]:
-    """The whole Jacobian of one plain tape."""
+    """The whole Jacobian for a single plain tape."""
     if layout.size < 2:
         return short_sweep([(start, _identity(layout))], sources)
     seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})

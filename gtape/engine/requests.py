@@ -24,7 +24,7 @@ __all__ = [
 
 
 class UnconnectedGradients(enum.Enum):
-    """What `gradient` returns for a source that the target does not depend on.
+    """The gradient for a source that the target does not depend on.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ _OPTIONS = frozenset([*UnconnectedGradients, *[option.value for option in Unconn
 
 
 def wants_zeros(option: Any) -> bool:
-    """Whether zeros are asked for; ValueError for what is no option."""
+    """Whether the option is ZERO; raises ValueError for an unknown option."""
     if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
     raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}")
@@ -65,7 +65,7 @@ def leaves(structure: Any, role: str) -> list[Any]:
 
 
 def one_of(layout: Any) -> Tensor | None:
-    """The cotangent to start from where none is given: a tensor of its own, for it may be the gradient, and watched."""
+    """The default cotangent of a target. A new tensor, because it may be returned as the gradient and watched."""
     if not layout.inexact:
         return None
     if layout.shape:
@@ -81,7 +81,7 @@ def checked(x: Any, role: str) -> Any:
     if isinstance(x, (Tensor, Variable)):
         return x
     if isinstance(x, IndexedSlices):
-        return x.values  # what was recorded: the elements of the whole add up to theirs
+        return x.values  # the recorded tensor; `seeds_of` takes its rows of a cotangent of the whole
     if x is None:
         raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
     if callable(x):
@@ -96,9 +96,9 @@ def checked(x: Any, role: str) -> Any:
 
 
 def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -> list[Any]:
-    """The cotangents that the sweep starts from: one tensor for each target, None for those that have no gradient.
+    """The cotangents that the sweep starts from: a tensor for each target, None for a target without a gradient.
 
-    `structure` is what `targets` were before `leaves`: IndexedSlices take cotangents of the whole.
+    `structure` is the argument from which `leaves` made `targets`: IndexedSlices in it take cotangents of the whole.
     """
     given = [] if output_gradients is None else nest.flatten(output_gradients)
     wholes = nest.flatten(structure) if given else []
@@ -147,7 +147,7 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
 
 
 def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
-    """What a cotangent of the whole is to its slices: densifying adds them up, and this is its transpose."""
+    """The rows of a cotangent of the whole array at the slices: the transpose of densifying."""
     if g._layout.shape != tuple(whole.shape):
         return g
     rows: Tensor = late.find_op("gather")(g, whole.indices)
@@ -163,7 +163,7 @@ def is_finite(c: Any) -> bool:
 
 
 def conjugate(g: Any) -> Any:
-    """Between TensorFlow's convention for complex gradients and the plain transpose, in which sweeps run."""
+    """Converts between TensorFlow's convention for complex gradients and the plain transpose of the sweeps."""
     if isinstance(g, IndexedSlices):
         return IndexedSlices(TAPE.conj(g.values), g.indices, g.dense_shape)
     return TAPE.conj(g)
@@ -181,4 +181,4 @@ def result_of(c: Any, source: Any) -> Any:
 
 def zeros_for(source: Any) -> Tensor:
     shape, dtype = source._layout.shape, source._layout.dtype
-    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # of strings: empty ones
+    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # strings: empty ones

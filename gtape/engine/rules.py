@@ -1,4 +1,4 @@
-"""Rules run backwards: the cotangents of one op in any world, and the backward step that a record holds."""
+"""The cotangents of one op by its rules, in any world, and the backward step that a record holds."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def cotangents(
     ----------
     xp : world
     step : RuleStep
-        Of it the primitive, the active arguments and the parameters are read.
+        Only its primitive, active arguments and parameters are read.
     g, y : cotangent and output, as values of that world
     xs : tuple
-        Inputs as values of that world (stand-ins with shape and dtype where the rule does not read them).
+        Inputs as values of that world; layouts for inputs that the rule does not read.
     layouts : tuple
         Shapes and dtypes of the inputs.
     out_shape : tuple of int
@@ -56,7 +56,7 @@ def cotangents(
     batch : bool
         Whether `g` has a leading axis of independent cotangents.
     mask : bool array, optional
-        Which elements of the cotangent are alive: the others stay zero through an infinite partial.
+        True for live elements of the cotangent; the others stay zero through an infinite partial.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def cotangents(
 def by_slope(
     xp: Any, prim: Primitive, i: int, g: Any, y: Any, xs: Any, params: dict[str, Any], hold: Any = None
 ) -> Any:
-    """The cotangent that an elementwise op hands to its argument `i`, in the shape of its output.
+    """The cotangent of argument `i` of an elementwise op, in the shape of the output.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def by_slope(
     xs : sequence of values
     params : dict
     hold : callable, optional
-        What to do instead of `absorb_zeros`, with the same arguments.
+        Replaces `absorb_zeros`, with the same arguments.
     """
     p: Any = prim.partials[i]  # type: ignore[index]
     if p.__class__ is int:
@@ -105,7 +105,7 @@ def by_slope(
 
 
 def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
-    """`c`, a slope times `g`, with zero for NaN where `g` is zero; the exact worlds have no infinite slopes."""
+    """`c`, a slope times `g`, with zero for NaN where `g` is zero; exact numbers need no change."""
     values = c._value if c.__class__ is Tensor else c
     if values.__class__ is float:
         if values == values or (g._value if g.__class__ is Tensor else g) != 0.0:
@@ -113,7 +113,7 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
         return wrap(0.0) if c.__class__ is Tensor else 0.0
     if not isinstance(values, (np.ndarray, np.generic)) or values.dtype.kind == "O":
         return c
-    # argmax stops at the first NaN, and is several times quicker than a look at all elements.
+    # argmax stops at the first NaN and is several times quicker than isnan of all elements.
     flat: Any = values
     if not flat.size or (top := flat.item(flat.argmax())) == top:
         return c
@@ -135,19 +135,18 @@ class RuleStep:
     params : dict
         The static parameters.
     layouts : tuple of Layout, or None
-        Of the inputs. None for a generated function of elementwise operands: they have any one layout, the output's.
+        Of the inputs. None for a generated function, whose operands all have the layout of the output.
     out_layout : Layout, tuple of Layout, or None
         Of the output, or of several outputs; None where `layouts` is None.
     world : NUMPY, COMPLEX or NARROW
         The arithmetic of the op, chosen when it is recorded.
     keeps : tuple of int, optional
-        Which inputs the record keeps, if INS is no tuple with a place for each: one in INS, or one in INS and one in
-        OUT.
+        The inputs that the record keeps, if INS holds a single tensor: the first in INS, a second in OUT.
     """
 
     __slots__ = ("active", "items", "keeps", "layouts", "out_layout", "params", "prim", "world")
 
-    # For several outputs, of each the number of its record and the tangents that hang there.
+    # For each of several outputs, the number of its record and the tangents; None for integers and the like.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
 
     def __init__(
@@ -175,14 +174,14 @@ class RuleStep:
 
     @property
     def adds_nothing(self) -> bool:
-        """Whether the step does no more than call rules, so that a batch axis is fine where these accept one."""
+        """Whether the step only calls rules, and so takes a batch axis if the rules do."""
         return self.world is NUMPY and self.prim.partials is None and not self.prim.variadic
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
         prim, active = self.prim, self.active
-        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual cases: in fewer calls
+        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual case, in fewer calls
             return prim.vjp[active[0]](NUMPY, g, xs[active[0]], **self.params)
         if ins is not None:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
@@ -194,7 +193,7 @@ class RuleStep:
     def cotangents(
         self, world: Any, g: Any, y: Any, xs: tuple[Any, ...], *, batch: bool = False, mask: Any = None
     ) -> list[Any]:
-        """`cotangents` for the step's layouts; in place of NUMPY in the arithmetic of the op."""
+        """`cotangents` for the layouts of the step; NUMPY stands for the world that the op was recorded in."""
         if world is NUMPY:
             world = self.world
         layouts: Any = self.layouts
@@ -225,7 +224,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 
 
 class _Plan:
-    """What a record of a primitive keeps when the given arguments are active; made once for each combination."""
+    """What records of a primitive keep for given active arguments; made once for each combination."""
 
     __slots__ = ("active", "keep", "known", "reads_y")
 
@@ -234,12 +233,12 @@ class _Plan:
         self.active = active
         self.reads_y = "y" in reads
         self.keep = tuple([i in reads for i in range(n)]) if reads - {"y"} else None
-        # Backward steps of an op without parameters, by the Layouts of its operands: see `gtape.engine.fast.steps`.
+        # Backward steps of an op without parameters, by the layouts of its operands; see `gtape.engine.fast.steps`.
         self.known: dict[tuple[Layout, ...], Any] = {}
 
 
 def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
-    """What a record of `prim` on `n` operands keeps when those numbered `active` are differentiated."""
+    """The plan for records of `prim` on `n` operands, of which `active` are differentiated."""
     key = active if not prim.variadic else (*active, n)
     found: _Plan | None = prim.plans.get(key)
     if found is None:
@@ -248,7 +247,7 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
 
 
 def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
-    """The tensors that a record keeps of its `n` inputs, None where it keeps none."""
+    """The `n` inputs of a record, with None for each that it does not keep."""
     ins = made[record.INS]
     if ins is None:
         return (None,) * n
@@ -261,13 +260,13 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
 
 
 def output_of(made: record.Record) -> Any:
-    """The raw value, or values, that a record keeps of its output; None where it keeps none."""
+    """The raw value, or values, of the output; None if the record does not keep them."""
     out = made[record.OUT]
     return None if out.__class__ is Tensor else out  # a tensor is the second input
 
 
 class PartialOutputs:
-    """Cotangents of the outputs of an op with several, by the number of the output, as far as they have arrived."""
+    """The cotangents that have arrived at an op with several outputs, by the number of the output."""
 
     __slots__ = ("parts",)
 
@@ -275,7 +274,7 @@ class PartialOutputs:
         self.parts = parts
 
     def __add__(self, other: PartialOutputs) -> PartialOutputs:
-        parts = self.parts  # only one sweep has them, and copies would take the square of the number of outputs
+        parts = self.parts  # in place: only one sweep holds it, and copies would take quadratic time
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return self
@@ -287,16 +286,16 @@ class PartialOutputs:
 
     @staticmethod
     def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
-        """A cotangent as rules take it: a tuple with ``zeros(output)`` for an output without a cotangent."""
+        """A cotangent in the form that rules take: a tuple with ``zeros(output)`` for each missing one."""
         if g.__class__ is not PartialOutputs:
             return g
         return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
 
 
 class PartStep:
-    """The backward step of one output of an op with several, whose record is the parent.
+    """The backward step of one output of a multi-output op, whose own record is the parent.
 
-    Only the full sweep meets one: it hands the cotangent to the op's own record as `PartialOutputs`.
+    Only the full sweep meets this class; it adds the cotangent to that record as `PartialOutputs`.
     """
 
     __slots__ = ("index",)
@@ -310,8 +309,7 @@ class PartStep:
 def part_of(made: Any, i: int) -> Any:
     """A record for output `i` of an op with several; all copies share a number, by which sweeps identify them.
 
-    The op's record holds no record of its outputs, because these hold it: without a cycle all is freed with the last
-    output.
+    The op's record does not hold these records, because they hold it and a cycle would delay freeing the graph.
     """
     seq, tangents = made[record.STEP].items[i]
     return [seq, None, PartStep(i), made, None, None, made[record.TAPES], None, None, tangents]

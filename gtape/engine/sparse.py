@@ -25,8 +25,7 @@ class SparseCotangent:
 
     __slots__ = ("dense_shape", "indices", "values")
 
-    # An array on the left leaves the addition to __radd__, rather than adding element by element; a tensor on the left
-    # asks for a tensor.
+    # Makes an array on the left leave the addition to __radd__; a tensor on the left calls `_as_tensor`.
     __array_ufunc__ = None
     _is_gtape_tensor = True
 
@@ -40,14 +39,14 @@ class SparseCotangent:
 
     def dense(self, world: Any) -> Any:
         """The same cotangent with every row, duplicates added."""
-        # A tensor, lest the indices take the dtype of the values, as plain arrays do.
+        # A tensor, because a plain array would be cast to the dtype of the values.
         indices = wrap(self.indices) if world is TAPE else self.indices
         return world.scatter_rows(self.values, indices, size=self.dense_shape[0])
 
     def __add__(self, other: Any) -> Any:
         world = TAPE if isinstance(self.values, Tensor) else NUMPY
         if isinstance(other, SparseCotangent):
-            # A sweep meets the lookups backwards; in the sum they stand in the order in which they were made.
+            # A sweep meets the lookups backwards, so `other` comes first to restore their order.
             values = world.concat(other.values, self.values, axis=0)
             return SparseCotangent(values, np.concatenate([other.indices, self.indices]), self.dense_shape)
         return self.dense(world) + other

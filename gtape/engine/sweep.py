@@ -1,7 +1,7 @@
 """The reverse sweep: cotangents flow from the targets to the sources, newest record first, without recursion.
 
-`short_sweep` is for the usual case, one tape and no outer one: it gathers cotangents in the records themselves, and
-empties each record as it passes if the tape is used up. `gtape.engine.full_sweep` does everything else.
+`short_sweep` is for the usual case, one tape and no outer one: it gathers cotangents in the records, and empties each
+record that it passes unless the tape is persistent. `gtape.engine.full_sweep` does everything else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOTHING = ()
 
 
 def _noting(record: Record, found: dict[int, Any]) -> Any:
-    """The step of a source that is not a leaf, as a function that notes the cotangent which it is called with."""
+    """The step of a source that is not a leaf, as a function that also notes its cotangent in `found`."""
     step, seq = record[STEP], record[SEQ]
 
     def note(g: Any, ins: Any, out: Any) -> Any:
@@ -33,12 +33,12 @@ def _noting(record: Record, found: dict[int, Any]) -> Any:
         return step(g, ins, out)
 
     made: Any = note
-    made.step = step_of(record)  # for sweeps of other threads that meet it
+    made.step = step_of(record)  # sweeps of other threads may meet it
     return made
 
 
 def _step_in_numpy(record: Record, g: Any) -> Any:
-    """The step of a scalar record with NumPy scalars, for when Python floats raised (1.0 / 0.0)."""
+    """The cotangents of a scalar record by NumPy scalars, after Python floats raised (1.0 / 0.0)."""
     step = step_of(record)
     if step.layouts is None:
         step = step.on(FLOAT)
@@ -50,26 +50,26 @@ def _step_in_numpy(record: Record, g: Any) -> Any:
 
 
 class _Keeping:
-    """Lets one sweep at a time gather cotangents in records that are there to stay.
+    """Lets one sweep at a time gather cotangents in records that are kept.
 
-    An interrupt may come between any two calls, so the sweep is let go by a store alone, and only its own.
+    A sweep is released by a single store, because an interrupt may come between any two calls.
     """
 
     __slots__ = ("_lock", "sweep")
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self.sweep: Any = None  # of the one, a list with its session
+        self.sweep: Any = None  # the running sweep: a list with its session
 
     def take(self, sweep: list[Any]) -> bool:
-        """Whether it may begin now; it goes another way otherwise."""
+        """Whether the sweep may begin now."""
         with self._lock:
             if self.sweep is None:
                 self.sweep = sweep
         return self.sweep is sweep
 
     def locked(self) -> bool:
-        """Whether a sweep is going on."""
+        """Whether a sweep is running."""
         return self.sweep is not None
 
     def __enter__(self) -> None:
@@ -79,9 +79,9 @@ class _Keeping:
         self.sweep = None
 
     def forked(self) -> None:
-        """In a child, where the thread that swept is missing: what it left in its records is not to be trusted."""
+        """After a fork: the sweeping thread is gone, and its records may hold stale cotangents."""
         if self.sweep is not None and self.sweep[0] is not None:
-            self.sweep[0].shared = True  # such a session is swept in the way that needs nothing of the records
+            self.sweep[0].shared = True  # leads to the full sweep, which ignores cotangents in records
         self.sweep = None
 
 
@@ -100,14 +100,14 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     sources : list of records
         Leaves or interior records; may repeat.
     keep : bool
-        Whether the records stay as they are; the caller was let in by `keeping` then.
+        Whether the records are kept; the caller then holds `keeping`.
 
     Returns
     -------
     list
-        One raw cotangent each, None where nothing arrived.
+        One raw cotangent for each source, None where nothing arrived.
     """
-    # What has arrived at sources: at leaves, and noted on the way by the others.
+    # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
     leaves: dict[int, Any] = {}
     noting: dict[int, tuple[Record, Any, Any]] = {}
     for s in sources:
@@ -134,7 +134,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 made = step(g, ins, out)
             except (ArithmeticError, ValueError):
                 if step_of(record).__class__ is not RuleStep:
-                    raise  # not a scalar op that Python refused, but a function of the user's
+                    raise  # from a function of the user's, not from Python floats
                 made = _step_in_numpy(record, g)
             record[1] = None
             if not keep:
@@ -158,7 +158,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     parents = other
                 old = parents[1]
                 if old is None:
-                    if not heap:  # a chain needs no heap: the only open record is the next one
+                    if not heap:  # a chain needs no heap: its only open record is the next
                         record = parents
                         g = made
                         continue
@@ -193,11 +193,11 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         if keep:
             for r in reached:
                 r[COT] = None
-        else:  # used up, as after a whole sweep
+        else:  # use the records up, as a complete sweep does
             record_module.clear_below(reached, spare=False)
         raise
     finally:
         for s, step, note in noting.values():
-            if s[STEP] is note:  # to stay, or not reached
+            if s[STEP] is note:  # a kept record, or one not reached
                 s[STEP] = step
     return [leaves.get(s[SEQ]) for s in sources]

@@ -20,7 +20,7 @@ _float64_dtype = np.dtype(np.float64)
 
 
 def off_python(v: Any) -> Any:
-    """A Python float as a NumPy scalar, because a Python float raises where NumPy gives inf; anything else as it is."""
+    """A Python float as a NumPy scalar, because Python floats raise where NumPy gives inf; other values unchanged."""
     return _float64(v) if v.__class__ is float else v
 
 
@@ -92,7 +92,7 @@ class _World:
         return value
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
-        """What a primitive does in this world."""
+        """The function of a primitive in this world."""
         raise NotImplementedError
 
 
@@ -106,12 +106,12 @@ class NumPyWorld(_World):
             return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
         samples = () if prim.kind == "elementwise" else prim.samples
         if samples and all(isinstance(x, tuple) and x for inputs, _ in samples for x in inputs):
-            return prim.kernel  # of matrices and the like: never given a Python float
+            return prim.kernel  # takes matrices and the like, so it never gets a Python float
         return _general(prim.kernel)
 
 
 class ComplexWorld(NumPyWorld):
-    """The NumPy world for rules of ops on complex numbers: it has the complex kernels, too."""
+    """The NumPy world with complex kernels, for rules of ops on complex numbers."""
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
         real = getattr(NUMPY, prim.name)
@@ -139,7 +139,7 @@ class TapeWorld(_World):
 def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
     def where(condition: Any, a: Any, b: Any) -> Any:
         if a.__class__ is int and b.__class__ is int:
-            # Constant branches depend on nothing: a plain mask, which adopts the dtype of the tensor it multiplies.
+            # A constant mask as a plain array, which adopts the dtype of the tensor that it multiplies.
             return np.where(getattr(condition, "_value", condition), np.int8(a), np.int8(b))
         return function(condition, a, b)
 
@@ -148,7 +148,7 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 NUMPY = NumPyWorld()
 COMPLEX = ComplexWorld()
-# Stands for NUMPY in steps of ops on half precision: they compute in float32 and round once.
+# Marks steps of ops on half precision, which compute in float32 and round once.
 NARROW = NumPyWorld()
 TAPE = TapeWorld()
 

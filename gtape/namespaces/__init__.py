@@ -1,1 +1,1 @@
-"""Which public name lives where, how its documentation reads, and which names TensorFlow has besides."""
+"""The places of public names, their documentation, and the names of TensorFlow that gtape leaves out."""

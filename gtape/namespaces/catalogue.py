@@ -1,11 +1,11 @@
-"""Finds the function behind a public name in the ops modules themselves, so that a new op changes no list.
+"""Finds the function behind a public name in the ops modules themselves, so that a new op needs no entry in a list.
 
-A module of `gtape.ops` or `gtape.tapes` is an ops module if it states `NAMESPACES` or its package does. The module's
-statement goes before its package's. `NAMESPACES = ("math",)` puts the names into `gtape.math`, an empty tuple leaves
-them to the top level, and None keeps a module of helpers out.
+A module of `gtape.ops` or `gtape.tapes` is an ops module if it or its package states `NAMESPACES`; the module's own
+statement comes first. `NAMESPACES = ("math",)` puts the names into `gtape.math`, an empty tuple leaves them to the top
+level, and None excludes a module of helpers.
 
-A name is looked for in the source text first, and only the modules that declare it are imported: the first use of an
-op is then as short as its own family. Where the text does not tell, all modules are imported.
+The search reads the source texts first and imports only the modules that declare the name, so that the first use of an
+op imports only its own family. If the texts do not contain the name, all modules are imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 _ROOMS = ("ops", "tapes")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# The source of each ops module; filled at the first look.
+# The source of each ops module; filled on first use.
 _texts: dict[str, bytes] = {}
 
 _EXPORTED = re.compile(rb"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
@@ -64,7 +64,7 @@ def _sources() -> dict[str, bytes]:
 
 
 def _spaces(module: Any) -> tuple[str, ...] | None:
-    """The `NAMESPACES` of a module that is imported: its own or its package's; None if it has no public names."""
+    """The `NAMESPACES` of an imported module or of its package; None if the module has no public names."""
     package = sys.modules[module.__name__.rpartition(".")[0]]
     found: tuple[str, ...] | None = getattr(module, "NAMESPACES", getattr(package, "NAMESPACES", None))
     return None if hasattr(module, "__path__") else found
@@ -117,7 +117,7 @@ def names_of(module: Any) -> set[str]:
 
 
 def names_in(namespace: str | None = None) -> list[str]:
-    """The public names of a namespace ("math", "nn", "linalg"), or of all when None."""
+    """The public names of a namespace ("math", "nn", "linalg"), or all if None."""
     found: set[str] = set()
     for name, spaces in modules().items():
         if namespace is None or namespace in spaces:
@@ -132,7 +132,7 @@ def find(name: str, namespace: str | None = None) -> Any:
     ----------
     name : str
     namespace : str, optional
-        Only look at what belongs there.
+        Only search this namespace.
     """
     if name.startswith("_"):
         return None
@@ -150,7 +150,7 @@ def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
         if spaces is not None and (namespace is None or namespace in spaces):
             value = _public(module).get(name)
             if value is not None and not isinstance(value, Primitive):
-                return value  # a wrapper with TensorFlow's arguments goes before the primitive it calls
+                return value  # a wrapper with TensorFlow's arguments is preferred to the primitive that it calls
             found = found or value
     return found
 
@@ -162,14 +162,14 @@ def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iter
     ----------
     name : str
     namespace : str, optional
-        Only look at what belongs there.
+        Only search this namespace.
     known : callable, optional
-        What else the namespace has, for the error.
+        Gives further names of the namespace, for the error.
 
     Raises
     ------
     AttributeError
-        If there is none; it names what is spelt nearly the same.
+        If there is none; the error names similar spellings.
     """
     found = find(name, namespace)
     if found is None:
@@ -186,7 +186,7 @@ def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tu
     space : str
         "math", "nn", "linalg" and so on.
     names : dict
-        The module's own names, which keep what was found.
+        The module's globals, which keep the functions that were found.
     more : iterable of str
         Modules inside the namespace.
     """
@@ -213,7 +213,7 @@ def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
     namespace : str or None
         "math", "nn", "linalg" and so on; None for the top level.
     more : iterable of str
-        What it has besides ops.
+        Its names besides ops.
 
     Examples
     --------
@@ -245,16 +245,16 @@ def public_path(name: str, module: str) -> str:
 
 
 def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a namespace does not have, with the names that are nearly the same.
+    """The error for a name that a namespace does not have, with similar names.
 
     Parameters
     ----------
     where : str
         The namespace, such as "gtape.math".
     name : str
-        What was asked for.
+        The missing name.
     known : iterable of str
-        What there is.
+        The names of the namespace.
 
     Returns
     -------
@@ -279,5 +279,5 @@ def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
     hint = f"; did you mean {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}?" if said else ""
     if why is not None:
         hint = f": {why}"
-    # Without `obj`: Python would otherwise add a guess of its own when it prints the error.
+    # Without `obj`, because Python would otherwise add its own guess to the printed error.
     return AttributeError(f"module {where!r} has no attribute {name!r}{hint}", name=name)

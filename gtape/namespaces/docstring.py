@@ -23,7 +23,7 @@ def _convention(prim: Primitive) -> str:
 
 
 def _kinds(prim: Primitive, i: int) -> str:
-    """Which dtypes an argument has, and where the op is defined."""
+    """The dtypes of an argument, and where the op is defined."""
     interval = prim.domain.intervals[i] if prim.kind == "elementwise" and i < len(prim.domain.intervals) else None
     if interval is BOOLEAN:
         return "bool"
@@ -35,12 +35,12 @@ def _kinds(prim: Primitive, i: int) -> str:
         text = "float16, float32 or float64"
     if interval is None or interval == ANY_REAL:
         return text
-    rest = " and so on" if interval.holes and prim.domain.where is not None else ""  # poles without end
+    rest = " and so on" if interval.holes and prim.domain.where is not None else ""  # infinitely many poles
     return f"{text}; {'if real, ' if prim.complex else ''}defined on {interval}{rest}"
 
 
 def docstring_of(prim: Primitive) -> str:
-    """NumPy-style text: summary, arguments, result, errors, domain and, where the declaration has one, an example."""
+    """NumPy-style text: summary, arguments, result, errors, domain and, if declared, an example."""
     n = max(prim.arity, 1)
     names = prim.arguments or ("x", "y", "z")[:n] if prim.arity > 0 else ("*tensors",)
     lines = [prim.summary or f"{prim.name}.", "", "Parameters", "----------"]

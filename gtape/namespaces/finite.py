@@ -1,7 +1,7 @@
 """`enable_check_numerics`: every op that makes a NaN or an infinity raises, with its name and the line that called it.
 
-While no thread asks for it, it costs nothing: every kernel is called through the `run` of its thread's stack, and that
-is what is exchanged here. Open blocks hand it on to the stack that they go back to.
+Every kernel is called through the `run` of its thread's stack. Enabling the check replaces this `run`, so the check
+costs nothing otherwise. A block that ends passes the current `run` to the stack that it restores.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from gtape.recording.trace import user_line
 
 __all__ = ["disable_check_numerics", "enable_check_numerics"]
 
-# The names of the ops by their kernels; a kernel that is planned for a layout has the op's name itself.
+# The names of the ops by their kernels; a kernel planned for a layout has the name of the op as its own.
 _names: dict[Callable[..., Any], str] = {}
-# Ops that only move values, or choose among them: the fault is that of the op before. TensorFlow skips the same ones.
+# Ops that only move or choose values, so that an earlier op is at fault. TensorFlow skips the same ops.
 _harmless: set[str] = set()
-# The threads that asked.
+# The threads that enabled the check.
 _checking: set[int] = set()
 _lock = Lock()
 
 
 class _CheckedRun:
-    """Calls kernels as a stack's own `run` does, and looks at what they return."""
+    """Calls kernels like a stack's own `run`, and checks their results."""
 
     __slots__ = ("kernel", "unchecked")
 
     def __init__(self, unchecked: Callable[..., Any]) -> None:
         self.unchecked = unchecked
-        self.kernel: Any = None  # the last one
+        self.kernel: Any = None  # the last kernel
 
     def in_place(self, unchecked: Callable[..., Any]) -> _CheckedRun:
-        """The same that calls by another function."""
+        """The same check around another `run`."""
         return _CheckedRun(unchecked)
 
     def __call__(self, f: Callable[..., Any], *args: Any, **params: Any) -> Any:
@@ -53,11 +53,11 @@ class _CheckedRun:
         if f is short_sweep:
             _check_gradient(made)
         elif f is full_sweep:
-            # Where a selection was recorded, a sweep that is not finite is made again with zeros held.
+            # After a recorded selection, a sweep that is not finite is repeated with masks, and checked then.
             if params.get("masked") or not args[1].selects:
                 _check_gradient(made[0])
         else:
-            if f is not narrowed:  # which rounds what the last kernel made to half precision
+            if f is not narrowed:  # which only rounds the last kernel's result to half precision
                 self.kernel = f
             named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
             name = named or plain(getattr(self.kernel, "__name__", "an op"))
@@ -91,7 +91,7 @@ def _found(name: str, i: int, made: Any, args: tuple[Any, ...]) -> InvalidArgume
 
 def _check_gradient(cotangents: Any) -> None:
     for c in cotangents:
-        values: Any = getattr(c, "values", c)  # of an IndexedSlices, its rows
+        values: Any = getattr(c, "values", c)  # the rows of a sparse cotangent
         values = values if isinstance(values, (float, np.ndarray, np.generic)) else getattr(values, "_value", None)
         if _bad(values):
             file, line, function = user_line()
@@ -103,9 +103,9 @@ def _check_gradient(cotangents: Any) -> None:
 
 
 def _call_every_kernel(so: bool) -> None:
-    """Let Python floats go through the kernels too, or be computed by the functions themselves again.
+    """Compute Python floats by kernels too, or by the generated functions again.
 
-    For all threads, to which it is only slower.
+    This applies to all threads; the other threads only get slower.
     """
     Primitive.inlined = not so
     for prim in list(dict.values(REGISTRY)):
@@ -118,10 +118,10 @@ def _name_kernels() -> None:
 
 
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
-    """Let every op of this thread that makes a NaN or an infinity raise, and every gradient that holds one.
+    """Make ops and gradients of this thread raise for a NaN or an infinity in their results.
 
-    Ops that only move or choose values (reshape, concat, maximum ...) are left out, as are complex results. Calling it
-    again changes nothing.
+    Ops that only move or choose values (reshape, concat, maximum ...) and complex results are not checked. A second
+    call changes nothing.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        Not here: from then on, by the ops.
+        Later, by the ops.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     if isinstance(stack.run, _CheckedRun):
         return
     catalogue.load()
-    for s in {stack, record.idle_stack()}:  # the one that is open, and the one after all blocks
+    for s in {stack, record.idle_stack()}:  # the current stack, and the stack after all blocks
         if not isinstance(s.run, _CheckedRun):
             s.run = _CheckedRun(s.run)
     with _lock:
@@ -165,7 +165,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
 
 def disable_check_numerics() -> None:
-    """End what `enable_check_numerics` began in this thread; without it, nothing happens.
+    """End the check of `enable_check_numerics` in this thread, if there is one.
 
     Returns
     -------

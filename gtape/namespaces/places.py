@@ -1,8 +1,7 @@
-"""Where TensorFlow has which name: tables alone, which the build reads without NumPy to write the stubs for editors.
+"""TensorFlow's places of names: tables only, because the build reads them without NumPy to write stubs for editors.
 
-An op appears in the namespaces that its module or its family states in `NAMESPACES`; the tables here hold the names
-whose place in TensorFlow is another. Asking is wider than showing: `gtape.erf` is found, though `dir` lists it in
-`gtape.math` alone.
+An op appears in the namespaces that its module or its family states in `NAMESPACES`; the tables here hold the
+exceptions. More names are found than listed: `gtape.erf` works, but `dir` lists it only in `gtape.math`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ALIASES: dict[str, dict[str, str]] = {
     "nn": {"swish": "silu"},
 }  # fmt: skip
 
-# Ops of other families that a namespace of TensorFlow has, too.
+# Ops of other families that a namespace of TensorFlow also has.
 ALSO_IN: dict[str, frozenset[str]] = {
     "linalg": _names("eye l2_normalize"),
     "math": _names("l2_normalize log_softmax softmax"),
@@ -61,11 +60,11 @@ _NOT_IN: dict[str, frozenset[str]] = {
     "linalg": frozenset(["reduce_euclidean_norm"]),
 }
 
-# How `x[key]` is recorded; nobody calls it.
+# Records `x[key]`; not for users.
 _NOWHERE = frozenset(["getitem"])
 
-# Names that TensorFlow has and gtape leaves out, by namespace ("" is the top level). Each error gives the reason,
-# because a name that is spelt nearly the same would mislead.
+# Names of TensorFlow that gtape leaves out, by namespace ("" is the top level). The error gives the reason, because a
+# similar spelling would mislead.
 LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
     "": {
         "gtape has no Fourier transforms and other signal ops": _names("signal"),
@@ -105,7 +104,7 @@ def shown(name: str, spaces: Sequence[str], namespace: str | None) -> bool:
     name : str
         The op's public name.
     spaces : sequence of str
-        The `NAMESPACES` of its module; the top level shows the names of a module without any.
+        The `NAMESPACES` of its module; names of a module with none are shown at the top level.
     namespace : str or None
         "math", "nn", "linalg" and so on; None for the top level.
 

@@ -1,4 +1,4 @@
-"""What scripts ask TensorFlow about itself: its logger, the time, the scope they are in."""
+"""Functions that tell scripts about their surroundings: the logger, the time, the current scope."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbol
 
 @diagnosed
 def get_logger() -> logging.Logger:
-    """The logger that gtape's remarks go to, such as those on what cannot be watched.
+    """The logger of gtape's warnings, such as those on tensors that cannot be watched.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def timestamp(name: str | None = None) -> Tensor:
 
 @diagnosed
 def get_current_name_scope() -> str:
-    """What `name_scope` puts before the names of new variables, without the last slash.
+    """The prefix that `name_scope` gives to names of new variables, without the last slash.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def get_current_name_scope() -> str:
 
 @diagnosed
 def inside_function() -> bool:
-    """Whether code is being traced: never, since functions run as plain Python.
+    """Whether code is being traced: never, because functions run as plain Python.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def inside_function() -> bool:
 
 @diagnosed
 def is_symbolic_tensor(tensor: Any) -> bool:
-    """Whether a tensor has no value yet: that of a model of layers has none, every other one has.
+    """Whether a tensor has no value: only symbolic tensors of Keras models have none.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""The data of a tape: records, sessions, the stack of active tapes, and what a trace keeps with them."""
+"""The data of a tape: records, sessions, the stack of active tapes, and traces for checks."""

@@ -1,30 +1,30 @@
-"""What one recorded op keeps, which tapes keep it, and the stack of active tapes.
+"""Records of ops, the sessions of tapes that hold them, and the stack of active tapes.
 
 A record is a plain list, because nothing else in Python is both mutable and as cheap to make (a slotted object costs
 twice as much, and recording is the hot path). Its fields, in order:
 
 ====== ========= ==========================================================================================
-index  name      what it holds
+index  name      content
 ====== ========= ==========================================================================================
-0      SEQ       minus a running number, unique: the newest record is the smallest, as ``heapq`` wants it
-1      COT       the cotangent that a running sweep has gathered so far (None otherwise; LEAF in a leaf, which
-                 sweeps of several threads may share, so that theirs is kept elsewhere)
+0      SEQ       a unique number that counts down: the newest record is the smallest, as ``heapq`` needs
+1      COT       the cotangent gathered so far by a running sweep, otherwise None. LEAF in a leaf, because sweeps
+                 of several threads may share a leaf; each sweep keeps the cotangents of leaves itself
 2      STEP      ``step(g, ins, out)`` -> cotangents of the parents: a step, or a function that has its step as an
                  attribute, see `step_of`; None for a leaf
-3      PARENTS   the one parent record, or a tuple of records aligned with ``STEP.active``; of a generated function's
-                 two the first alone; `parents_of` makes them alike
-4      INS       the tensors that the rule reads: None, one, or a tuple with None where it does not read; `inputs_of`
-                 makes them all alike
+3      PARENTS   the only parent record, the first of two, or a tuple of records aligned with ``STEP.active``;
+                 `parents_of` gives a tuple for each
+4      INS       the tensors that the rule reads: None, a tensor, or a tuple with None for each unread input;
+                 `inputs_of` gives a tuple for each
 5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
                  inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
-7      OTHER     the second of those two parents, or None
-8      TRACE     what only a check needs: all inputs, the output, the user's source line (None unless asked for)
+7      OTHER     the second of two parents, or None
+8      TRACE     all inputs, the output, the user's source line: only for a check, otherwise None
 9      TANGENTS  forward mode: {session: tangent}, or None
 ====== ========= ==========================================================================================
 
-Records without a check and forward mode stop after OTHER. A record hangs from the tensors that it made and from the
-records of their consumers, so dead work is freed at once and without the collector.
+Without a check and forward mode, the record of an op ends after OTHER. Only the output tensors and the records of their
+consumers refer to a record, so unused results are freed at once, without the collector.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Leaf:
 
 
 LEAF = _Leaf()
-# Stands where an output would in the leaves that a check makes of constants.
+# The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 
 # Counts down: a plain min-heap of records then yields the newest first.
@@ -86,35 +86,35 @@ _NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op 
 class Session:
     """One recording of one tape, from its first op to its use, reset or death.
 
-    A tape that is reset or used up starts another session, so whatever it held before is a constant afterwards.
+    A tape that is reset or used up starts another session; the results of the old one are constants afterwards.
     """
 
-    # Defaults stand on the class: a tape makes a session in every training step.
+    # Defaults are class attributes, because a tape makes a session in every training step.
     live = True
     trace = False
     forward: Any = None
-    # Whether every result is tracked, so that the session's end frees all that hangs from them.
+    # Whether every result is tracked, so that the end of the session frees the graph of each.
     exact = False
-    # Whether it does so only because results outlived recent sessions.
+    # Whether results are tracked only because results outlived recent sessions.
     tracks_for_now = False
     # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
     # recorded. The short sweep needs both to be False.
     shared = False
     selects = False
-    # Numbers of records that this session takes for leaves: results of other tapes that were watched.
+    # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
-    # Whether a custom gradient was recorded, whose function is the user's.
+    # Whether a custom gradient was recorded: a sweep then calls a function of the user's.
     custom = False
     limit = 1024
     watch_accessed = True
     tracked: Any = ()
-    # While it is active: the stack that it made when it was entered, the one before, and the newest one that holds it,
-    # by a weak reference, where others were entered inside.
+    # While the session is active: the stack made when it was entered; the stack before; and, if other sessions were
+    # entered inside, a weak reference to the newest stack that holds this session.
     inside: Stack | None = None
     before: Stack | None = None
     top: Any = None
-    # Tells when the `with` statement that entered it is over; see `gtape.base.blocks`.
+    # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
     watch: Any = None
 
     def __init__(
@@ -128,7 +128,7 @@ class Session:
             self.plain = False
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
-        # Taken by the one call that may use the recording up, whatever other threads do: a list's pop is atomic.
+        # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.
         self.unused = [True]
 
     def leave(self) -> None:
@@ -136,7 +136,7 @@ class Session:
         leave(self)
 
     def track(self, tensor: Any) -> None:
-        """Remember a result weakly, to make it a constant when the session ends; the dead are forgotten, amortised."""
+        """Refer weakly to a result, to make it a constant when the session ends; drop dead references in batches."""
         tracked = self.tracked
         if tracked.__class__ is tuple:
             tracked = self.tracked = []
@@ -147,10 +147,10 @@ class Session:
 
 
 class Stack:
-    """The tapes that are active in one thread, as the recording path wants to see them.
+    """The active tapes of one thread, in the form that the recording path needs.
 
-    A new one is made whenever a tape is entered, left, paused or reset. Between those it only loses what was left
-    elsewhere: by another thread, in a copy of the context, or because the tape died.
+    Entering, leaving, pausing or resetting a tape makes a new stack. An existing stack only loses sessions: those left
+    by another thread, in a copy of the context, or because the tape died.
     """
 
     __slots__ = ("__weakref__", "meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
@@ -159,11 +159,11 @@ class Stack:
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
     ) -> None:
         self.sessions = sessions
-        # Variables that are read go here too, while a custom gradient wants to know them.
+        # Gathers the variables that are read while a custom gradient runs its function.
         self.probe = probe
         self.run = run
         self.meets: dict[TapeSet, TapeSet] = {}
-        # The fast path records where an input's set *is* `tapes`; everything else goes the general way.
+        # The fast path records an op if the set of an input *is* `tapes`; all other ops go the general way.
         self.tapes = _NEVER
         self.tracker: Any = None
         # Called with each result, if a session tracks all results.
@@ -190,9 +190,9 @@ class Stack:
                 self.trace = self.trace or session.trace
 
     def drop(self, session: Session) -> None:
-        """Forget a session that was left; ops that run meanwhile are recorded by it or not."""
+        """Forget a session that was left; it may or may not record ops that run meanwhile."""
         if session in self.sessions:
-            with sharing:  # or two that are dropped at once would bring one another back
+            with sharing:  # otherwise two threads that drop sessions at once would restore each other's
                 self._drop(session)
 
     def _drop(self, session: Session) -> None:
@@ -212,14 +212,14 @@ class Stack:
             self.meets = {}
 
     def become(self, other: Stack) -> None:
-        """Forget the session that this stack has on top of another one."""
+        """Forget the session that this stack has in addition to `other`."""
         self.tapes, self.tracker, self.note = other.tapes, other.tracker, other.note
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
-        """Those of `tapes` that are recording now."""
+        """The sessions of `tapes` that are recording now."""
         if tapes is self.recording or not self.sessions:
-            return self.recording  # an idle stack stays: it must keep nothing of the tapes it is asked about
+            return self.recording  # an idle stack must not keep ended tapes alive in `meets`
         found = self.meets.get(tapes)
         if found is None:
             common = tapes.sessions & self.recording.sessions
@@ -230,7 +230,7 @@ class Stack:
         return found
 
     def join(self, some: TapeSet, others: TapeSet) -> TapeSet:
-        """The tapes of either of two sets that `meet` gave."""
+        """The union of two sets that `meet` returned."""
         if others is some or not others.sessions - some.sessions:
             return some
         if not some.sessions:
@@ -244,17 +244,17 @@ def directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
 
 
 def _quiet_runner() -> Callable[..., Any]:
-    # NumPy's error state is a context variable: kernels run in a context of their own where it is off, which costs
-    # 20 ns a call (np.errstate: 1,200). Like TensorFlow, ops give inf and NaN without a warning.
+    # Like TensorFlow, ops give inf and NaN without a warning. NumPy's error state is a context variable, so kernels run
+    # in a context of their own that turns it off: 20 ns a call (np.errstate: 1,200).
     quiet: Context = copy_context()
     quiet.run(np.seterr, all="ignore")
-    # A context is not entered twice, and what runs in there is quiet already.
+    # Ops inside this context call kernels directly, because a context cannot be entered twice.
     quiet.run(_stack.set, Stack((), directly))
     return quiet.run
 
 
-# The stack where a tape is active, otherwise None: contexts are copied into other threads (by asyncio.to_thread and web
-# servers), and kernels of two threads cannot run in one context.
+# The stack while a tape is active, otherwise None, because contexts are copied into other threads (by asyncio.to_thread
+# and web servers) and kernels of two threads cannot run in one context.
 _stack: ContextVar[Stack | None] = ContextVar("gtape_stack", default=None)
 peek = _stack.get
 
@@ -267,7 +267,7 @@ _own = _Own()
 
 
 def idle_stack() -> Stack:
-    """The stack of this thread where no tape is active."""
+    """The stack of this thread while no tape is active."""
     idle = _own.idle
     if idle is None:
         idle = _own.idle = Stack((), _quiet_runner())
@@ -275,10 +275,10 @@ def idle_stack() -> Stack:
 
 
 def adopt_thread(error: RuntimeError) -> Stack:
-    """Give this thread a runner of its own, the tapes as they are, after an op raised; raises any other error again.
+    """After an op raised, give this thread its own runner with the same tapes; raise any other error again.
 
-    A thread that was handed a copy of a context (asyncio.to_thread) finds the stack of the tapes that were open there,
-    and two threads cannot be in one context. To look for that before each op would cost as much as a small kernel.
+    A thread that runs in a copy of a context (asyncio.to_thread) finds the stack of the other thread, and two threads
+    cannot be in one context. A test before each op would cost as much as a small kernel.
     """
     if not (error.args and str(error.args[0]).startswith("cannot enter context")):
         raise error
@@ -305,14 +305,14 @@ def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None
 
 
 class off:
-    """Let no tape record for the length of a `with` block, or only some.
+    """Let no tape, or only some, record during a `with` block.
 
-    A class of its own rather than a `gtape.base.blocks.block`, because forward mode enters one for each op.
+    Not a `gtape.base.blocks.block`, which would be slower: forward mode enters this block for each op.
 
     Parameters
     ----------
     sessions : tuple of Session
-        Those that go on recording.
+        The sessions that continue recording.
     probe : dict, optional
         Gathers the variables that are read inside, by number.
     """
@@ -346,14 +346,14 @@ class off:
 
 
 def enter(session: Session, watch: Any = None) -> None:
-    """Make a session active in this context, on top of those that are; the caller holds `sharing`.
+    """Make a session active in this context, on top of the active ones; the caller holds `sharing`.
 
     Parameters
     ----------
     session : Session
-        One that is not active.
-    watch : weak reference, optional
-        What stands for the `with` statement; see `gtape.base.blocks`.
+        An inactive one.
+    watch : object, optional
+        Stands for the `with` statement; see `gtape.base.blocks`.
     """
     before = _stack.get() or idle_stack()
     sessions: tuple[Session, ...] = (session,)
@@ -376,7 +376,7 @@ def enter(session: Session, watch: Any = None) -> None:
 def leave(session: Session) -> None:
     """Make a session inactive, wherever it is: in this context, its copies, other threads and stacks on top of it.
 
-    What an interrupt cuts short is done when it is called again.
+    A call that an interrupt cut short is completed by another call.
     """
     inside, before = session.inside, session.before
     if inside is None or before is None:
@@ -407,7 +407,7 @@ def leave(session: Session) -> None:
 
 
 def restore_stack(stack: Stack) -> None:
-    """Go back to a stack that `get_stack` gave earlier in this thread."""
+    """Go back to a stack that `get_stack` returned earlier in this thread."""
     for s in stack.sessions:
         if s.inside is None:
             stack.drop(s)
@@ -427,12 +427,12 @@ def active() -> Stack | None:
 
 
 def leaf(tapes: TapeSet = NO_TAPES) -> Record:
-    """A record without parents: something that is watched."""
+    """A record without parents, as for a watched tensor."""
     return [next(count), LEAF, None, (), None, None, tapes, None, None, None]
 
 
 def record_of(x: Any) -> Record:
-    """The record of a tensor or variable; a leaf that no tape watches where it had none."""
+    """The record of a tensor or variable; a new leaf that no tape watches if there was none."""
     r: Record | None = x._record
     if r is None:
         with sharing:
@@ -458,7 +458,7 @@ def step_of(record: Record) -> Any:
 
 
 def for_a_check_alone(record: Record) -> bool:
-    """Whether a record is there for the verify flag only: to the tapes its result is a constant."""
+    """Whether a record exists for the verify flag only: for the tapes, its result is a constant."""
     if record[STEP] is None:
         return record[OUT] is ANCHOR
     if step_of(record).prim is None:  # one output of several
@@ -470,18 +470,18 @@ _EMPTY = (None, None, (), None, None, NO_TAPES, None)
 
 
 def empty(record: Record) -> None:
-    """Drop all that a record keeps alive; its identity stays."""
+    """Drop everything that a record keeps alive, except its sequence number."""
     record[COT:] = _EMPTY
 
 
 def forget_parents(record: Record) -> None:
-    """Make a leaf of a record, which keeps its tapes and tangents and forgets what made it."""
+    """Turn a record into a leaf that keeps its tapes and tangents."""
     record[COT:TAPES] = LEAF, None, (), None, None
     record[OTHER] = None
 
 
 def clear_below(pending: list[Any], *, spare: bool) -> None:
-    """Empty records and all that led to them; with `spare` those that an open session holds stay as they are."""
+    """Empty records and all their ancestors; with `spare`, except those that an open session holds."""
     while pending:
         r = pending.pop()
         if r is None or r[STEP] is None or (spare and any(s.live for s in r[TAPES].sessions)):
@@ -509,7 +509,7 @@ _care = _Care()
 
 
 def should_track() -> bool:
-    """Whether a session that starts now is to track all results, since results outlived recent ones."""
+    """Whether a session that starts now tracks all results, because results outlived recent sessions."""
     if _care.sessions_left:
         _care.sessions_left -= 1
         return True
@@ -517,14 +517,14 @@ def should_track() -> bool:
 
 
 def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
-    """Let variables be watched by a session no longer."""
+    """Let a session stop watching variables."""
     for v in variables.values():
         if v._record[TAPES] is alone:
             v._record[TAPES] = NO_TAPES
 
 
 def _disconnect(tracked: Any) -> bool:
-    """Make constants of results that no open session holds; whether any had been made by an op."""
+    """Turn results that no open session holds into constants; True if an op had made any of them."""
     outlived = False
     for ref in tracked:
         tensor = ref()
@@ -547,7 +547,7 @@ def _disconnect(tracked: Any) -> bool:
 
 
 def _empty_holders(alone: TapeSet | None) -> bool:
-    """Empty the records of ops that hold a session's TapeSet; whether there was one."""
+    """Empty the records of ops that hold a session's TapeSet; True if there were any."""
     found = False
     for r in gc.get_referrers(alone):
         if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[STEP] is not None:
@@ -559,15 +559,15 @@ def _empty_holders(alone: TapeSet | None) -> bool:
 def close(session: Session) -> None:
     """End a session: empty every record that no other open session holds.
 
-    Keeping a loss for a log then keeps a number, not a graph. Records inside the graph need no visit: they hang
-    from the results that are still there.
+    A loss kept for a log is then a number without a graph. Records inside the graph are freed with the records of the
+    results that are still alive.
     """
     if session.inside is not None:
         leave(session)
     if not session.live:
         return
     session.live = False
-    alone, session.alone = session.alone, NO_TAPES  # it refers back to the session: no cycle may outlive it
+    alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
     outlived = False
@@ -576,7 +576,7 @@ def close(session: Session) -> None:
             _forget(variables, alone)
             outlived = bool(tracked) and _disconnect(tracked)
     if session.plain:
-        # Not by a count of references: how many an interpreter takes for itself is its own affair.
+        # By a weak reference, because reference counts differ between interpreters.
         left = weakref.ref(alone)
         del alone
         if left() is not None:

@@ -1,4 +1,4 @@
-"""What a checked tape keeps beside its records: all values, the user's source lines, and the branches taken."""
+"""What a checked tape keeps besides its records: all values, the user's source lines, and the branches taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtape.recording.record import TAPES, Session, get_stack
 
 __all__ = ["GradNode", "Trace", "branches_taken", "called_within_assertions", "note_branch", "user_line"]
 
-# By session: (record, value, the user's line) of each truth value that Python asked for.
+# By session: (record, value, the user's line) of each tensor whose truth value Python took.
 _BRANCHES: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
 
 
@@ -20,7 +20,7 @@ def _is_ours(frame: Any) -> bool:
 
 
 def user_line() -> tuple[str, int, str]:
-    """File, line number and function of the innermost frame that is not the library's own."""
+    """File, line number and function of the innermost frame outside the library."""
     frame: Any = sys._getframe()
     while frame is not None:
         if not _is_ours(frame):
@@ -30,9 +30,9 @@ def user_line() -> tuple[str, int, str]:
 
 
 def called_within_assertions() -> bool:
-    """Whether an assertion of the library runs, between the user's innermost frame and here.
+    """Whether a library assertion runs inside the user's innermost frame; such modules have a constant ``ASSERTS``.
 
-    Modules of assertions say so by a constant ``ASSERTS``; assertions go on in the same way whatever they find.
+    Truth values that an assertion takes are not branches, because nothing else depends on them.
     """
     frame: Any = sys._getframe()
     while frame is not None and _is_ours(frame):
@@ -43,7 +43,7 @@ def called_within_assertions() -> bool:
 
 
 class Trace:
-    """Everything that one op saw and made.
+    """The inputs and outputs of one op, and how they depend on others.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Trace:
     output : raw value or tuple of raw values
     line : (file, number, function)
     origins : tuple of record or None
-        The records of the inputs, which these forget when the last tape that holds them ends.
+        The records of the inputs, kept here because tensors forget their records when the last tape ends.
     flows : tuple of frozenset or None
-        For each input the sessions that follow it back; None for a constant.
+        For each input, the sessions that differentiate by it; None for a constant.
     idle : bool
         Whether the op was recorded for the check alone.
-    body : for custom gradients, what the function did inside
+    body : for custom gradients, the results of the function's body; a `GradNode` for a gradient
     body_origins : tuple of record or None
         The records of the body's results.
     """
@@ -68,7 +68,7 @@ class Trace:
         self.output = output
         self.line = user_line()
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
-        # Now: a tape that ends leaves the sets of the records that outlive it.
+        # Taken now, because a tape that ends leaves the sets of the records that outlive it.
         self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
         self.idle = False
         self.body: Any = None
@@ -76,7 +76,7 @@ class Trace:
 
 
 class GradNode:
-    """A gradient that was taken under an outer tape: of what, with respect to what, with which cotangents.
+    """A gradient that was taken under an outer tape: its targets, sources and cotangents.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class GradNode:
 
 
 def note_branch(tensor: Any) -> None:
-    """Keep the truth value of a tensor with a record: where the comparison is a tie, the branch is a choice."""
+    """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
     stack = get_stack()
     if not stack.trace or called_within_assertions():
         return
@@ -109,5 +109,5 @@ def note_branch(tensor: Any) -> None:
 
 
 def branches_taken(session: Any) -> list[tuple[Any, Any, Any]]:
-    """(record, value, the user's line) of each truth value that was asked for while a session recorded."""
+    """(record, value, the user's line) of each truth value taken while a session recorded."""
     return _BRANCHES.get(session, [])

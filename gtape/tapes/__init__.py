@@ -1,1 +1,1 @@
-"""What users enter and leave: gradient tapes, forward accumulators, functions, control flow."""
+"""Gradient tapes, forward accumulators, functions and control flow, which run code of the user."""

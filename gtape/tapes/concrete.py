@@ -1,4 +1,4 @@
-"""What a `function` is for one kind of arguments: its concrete functions, and how often it would have been traced."""
+"""Concrete functions, which fix one kind of arguments, and the count of traces that TensorFlow would make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EMPTY = inspect.Parameter.empty
 
 
 def check_signature(signature: Any) -> tuple[Any, ...]:
-    """An `input_signature` as a tuple; TypeError for what is none."""
+    """An `input_signature` as a tuple; raises TypeError for anything else."""
     if not isinstance(signature, (list, tuple)):
         raise TypeError(f"input_signature must be either a tuple or a list, got {type(signature)}")
     wrong = [x for x in nest.flatten(signature) if not isinstance(x, TensorSpec)]
@@ -42,7 +42,7 @@ def check_signature(signature: Any) -> tuple[Any, ...]:
 
 
 def bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """Arguments by name, defaults included; TypeError for those that `f` does not take."""
+    """Arguments by name, defaults included; raises TypeError for arguments that `f` does not take."""
     signature = inspect.signature(f)
     try:
         made = signature.bind(*args, **kwargs)
@@ -53,7 +53,7 @@ def bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs: Any, name: str) -> tuple[Any, Any]:
-    """Arguments as tensors of an `input_signature`, and the others, which must be what they are by default."""
+    """Arguments as tensors of an `input_signature`; the other arguments must have their defaults."""
     parameters = [p for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_KEYWORD]
     open_end = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
     name = plain(name)
@@ -96,7 +96,7 @@ def _fit(value: Any, spec: Any, name: str, place: int) -> Any:
 
 
 class Traces:
-    """The kinds of arguments that a function has had: TensorFlow would have traced it once for each."""
+    """The kinds of arguments of the calls so far; TensorFlow would trace the function once for each."""
 
     __slots__ = ("relaxed", "seen")
 
@@ -105,7 +105,7 @@ class Traces:
         self.seen: dict[Any, None] = {}
 
     def note(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Count the arguments of one call."""
+        """Note the kind of the arguments of one call."""
         key = tuple([_kind(x) for x in args])
         if kwargs:
             key = (*key, tuple(sorted((k, _kind(x)) for k, x in kwargs.items())))
@@ -121,7 +121,7 @@ class Traces:
 
 
 def _kind(x: Any) -> Any:
-    """What makes arguments of one kind: the same for those that TensorFlow would not trace again."""
+    """The kind of an argument: equal for arguments that TensorFlow would not trace again."""
     try:
         return _kind_of(x)
     except RecursionError:
@@ -134,7 +134,7 @@ def _kind_of(x: Any) -> Any:
     if isinstance(x, Variable):
         return ("variable", x._layout.dtype, tuple(x._layout.shape))
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
-        return ("value", x)  # 1, 1.0 and True are one, as in TensorFlow
+        return ("value", x)  # 1, 1.0 and True are equal, as in TensorFlow
     if isinstance(x, TensorSpec):
         return (x.dtype.dtype, None if x.shape.rank is None else tuple(x.shape))
     if isinstance(x, (list, tuple)):
@@ -145,14 +145,14 @@ def _kind_of(x: Any) -> Any:
 
 
 def _covers(wide: Any, key: Any) -> bool:
-    """Whether a key whose sizes may be None fits another."""
+    """Whether `wide`, whose sizes may be None, covers another key."""
     if isinstance(wide, tuple) and isinstance(key, tuple):
         return len(wide) == len(key) and all(_covers(a, b) for a, b in zip(wide, key, strict=True))
     return wide is None or (wide.__class__ is key.__class__ and bool(wide == key))
 
 
 def _merged(a: Any, b: Any) -> Any:
-    """The key that fits both, if they differ in sizes only; otherwise None."""
+    """The key that covers both, if they differ in sizes only; otherwise None."""
     if not (isinstance(a, tuple) and isinstance(b, tuple)) or len(a) != len(b):
         return a if a.__class__ is b.__class__ and a == b else None
     if len(a) == 2 and isinstance(a[0], np.dtype) and isinstance(a[1], tuple):
@@ -166,13 +166,13 @@ def _merged(a: Any, b: Any) -> Any:
 
 
 class ConcreteFunction:
-    """A `function` with everything fixed but the values of its tensors; what `get_concrete_function` returns.
+    """A `function` with everything fixed except the values of its tensors; returned by `get_concrete_function`.
 
     Attributes
     ----------
     name : bytes
     structured_input_signature : (tuple, dict)
-        The arguments: a TensorSpec for each tensor, every other value as it is.
+        The arguments: a TensorSpec for each tensor, every other value unchanged.
     inputs : list of TensorSpec
         The tensors among them.
 
@@ -197,24 +197,24 @@ class ConcreteFunction:
         self._specs: dict[str, Any] = {
             n: _as_specs(x, n) if n not in _rest(given) else x for n, x in given.arguments.items()
         }
-        # The arguments that hold tensors: what a call still has to give.
+        # The arguments that hold tensors, which a call has to give.
         self._open = [n for n, x in self._specs.items() if any(isinstance(y, TensorSpec) for y in _flat(x))]
         self.name = f"__inference_{plain(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
         self._made: Any = None
 
     @property
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The positional arguments, and those by keyword only."""
+        """The positional arguments, and the keyword-only arguments."""
         made = inspect.BoundArguments(self._bound.signature, self._specs)
         return made.args, made.kwargs
 
     @property
     def inputs(self) -> list[TensorSpec]:
-        """What the tensors among the arguments must be."""
+        """The specs of the tensors among the arguments."""
         return [x for n in self._open for x in _flat(self._specs[n]) if isinstance(x, TensorSpec)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function on tensors: those that its signature names, in order or by name.
+        """Run the function on the tensors of its signature, given in order or by name.
 
         Raises
         ------
@@ -272,20 +272,19 @@ class ConcreteFunction:
 
     @property
     def trainable_variables(self) -> list[Variable]:
-        """The trainable ones among them."""
+        """The trainable variables that the function can see."""
         return [v for v in self.variables if v.trainable]
 
     @property
     def captured_inputs(self) -> list[Any]:
-        """What the function reads besides its arguments: its variables."""
+        """The variables, which the function reads besides its arguments."""
         return list(self.variables)
 
     @property
     def structured_outputs(self) -> Any:
-        """What it returns, a TensorSpec for each tensor.
+        """The result of the function, with a TensorSpec for each tensor.
 
-        It is found by running the function on zeros, twice where a size is open; what that does to its variables is
-        undone.
+        Found by running the function on zeros, twice if a size is open. The variables get their values back afterwards.
         """
         if self._made is None:
             first = self._probe(2)
@@ -314,27 +313,27 @@ class ConcreteFunction:
 
     @property
     def outputs(self) -> list[TensorSpec]:
-        """What it returns, in a list."""
+        """The specs of the results, in a list."""
         return [x for x in _flat(self.structured_outputs) if isinstance(x, TensorSpec)]
 
     @property
     def output_shapes(self) -> Any:
-        """The shapes of what it returns."""
+        """The shapes of the results."""
         return _mapped(lambda s: s.shape if isinstance(s, TensorSpec) else s, self.structured_outputs)
 
     @property
     def output_dtypes(self) -> Any:
-        """The dtypes of what it returns."""
+        """The dtypes of the results."""
         return _mapped(lambda s: s.dtype if isinstance(s, TensorSpec) else s, self.structured_outputs)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """The arguments, one a line."""
+        """The arguments, one on each line."""
         kinds = {n: p.kind.name for n, p in self._bound.signature.parameters.items()}
         return "Input Parameters:\n" + "\n".join(f"  {n} ({kinds[n]}): {x!r}" for n, x in self._specs.items())
 
     @property
     def graph(self) -> Any:
-        """There is none: gtape runs functions as Python."""
+        """Raises AttributeError, because gtape runs functions as plain Python without a graph."""
         raise AttributeError("gtape's functions run as plain Python and have no graph; call the function instead")
 
     def __repr__(self) -> str:
@@ -356,7 +355,7 @@ def _mapped(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _as_specs(x: Any, name: str) -> Any:
-    """Tensors, arrays and specs as named specs; everything else as it is."""
+    """Tensors, arrays and specs as named specs; other values unchanged."""
     if isinstance(x, dict):
         return {k: _as_specs(v, f"{name}_{k}") for k, v in x.items()}
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):

@@ -45,7 +45,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor or IndexedSlices
-        A new one.
+        A new object.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     if isinstance(input, IndexedSlices):
         return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     x = convert_to_tensor(input)
-    if x._layout.dtype.kind in "bOSU":  # no numbers: nothing to stop, but a new tensor all the same
+    if x._layout.dtype.kind in "bOSU":  # no numbers, so no gradient to stop; still a new tensor
         return REGISTRY["identity"](x)
     return _stop(x)
 
@@ -102,7 +102,7 @@ def grad_pass_through(f: Any) -> Any:
 
 
 def recompute_grad(f: Any) -> Any:
-    """Make a function that keeps nothing of its inside for the backward pass, and runs once more there.
+    """Make a function whose ops are not recorded; it runs again in the backward pass.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Branches and loops: cond, case, switch_case, while_loop, and the scopes that only a graph needs.
 
-Ops run as they are called, so a branch is a call of one function and a loop is Python's own; the tape sees the ops that
-ran. What is kept of TensorFlow is which arguments are refused, and how.
+Ops run when they are called, so a branch calls one function, a loop is a Python loop, and the tape sees the ops that
+ran. The functions refuse the same arguments as TensorFlow's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMESPACES = ()
 
 
 def _single(result: Any) -> Any:
-    """A list or tuple of one as its element, as TensorFlow's lax branches give it."""
+    """The element of a list or tuple of one, as in TensorFlow without `strict`; anything else unchanged."""
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
@@ -39,21 +39,21 @@ def cond(
     Parameters
     ----------
     pred : bool or scalar tensor
-        Which one.
+        True calls `true_fn`.
     true_fn, false_fn : callable
         Take nothing and return anything.
 
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------
     TypeError
-        When one of them is no function.
+        When one of them is not a function.
     ValueError
-        When `pred` is None, or not one truth value.
+        When `pred` is None, or not a single truth value.
 
     Examples
     --------
@@ -108,19 +108,19 @@ def case(
     default : callable, optional
         Called when no predicate is true.
     exclusive : bool
-        Whether it is an error that several are true.
+        Whether several true predicates are an error.
     strict : bool
-        Whether a returned list of one stays a list.
+        Whether a returned list of one element stays a list.
 
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------
     TypeError
-        When a predicate is no bool or a function cannot be called.
+        When a predicate is not a bool, or a function cannot be called.
     ValueError
         Without any pair.
     gtape.errors.InvalidArgumentError
@@ -186,7 +186,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     Parameters
     ----------
     branch_index : integer scalar tensor
-        Which one.
+        The number.
     branch_fns : dict of int to callable, list of (int, callable), or list of callables
         The functions; a plain list is numbered from 0.
     default : callable, optional
@@ -195,12 +195,12 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     Returns
     -------
     object
-        What the chosen function returned.
+        The result of the chosen function.
 
     Raises
     ------
     TypeError
-        When the index is no integer tensor, or a function cannot be called.
+        When the index is not an integer tensor, or a function cannot be called.
     ValueError
         When there are no functions, or two with the same number.
 
@@ -242,15 +242,15 @@ def while_loop(
     cond : callable
         Takes the loop variables, returns a bool or a scalar tensor.
     body : callable
-        Takes the loop variables, returns them anew in the same structure.
+        Takes the loop variables, returns their new values in the same structure.
     loop_vars : list or tuple of tensors, numbers, TensorArrays or nests of these
-        What the first pass sees.
+        The values for the first pass.
     shape_invariants, parallel_iterations, swap_memory, name
         TensorFlow has them; they change nothing.
     back_prop : bool
         Whether gradients flow back through the loop.
     maximum_iterations : int or scalar tensor, optional
-        At most so many passes.
+        The largest number of passes.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def while_loop(
     Raises
     ------
     TypeError
-        When `cond` or `body` is no function.
+        When `cond` or `body` is not a function.
     ValueError
         When there are no loop variables, or `body` returns another structure.
 
@@ -324,12 +324,12 @@ def _result(x: Any, back_prop: bool) -> Any:
 
 @diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
-    """Nothing: its arguments have run already.
+    """Do nothing, because the arguments have run already.
 
     Parameters
     ----------
     *inputs : tensors or nests
-        Results of what is to be grouped.
+        Results of the ops to group.
     **kwargs
         ``name``, which TensorFlow has.
 
@@ -355,7 +355,7 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 
 @diagnosed
 def no_op(name: str | None = None) -> None:
-    """Nothing.
+    """Do nothing.
 
     Returns
     -------
@@ -370,7 +370,7 @@ def no_op(name: str | None = None) -> None:
 
 @block
 def init_scope() -> Iterator[None]:
-    """Pause every active tape for the length of a block.
+    """Pause every active tape during a block.
 
     Yields
     ------
@@ -392,12 +392,12 @@ def init_scope() -> Iterator[None]:
 
 @block
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
-    """A block like any other: ops run in the order in which they are called.
+    """A block without effect, because ops run in the order in which they are called.
 
     Parameters
     ----------
     control_inputs : list or None
-        What a graph would run first. A callable is called.
+        The ops that a graph would run first. Callables are called.
 
     Yields
     ------
@@ -417,7 +417,7 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
 @block
 def device(device_name: Any) -> Iterator[None]:
-    """A block like any other: every tensor lives on the CPU.
+    """A block without effect, because every tensor lives on the CPU.
 
     Parameters
     ----------

@@ -32,14 +32,14 @@ __all__ = ["explain"]
 
 @diagnosed
 def explain(tape: Any, y: Any, x: Any) -> str:
-    """Why the gradient of `y` with respect to `x` is what it is, in words.
+    """Explain in words why the gradient of `y` with respect to `x` is None, zero, NaN or connected.
 
     Parameters
     ----------
     tape : GradientTape
         Persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source lines.
     y, x : tensor or variable, or structures of them
-        Of a structure each member gets a line.
+        Each member of a structure gets a line.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _unwatched(x: Any) -> str:
 
 
 def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
-    """Records from `start` back to `end`, by way of differentiable arguments."""
+    """Records from `start` back to `end` through differentiable arguments."""
     came: dict[int, Record | None] = {start[SEQ]: None}
     by_seq = {start[SEQ]: start}
     pending = [start]
@@ -126,7 +126,7 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
 
 
 def _disconnected(start: Record, end: Record) -> str:
-    """A path that a check's trace knows may pass ops that have no derivative: name the one nearest to the source."""
+    """The text without a path; names the op without a derivative nearest to the source, if a check's trace shows it."""
     came: dict[int, Record | None] = {start[SEQ]: None}
     pending = [start]
     while pending:
@@ -165,7 +165,7 @@ def _each(tape: Any, y: Any, x: Any) -> str:
 
 
 def _lost(session: Session, y: Any, source: Record) -> str | None:
-    """Where the gradient of the sum of y stops being finite, or becomes 0, on its way back; None where it does not."""
+    """The op at which the gradient of the sum of y stops being finite, or becomes 0; None if there is none."""
     records = _behind(session, y._record)
     with off():
         start = [(y._record, one_of(y._layout)._value)]  # type: ignore[union-attr]
@@ -202,7 +202,7 @@ def _is_zero(g: Any) -> bool:
 
 
 def _behind(session: Session, start: Record) -> list[Record]:
-    """What a record was made from, itself included, as far as the session holds it."""
+    """A record and all its ancestors that the session holds."""
     found = {start[SEQ]: start}
     pending = [start]
     while pending:
@@ -214,7 +214,7 @@ def _behind(session: Session, start: Record) -> list[Record]:
 
 
 def _between(session: Session, records: list[Record], source: Record) -> set[int]:
-    """The numbers of those records that were made from the source, itself included."""
+    """The numbers of the source and of the records that depend on it."""
     found = {source[SEQ]}
     for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
         if any(p[SEQ] in found for p in parents_of(r)):
@@ -223,7 +223,7 @@ def _between(session: Session, records: list[Record], source: Record) -> set[int
 
 
 def _inputs(r: Record, place: tuple[int, ...]) -> str:
-    """The inputs of an elementwise op at one place, where the record knows them."""
+    """The inputs of an elementwise op at one place; empty if the record does not keep them."""
     prim = step_of(r).prim
     if prim is None or prim.kind != "elementwise":
         return ""
@@ -234,7 +234,7 @@ def _inputs(r: Record, place: tuple[int, ...]) -> str:
         return ""
     try:
         words = [repr(v[place].item() if v.ndim else v.item()) for v in values]
-    except IndexError:  # what was broadcast
+    except IndexError:  # an input was broadcast
         return ""
     return f": it was computed from {', '.join(words)}"
 

@@ -1,4 +1,4 @@
-"""Forward mode: tangents travel beside the values, and ForwardAccumulator collects them."""
+"""Forward mode: tangents are computed along with the values, and ForwardAccumulator collects them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def jvp_of(
     params: dict[str, Any],
     out_shape: tuple[int, ...],
 ) -> Any:
-    """The tangent of one op's output in the world `xp`; None when no input that matters has a tangent.
+    """The tangent of one op's output in the world `xp`; None when no connected input has a tangent.
 
     Parameters
     ----------
     xp : world
     prim : Primitive
     tangents : list
-        One an argument, None where it has none.
+        For each argument its tangent or None.
     y, xs : output and inputs as values of that world
     params : dict
     out_shape : tuple of int
@@ -80,9 +80,9 @@ def jvp_of(
 
 
 class _Push:
-    """What a session calls for each op: it takes the tangents through.
+    """Called by a session for each op, to push the tangents through.
 
-    Apart from the accumulator, which holds the session: without a cycle all goes when the accumulator does.
+    Not the accumulator itself, because the accumulator holds the session and a cycle would outlive it.
     """
 
     __slots__ = ("outer", "session")
@@ -92,7 +92,7 @@ class _Push:
         self.outer: tuple[Session, ...] = ()
 
     def tangent(self, x: Any) -> Tensor | None:
-        """The tangent of a tensor or variable, None where it has none."""
+        """The tangent of a tensor or variable, None if it has none."""
         r = x._record
         if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
             return None
@@ -103,11 +103,11 @@ class _Push:
         """Push the tangents through one op; called where the op is recorded."""
         tangents = [self.tangent(t) if t._layout.inexact else None for t in tensors]
         outs = out if out.__class__ is tuple else (out,)
-        # A check has casts to integers recorded, too; they have no tangent.
+        # For a check, casts to integers are recorded too; they have no tangent.
         if all(t is None for t in tangents) or not any(o._layout.inexact for o in outs):
             return
         outer = self.outer
-        if outer:  # those that are not paused now
+        if outer:  # leave out paused sessions
             sessions = record.get_stack().sessions
             outer = tuple([s for s in outer if s in sessions])
         with record.off(outer):
@@ -151,11 +151,11 @@ class ForwardAccumulator:
     np.float32(6.0)
     """
 
-    _watch: Any = None  # of the `with` statement that is about to enter this accumulator
+    _watch: Any = None  # stands for the `with` statement that is about to enter this accumulator
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         nest.assert_same_structure(primals, tangents)
-        self._given: list[dict[Session, Tensor]] = []  # where the primals' records keep their tangents
+        self._given: list[dict[Session, Tensor]] = []  # the tangents of the primals' records
         self._mode = verify_mode()
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
@@ -190,7 +190,7 @@ class ForwardAccumulator:
             self._follow(p, tangent)
 
     def _follow(self, primal: Any, tangent: Tensor) -> None:
-        with record.sharing:  # tapes and accumulators of other threads may watch it now
+        with record.sharing:  # other threads may watch the primal at the same time
             self._follow_alone(primal, tangent)
 
     def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
@@ -199,7 +199,7 @@ class ForwardAccumulator:
             r = primal._record = record.leaf()
         elif r[STEP] is None:
             r[COT] = LEAF
-        else:  # a result of a tape, whose record now holds more than its short way expects
+        else:  # a result of a tape, whose short sweep does not expect tangents
             for other in r[TAPES].sessions:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
@@ -210,7 +210,7 @@ class ForwardAccumulator:
         r[TAPES] = TapeSet(live)
 
     def __copy__(self) -> ForwardAccumulator:
-        return self  # what it follows is its own: a copy that ends would end it
+        return self  # because a copy that ends would end the session of both
 
     def __deepcopy__(self, memo: Any) -> ForwardAccumulator:
         return self
@@ -221,7 +221,7 @@ class ForwardAccumulator:
     def __enter__(self) -> ForwardAccumulator:
         entered = None
         try:
-            with record.sharing:  # of several threads one enters it
+            with record.sharing:  # only one of several threads may enter
                 session = self._session
                 if session.inside is not None:
                     raise ValueError("Accumulator is already recording.")
@@ -230,7 +230,7 @@ class ForwardAccumulator:
                 entered = session
                 self._push.outer = () if session.before is None else session.before.sessions
         except BaseException:
-            if entered is not None:  # an interrupt: there is no block that would end
+            if entered is not None:  # an interrupt: no `__exit__` will follow
                 record.leave(entered)
             raise
         return self
@@ -244,15 +244,15 @@ class ForwardAccumulator:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is None or record is None:  # a module's names are gone at the interpreter's end
+        if session is None or record is None:  # the names of a module are gone when the interpreter ends
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.
-        for tangents in self._given:  # no weak references: the collector has cleared them by now
+        for tangents in self._given:  # not weak references, which the collector has cleared by now
             tangents.pop(session, None)
 
     def _looked_up(self, x: Any, zero: bool) -> Any:
-        # A method: a function in `jvp` that calls itself would be a cycle, which holds the accumulator.
+        # A method, because a recursive function inside `jvp` would be a cycle that holds the accumulator.
         if isinstance(x, IndexedSlices):  # linear in its rows
             rows = self._looked_up(x.values, zero)
             return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
@@ -273,12 +273,12 @@ class ForwardAccumulator:
         return found
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """The tangents of what was computed inside the block.
+        """The tangents of tensors that were computed inside the block.
 
         Parameters
         ----------
         primals : tensor, variable, IndexedSlices or nest
-            What to look up.
+            The tensors to look up.
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
 
         Returns
@@ -291,17 +291,17 @@ class ForwardAccumulator:
         ValueError
             For an unknown value of `unconnected_gradients`.
         TypeError
-            For what is no tensor.
+            For anything that is not a tensor.
         """
         try:
             zero = wants_zeros(unconnected_gradients)
-        except ValueError:  # TensorFlow has other words for it here
+        except ValueError:  # TensorFlow's text differs here
             raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
         return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
 
 
 def _traced(r: Any) -> bool:
-    """Whether a record tells a check what made it."""
+    """Whether a record has a trace for a check."""
     if r is None or r[STEP] is None:
         return False
     if step_of(r).prim is None:  # one output of several

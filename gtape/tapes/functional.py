@@ -1,7 +1,7 @@
 """Functions of the rows of tensors: map_fn, vectorized_map, scan, foldl and foldr.
 
-All call a Python function once for each row, and the tape sees its ops; what they add is structure: rows of a nest go
-in, results of a nest come out, one behind the other.
+Each calls a Python function once for each row, and the tape sees the ops of the function. The functions take the rows
+of nests apart and stack the results.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _callable(fn: Any) -> None:
 
 
 def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
-    """The tensors of a nest, and how many rows they have."""
+    """The tensors of a nest, and their number of rows."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
         raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
@@ -83,7 +83,7 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """Apply a function to each row, and stack what it returns.
+    """Apply a function to each row, and stack the results.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def map_fn(
     back_prop : bool
         Whether gradients flow back.
     fn_output_signature : dtype, TensorSpec or nest of these, optional
-        What `fn` returns; by default the structure and dtypes of `elems`.
+        The type of the results of `fn`; by default the structure and dtypes of `elems`.
 
     Returns
     -------
@@ -107,9 +107,9 @@ def map_fn(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, `elems` have no rows or different numbers of them, or results another structure.
+        When `fn` is not a function, `elems` have no rows or unequal numbers of rows, or results another structure.
     gtape.errors.InvalidArgumentError
-        When a result has another dtype than the signature says.
+        When a result has another dtype than the signature.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def _fitting(value: Any, spec: TensorSpec) -> Tensor:
 
 @diagnosed
 def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
-    """Apply a function to each row, and stack what it returns, whatever its structure.
+    """Apply a function to each row, and stack the results, of any structure.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     Returns
     -------
     tensor or nest
-        In the structure of what `fn` returns.
+        In the structure of the results of `fn`.
 
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, or `elems` have no rows or different numbers of them.
+        When `fn` is not a function, or `elems` have no rows or unequal numbers of rows.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     flat = [_repeated(t, n) if t._layout.shape[:1] == (1,) and n > 1 else t for t in flat]
     flat, n = _columns(flat, "vectorized_map")
     if not n:
-        # What the function returns is known from a row of zeros; nothing of that row is kept.
+        # A row of zeros gives the structure, shapes and dtypes of the results.
         zeros = [wrap(np.zeros(t._layout.shape[1:], t._layout.dtype)) for t in flat]
         made = fn(nest.pack_sequence_as(elems, zeros) if nest.is_nested(elems) else zeros[0])
         like = [convert_to_tensor(v)._layout for v in nest.flatten(made)]
@@ -211,7 +211,7 @@ def _repeated(t: Tensor, n: int) -> Tensor:
 
 
 def _carried(before: Any, after: Any, what: str) -> Any:
-    """What a step returned, as tensors in the structure of the accumulator."""
+    """The result of a step, as tensors in the structure of the accumulator."""
     if nest.is_nested(before):
         nest.assert_same_structure(before, after)
     elif nest.is_nested(after):
@@ -229,7 +229,7 @@ def _carried(before: Any, after: Any, what: str) -> Any:
 
 
 def _started(elems: Any, initializer: Any, order: list[int], flat: list[Tensor], what: str) -> tuple[Any, list[int]]:
-    """The first accumulator, and the rows that are left."""
+    """The first accumulator, and the indices of the remaining rows."""
     if initializer is not None:
         return nest.map_structure(convert_to_tensor, initializer), order
     if not order:
@@ -274,7 +274,7 @@ def foldl(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+        When `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
     gtape.errors.OutOfRangeError
         When there are no rows and no `initializer`.
 
@@ -330,7 +330,7 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Combine rows from the first to the last, and stack every accumulator on the way.
+    """Combine rows from the first to the last, and stack all accumulators.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def scan(
         ``fn(accumulator, row) -> accumulator``.
     elems : tensor or nest of tensors, each with at least one axis
     initializer : tensor or nest, optional
-        The accumulator before the first row, not part of the result; by default the first row, which then is.
+        The accumulator before the first row, not part of the result; by default the first row, which is part of it.
     parallel_iterations, swap_memory, infer_shape, name
         TensorFlow has them; they change nothing.
     back_prop : bool
@@ -354,7 +354,7 @@ def scan(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is no function, `elems` have no first axis, or the accumulator changes its structure.
+        When `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
     gtape.errors.OutOfRangeError
         When there are no rows and no `initializer`.
 

@@ -1,8 +1,8 @@
 """function, and gradients and hessians inside it.
 
-A `function` runs its body as plain Python: it is transparent to tapes. Where the body asks for `gradients` or
-`hessians`, the call keeps a graph: a private persistent tape that watches the arguments, the tensors that the body can
-see, and every constant that is made. Whether it asks is read off the code, so that other functions pay nothing.
+A `function` runs its body as plain Python and is transparent to tapes. If the body calls `gradients` or `hessians`, the
+call keeps a graph: a private persistent tape that watches the arguments, the tensors that the body can see, and every
+new constant. The names in the code decide, so that other functions pay nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _seen(f: Any) -> Iterator[Any]:
-    """What the names in a function's code stand for: globals, what it closes over, its defaults, its instance."""
+    """The objects that a function can see: globals in its code, closure, defaults, and attributes of its instance."""
     owner = getattr(f, "__self__", None)
     f = getattr(f, "__func__", f)
     if not isinstance(f, types.FunctionType):
@@ -85,7 +85,7 @@ def _asks(f: Any, seen: set[int]) -> bool:
     seen.add(id(code))
     if any(_ASKING.intersection(c.co_names) for c in _codes(code)):
         return True
-    # Under another name, or in a function that it can see.
+    # `gradients` under another name, or named in a function that this one can see.
     return any(
         g is gradients or g is hessians or (not _ours(g) and _asks(g, seen))
         for g in _seen(f)
@@ -105,25 +105,25 @@ def _tensors(values: Any) -> Iterator[Any]:
 
 
 class Function:
-    """A Python function that TensorFlow would compile; called, it runs.
+    """A Python function that TensorFlow would compile; here a call just runs it.
 
     Parameters
     ----------
     python_function : callable
     input_signature : sequence of TensorSpec, optional
     traces : Traces, optional
-        Where calls are counted.
+        Counts the kinds of arguments.
 
     Attributes
     ----------
     python_function : callable
-        What was decorated.
+        The decorated function.
     input_signature : tuple or None
 
     Raises
     ------
     TypeError
-        For an `input_signature` that is none.
+        For a malformed `input_signature`.
     """
 
     def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, traces: Any = None) -> None:
@@ -156,8 +156,8 @@ class Function:
         Parameters
         ----------
         *args, **kwargs
-            As in a call, with a TensorSpec or an example in the place of each tensor; other values are fixed. With an
-            `input_signature` there need not be any.
+            As in a call, with a TensorSpec or an example in place of each tensor; other values are fixed. Optional
+            with an `input_signature`.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Function:
         return ConcreteFunction(self, args, kwargs, _seen)
 
     def experimental_get_tracing_count(self) -> int:
-        """How often TensorFlow would have traced the function: once for each kind of arguments that it has had.
+        """How often TensorFlow would have traced the function: once for each kind of arguments so far.
 
         Returns
         -------
@@ -222,7 +222,7 @@ class Function:
             if t._layout.inexact and t._record is None:
                 graph.watch(t)
 
-        graphs, births = _graphs.get(), listener.get()
+        graphs, before = _graphs.get(), listener.get()
         try:
             _graphs.set((*graphs, graph))
             listener.set(watch)
@@ -232,8 +232,8 @@ class Function:
                 return self.python_function(*args, **kwargs)
         finally:
             try:
-                listener.set(births)
-            finally:  # after an interrupt, too
+                listener.set(before)
+            finally:  # also after an interrupt
                 _graphs.set(graphs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -246,7 +246,7 @@ class Function:
 
 
 def _as_tensors(result: Any) -> Any:
-    """Numbers, arrays and variables that a function returns become tensors; everything else stays."""
+    """The result of a function with numbers, arrays and variables converted to tensors."""
 
     def one(x: Any) -> Any:
         kinds = (bool, int, float, complex, np.ndarray, np.generic, Variable)
@@ -257,27 +257,27 @@ def _as_tensors(result: Any) -> Any:
 
 @diagnosed
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
-    """Stand-in for ``tf.function``: transparent to tapes, and where `gradients` and `hessians` work.
+    """Stand-in for ``tf.function``: transparent to tapes; `gradients` and `hessians` work inside.
 
     Parameters
     ----------
     func : callable, optional
-        Without it a decorator is returned.
+        If omitted, a decorator is returned.
     input_signature : sequence of TensorSpec, optional
-        Positional arguments are made tensors of it.
+        Positional arguments are converted to tensors of these specs.
     **options
         TensorFlow's other options; they change nothing.
 
     Returns
     -------
     Function
-        With the attribute ``python_function`` and the method ``get_concrete_function``. Arrays that it is given become
-        tensors, and so do the numbers, arrays and variables that it returns: of a variable, what it holds by then.
+        With the attribute ``python_function`` and the method ``get_concrete_function``. It converts array arguments,
+        and the numbers, arrays and variables among its results, to tensors.
 
     Raises
     ------
     TypeError
-        For an unknown option, or when it is called with arguments that do not fit `input_signature`.
+        For an unknown option, or for a call with arguments that do not fit `input_signature`.
 
     Examples
     --------
@@ -338,9 +338,9 @@ def gradients(
     name, gate_gradients, aggregation_method
         TensorFlow has them; they change nothing.
     stop_gradients : tensor or list of tensors, optional
-        What counts as constant: derivatives with respect to these are partial ones.
+        Tensors that count as constants; derivatives with respect to these are partial derivatives.
     unconnected_gradients : UnconnectedGradients or {"none", "zero"}
-        What stands for an x that no y depends on.
+        The result for an x that no y depends on.
 
     Returns
     -------
@@ -352,7 +352,7 @@ def gradients(
     RuntimeError
         Outside a `function`.
     ValueError
-        When `grad_ys` are not as many as `ys`.
+        When the numbers of `grad_ys` and `ys` differ.
 
     Examples
     --------
@@ -399,7 +399,7 @@ def hessians(
     Returns
     -------
     list
-        For each x a tensor of shape ``x.shape + x.shape``; None for one that no y depends on.
+        For each x a tensor of shape ``x.shape + x.shape``; None for an x that no y depends on.
 
     Raises
     ------
@@ -424,6 +424,6 @@ def hessians(
             continue
         assert graph._session is not None
         made = jacobians(graph._session, convert_to_tensor(g), [x], graph._mode())[0]
-        # A slope that does not change has second derivative zero, even where no path leads back.
+        # A constant slope has second derivative zero, even without a path back to x.
         found.append(wrap(np.zeros(x._layout.shape * 2, x._layout.dtype)) if made is None else made)
     return found

@@ -1,4 +1,4 @@
-"""py_function and numpy_function: plain Python in between ops."""
+"""py_function and numpy_function: plain Python between ops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _wanted(tout: Any) -> list[np.dtype[Any]]:
 
 
 def _outputs(made: Any, tout: Any, convert: Callable[[Any, Any, int], Tensor], what: str) -> Any:
-    """What the function returned, converted one by one, in the structure of Tout."""
+    """The results of the function, each converted, in the structure of `tout`."""
     if tout is None or (isinstance(tout, (list, tuple)) and not tout):
         return tout
     wanted = _wanted(tout)
@@ -50,22 +50,22 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     Parameters
     ----------
     func : callable
-        Takes as many tensors as `inp` holds.
+        Takes a tensor for each item of `inp`.
     inp : list of tensors or numbers
     Tout : dtype, TensorSpec or list of these
-        What it returns; an empty list for nothing.
+        The dtypes of the results; an empty list for none.
 
     Returns
     -------
     tensor or list of tensors
-        As `Tout` says.
+        In the structure of `Tout`.
 
     Raises
     ------
     TypeError
-        When `func` is no function.
+        When `func` is not a function.
     gtape.errors.InvalidArgumentError
-        When it returns something else than `Tout` says.
+        When the results do not fit `Tout`.
 
     Examples
     --------
@@ -104,24 +104,24 @@ def numpy_function(
     Parameters
     ----------
     func : callable
-        Takes as many arrays as `inp` holds.
+        Takes an array for each item of `inp`.
     inp : list of tensors or numbers
     Tout : dtype or list of dtypes
-        What it returns. Python numbers take that dtype, arrays must have it.
+        The dtypes of the results. Python numbers take that dtype, arrays must have it.
     stateful : bool
         TensorFlow has it; it changes nothing.
 
     Returns
     -------
     tensor or list of tensors
-        As `Tout` says.
+        In the structure of `Tout`.
 
     Raises
     ------
     TypeError
-        When `func` is no function.
+        When `func` is not a function.
     gtape.errors.InvalidArgumentError
-        When it returns something else than `Tout` says.
+        When the results do not fit `Tout`.
 
     Examples
     --------

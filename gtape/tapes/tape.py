@@ -1,4 +1,4 @@
-"""GradientTape: what is recorded while it is active, and the gradients of it."""
+"""GradientTape: records ops while it is active, and returns gradients of the recording."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _dtype_warning.count = 0  # type: ignore[attr-defined]
 
 
 def _cost_warning() -> None:
-    """Say once that a persistent tape records its own gradients."""
+    """Warn once that a persistent tape records its own gradients."""
     if not _cost_warning.given:  # type: ignore[attr-defined]
         _cost_warning.given = True  # type: ignore[attr-defined]
         _warn(
@@ -109,9 +109,9 @@ class GradientTape:
         self._verify = verify
         self._watched: dict[int, Variable] = {}
 
-    # Defaults stand on the class: a tape is made in every training step.
+    # Defaults are class attributes, because a tape is made in every training step.
     _session: Session | None = None
-    _watch: Any = None  # of the `with` statement that is about to enter this tape, or in which it is paused
+    _watch: Any = None  # stands for the `with` statement that is entering this tape, or in which it is paused
     _pause: Any = None  # the `stop_recording` block in which it is paused
 
     # ------------------------------------------------------------------------------------------ recording
@@ -140,7 +140,7 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         entered = None
         try:
-            with record.sharing.now:  # of several threads one enters it
+            with record.sharing.now:  # only one of several threads may enter
                 session = self._session
                 if session is None:
                     session = self._session = self._new_session()
@@ -150,7 +150,7 @@ class GradientTape:
                 record.enter(session, watch)
                 entered = session
         except BaseException:
-            if entered is not None:  # an interrupt: there is no block that would end
+            if entered is not None:  # an interrupt: no `__exit__` will follow
                 record.leave(entered)
             raise
         return self
@@ -166,11 +166,11 @@ class GradientTape:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is not None and record is not None:  # a module's names are gone at the interpreter's end
+        if session is not None and record is not None:  # the names of a module are gone when the interpreter ends
             record.close(session)
 
     def watch(self, tensor: Any) -> None:
-        """Make gradients with respect to a tensor possible, from here on.
+        """Make gradients with respect to a tensor possible from now on.
 
         Parameters
         ----------
@@ -212,17 +212,17 @@ class GradientTape:
             r = t._record = record.leaf()
         elif r[STEP] is None:
             r[COT] = LEAF
-        else:  # a result of another tape, which goes on needing it
+        else:  # a result of another tape, which still needs the record
             session.shared = True
             if session not in r[TAPES].sessions:
-                session.stops |= {r[SEQ]}  # to this tape a source, whatever made it
+                session.stops |= {r[SEQ]}  # for this tape a source, whatever op made it
             for other in r[TAPES].sessions:
                 other.shared = True
         _extend(r, (session,))
         session.track(t)
 
     def __copy__(self) -> GradientTape:
-        return self  # what it recorded is its own: a copy that ends would end it
+        return self  # because a copy that ends would end the recording of both
 
     def __deepcopy__(self, memo: Any) -> GradientTape:
         return self
@@ -237,7 +237,7 @@ class GradientTape:
 
     @block
     def stop_recording(self) -> Iterator[None]:
-        """Pause this tape, and this tape only, for the length of a block.
+        """Pause only this tape during a block.
 
         Raises
         ------
@@ -269,15 +269,15 @@ class GradientTape:
             paused = True
             yield
         finally:
-            if not paused:  # an interrupt cut it short
+            if not paused:  # an interrupt cut `leave` short
                 record.leave(session)
-            # Not where the tape's own block is over, as after an interrupt that left this one for later.
+            # Only while the tape's own block is open: after an interrupt, this may run later.
             if self._pause is pause and (statement is None or is_open(statement)):
                 self._pause, self._watch = None, statement
                 self.__enter__()
 
     def reset(self) -> None:
-        """Forget everything recorded and watched so far, and go on recording.
+        """Forget everything recorded and watched so far, and continue recording.
 
         Raises
         ------
@@ -320,7 +320,7 @@ class GradientTape:
         return session
 
     def _claim(self, session: Session) -> None:
-        """Take the recording off this tape: of several threads that ask at once, one gets it."""
+        """Take the recording off this tape, for one of several threads that try at once."""
         try:
             session.unused.pop()
         except IndexError:
@@ -341,13 +341,13 @@ class GradientTape:
         Parameters
         ----------
         target : tensor, variable or nest
-            What to differentiate.
+            The values to differentiate.
         sources : tensor, variable or nest
-            With respect to what.
+            The values to differentiate with respect to.
         output_gradients : tensor or nest, optional
             Cotangents, matched to the flattened targets by position; ones by default.
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
-            What stands for a source that the target does not depend on.
+            The result for a source that the target does not depend on.
 
         Returns
         -------
@@ -361,7 +361,7 @@ class GradientTape:
         ValueError
             For an unknown value of `unconnected_gradients`.
         TypeError
-            For a target or source that is no tensor.
+            For a target or source that is not a tensor.
         VerificationError
             If the tape verifies and the gradient is not the exact one.
 
@@ -417,9 +417,9 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _gradient_of_one_scalar(self, session: Session, target: Tensor, sources: Any) -> Any:
-        """What most training steps ask for: one real scalar by variables, no other tape; _NOT_USUAL for anything else.
+        """The usual training step in fewer calls: one real scalar by variables, no other tape.
 
-        The same as the general way, in fewer steps.
+        Otherwise returns _NOT_USUAL; the result is always that of the general way.
         """
         r, seed = target._record, target._layout.one
         if r is None or seed is None or not target._layout.real or r[TAPES] is not session.alone:
@@ -443,7 +443,7 @@ class GradientTape:
         try:
             made = stack.run(short_sweep, [(r, seed._value)], records)
         finally:
-            # Before the session ends: it looks whether a record outlives it.
+            # First drop these records, because `close` searches for records that outlive the session.
             records.clear()
             r = None
             record.close(session)
@@ -479,7 +479,7 @@ class GradientTape:
         parallel_iterations : int, optional
             TensorFlow has it; it changes nothing.
         experimental_use_pfor : bool
-            TensorFlow has it; False asks for a persistent tape and changes nothing else.
+            TensorFlow has it; False needs a persistent tape and changes nothing else.
 
         Returns
         -------
@@ -551,12 +551,12 @@ class GradientTape:
         Parameters
         ----------
         target : tensor or variable, shape (b, ...)
-            Row i may only depend on row i of `source`; where it depends on others, the sum over rows is returned.
+            Row i may only depend on row i of `source`; otherwise the result is the sum over rows.
         source : tensor or variable, shape (b, ...)
         unconnected_gradients, parallel_iterations
             TensorFlow has them; they change nothing: an unconnected source gives zeros.
         experimental_use_pfor : bool
-            TensorFlow has it; False asks for a persistent tape and changes nothing else.
+            TensorFlow has it; False needs a persistent tape and changes nothing else.
 
         Returns
         -------
@@ -607,7 +607,7 @@ class GradientTape:
                 record.close(session)
 
     def explain(self, y: Any, x: Any) -> str:
-        """Why the gradient of `y` with respect to `x` is None, zero or NaN, in words.
+        """Explain in words why the gradient of `y` with respect to `x` is None, zero or NaN.
 
         Parameters
         ----------
@@ -632,7 +632,7 @@ class GradientTape:
 
 
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
-    """Let more sessions hold a record, and forget those that have ended."""
+    """Let more sessions hold a record, and drop ended sessions from it."""
     stack = record.get_stack()
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
     r[TAPES] = stack.recording if have == stack.recording.sessions else TapeSet(have)

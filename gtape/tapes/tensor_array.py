@@ -18,7 +18,7 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 __all__ = ["TensorArray"]
 NAMESPACES = ()
 
-# Beyond it, places would take the memory that the elements need.
+# More places would take too much memory even without elements.
 _MOST_ELEMENTS = 1 << 24
 
 
@@ -27,7 +27,7 @@ def _index(i: Any) -> int:
 
 
 def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor; what has no dtype of its own takes the given one."""
+    """A tensor; Python values take the given dtype if they can."""
     if isinstance(value, (bool, int, float, list, tuple)):
         try:
             return convert_to_tensor(value, dtype)
@@ -45,9 +45,9 @@ class TensorArray:
     dtype : dtype
         Of every element.
     size : int or scalar tensor
-        How many elements it has.
+        The number of elements.
     dynamic_size : bool, optional
-        Whether writing behind the end makes it longer.
+        Whether writing beyond the end makes it longer.
     clear_after_read : bool, optional
         Whether an element may be read only once; True by default.
     tensor_array_name, handle, flow, colocate_with_first_write_call, name
@@ -62,7 +62,7 @@ class TensorArray:
     ValueError
         Without a size.
     gtape.errors.OutOfRangeError
-        From `read` and `write`, for an index outside.
+        From `read` and `write`, for an index out of range.
     gtape.errors.InvalidArgumentError
         When an element has another dtype, or is read twice.
 
@@ -122,24 +122,24 @@ class TensorArray:
 
     @property
     def element_shape(self) -> TensorShape:
-        """The shape of every element, as far as it is known."""
+        """The known part of the shape of every element."""
         return self._element_shape
 
     @property
     def handle(self) -> None:
-        """None: there is no resource behind it."""
+        """Always None, because there is no resource."""
         return None
 
     @property
     def flow(self) -> Tensor:
-        """A scalar that a graph would order operations by."""
+        """A scalar, by which a graph would order operations."""
         return wrap(np.float32(0.0))
 
     def __repr__(self) -> str:
         return f"<gtape.TensorArray: size={len(self._items)}, dtype={self.dtype.name}>"
 
     def _present(self, i: int) -> Tensor:
-        """Element `i`; one that was never written is zeros."""
+        """Element `i`; zeros if it was never written."""
         t = self._items[i]
         if t is None:
             if not self._element_shape.is_fully_defined():
@@ -151,7 +151,7 @@ class TensorArray:
         return t
 
     def _place(self, i: Any) -> int:
-        """An index that `gather` was given."""
+        """A checked index for `gather`."""
         if np.ndim(i) or not 0 <= i < len(self._items):
             raise OutOfRangeError(f"Tried to read from index {i} (array size={len(self._items)})")
         return int(i)
@@ -179,7 +179,7 @@ class TensorArray:
         return self
 
     def grad(self, source: Any, flow: Any = None, name: str | None = None) -> Any:
-        """Not there: gradients come from a tape.
+        """Raise NotImplementedError, because gradients come from a tape.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class TensorArray:
         return stack([self._present(self._place(i)) for i in whole_numbers(indices, "TensorArray.gather", "indices")])
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements one behind the other along their first axis."""
+        """All elements concatenated along their first axis."""
         parts = self._all()
         for i, t in enumerate(parts):
             if not t._layout.shape:
@@ -248,7 +248,7 @@ class TensorArray:
         return REGISTRY["concat"](*parts, axis=0)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """Make the rows of `value` the elements; returns the array."""
+        """Replace the elements by the rows of `value`; returns the array."""
         rows = list(_as(value, self._dtype))
         if len(rows) > len(self._items) and not self._dynamic:
             raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self._items)}")
@@ -266,7 +266,7 @@ class TensorArray:
         return self
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """Make pieces of the given lengths along the first axis of `value` the elements; returns the array."""
+        """Replace the elements by pieces of `value` of given lengths along its first axis; returns the array."""
         t = as_operand(_as(value, self._dtype))
         sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
@@ -292,7 +292,7 @@ class TensorArray:
         return self
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are, as an int32 scalar."""
+        """The number of elements, as an int32 scalar."""
         return wrap(np.int32(len(self._items)))
 
     def close(self, name: str | None = None) -> None:

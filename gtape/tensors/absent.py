@@ -1,6 +1,6 @@
-"""What NumPy's arrays and PyTorch's tensors have and tensors here do not, as in TensorFlow: what to write instead.
+"""Attributes of NumPy's arrays and PyTorch's tensors that tensors lack, as in TensorFlow, and their replacements.
 
-An attribute that is not there costs nothing until somebody asks for it; `__getattr__` would slow every other one down.
+Each is a descriptor that raises, because `__getattr__` would slow every other attribute down.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ INSTEAD = {
 
 
 class _Absent:
-    """In the place of an attribute: an AttributeError that says what to write instead."""
+    """A descriptor in place of an attribute, which raises AttributeError with the replacement."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.__doc__ = f"Not there; instead: {INSTEAD[name]}."  # for `help`, which shows the class without asking `dir`
+        self.__doc__ = f"Not there; instead: {INSTEAD[name]}."  # for `help`, which does not use `dir`
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
-        # Without `obj`: Python would otherwise add a guess of its own when it prints the error.
+        # Without `obj`, because Python would otherwise add its own guess to the printed error.
         raise AttributeError(
             f"{owner.__name__!r} object has no attribute {self.name!r}; instead: {INSTEAD[self.name]}", name=self.name
         )
 
 
 def put_on(cls: type) -> None:
-    """Let a class, and those derived from it, say what to write instead of what they do not have.
+    """Make a class and its subclasses name replacements for absent attributes.
 
     Parameters
     ----------
     cls : type
-        Its own names, and those of derived classes, stay as they are. It hides the absent ones from `dir`.
+        Its existing attributes, and those of subclasses, are not changed. `dir` does not list the absent ones.
 
     Examples
     --------
@@ -92,5 +92,5 @@ def put_on(cls: type) -> None:
 
 
 def _looked_up(cls: type, name: str) -> Any:
-    """The attribute of a class as it stands there, without asking it."""
+    """The attribute of a class as stored, without calling a descriptor."""
     return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), None)

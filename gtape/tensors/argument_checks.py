@@ -1,4 +1,4 @@
-"""What classes may be told: numbers, sizes, names. Errors say which argument of which class was wrong."""
+"""Checks of arguments of classes: numbers, sizes, names. Errors name the class and the argument."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = [
 ]  # fmt: skip
 
 _LARGEST = 2**63 - 1
-_MOST_AXES = 32  # in every NumPy that gtape runs on
+_MOST_AXES = 32  # possible in every supported NumPy
 
 
 def owner_of(owner: Any) -> str:
-    """The name that an error calls a class, an object or a function by."""
+    """The name of a class, or of an object's class, for errors."""
     return owner if isinstance(owner, str) else (owner if isinstance(owner, type) else type(owner)).__name__
 
 
@@ -32,7 +32,7 @@ def _wrong(owner: Any, name: str, wanted: str, value: Any) -> ValueError:
 
 
 def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: float = _LARGEST) -> int:
-    """A whole number from `least` to `most` in size; floats are none, and neither are strings.
+    """Check for a whole number of at least `least` and magnitude at most `most`; not a float or a string.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
     """
     try:
         found = operator.index(value)
-    except (TypeError, ValueError):  # NumPy's masked numbers raise the second
+    except (TypeError, ValueError):  # NumPy's masked numbers raise ValueError
         found = None
     if found is None or abs(found) > most or (least is not None and found < least):
         wanted = "an integer" if least is None else "a positive integer" if least == 1 else f"an integer >= {least}"
@@ -49,7 +49,7 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
 
 
 def _real(value: Any) -> float | None:
-    """A real number as a float; None for what is none."""
+    """A real number as a float; None for anything else."""
     if is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
         kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else value.dtype.dtype.kind
         if tuple(value.shape) or kind not in "biufV" or np.any(getattr(value, "mask", False)):
@@ -68,7 +68,7 @@ def _real(value: Any) -> float | None:
 def number(
     owner: Any, name: str, value: Any, accepted: Callable[[float], bool] | None = None, wanted: str = "must be a number"
 ) -> float:
-    """A real number for which `accepted` is true; `wanted` says what it must be. An int stays one.
+    """Check for a real number for which `accepted` is true; `wanted` tells the requirement. An int stays an int.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def number(
 
 
 def flag(owner: Any, name: str, value: Any) -> bool:
-    """Whether a setting is on: anything that Python takes for true or false.
+    """The truth value of a setting.
 
     Raises
     ------
     ValueError
-        For arrays and tensors of several values.
+        For a value without one, such as an array of several elements.
     """
     if value.__class__ is bool:
         return bool(value)
@@ -99,7 +99,7 @@ def flag(owner: Any, name: str, value: Any) -> bool:
 
 
 def text(owner: Any, name: str, value: Any) -> str:
-    """A string.
+    """Check for a string.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def text(owner: Any, name: str, value: Any) -> str:
 
 
 def name_of(owner: Any, value: Any, default: str) -> str:
-    """The name that was given, or the default where there is none.
+    """The given name, or the default for None and an empty name.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def name_of(owner: Any, value: Any, default: str) -> str:
 
 
 def choice(owner: Any, name: str, value: Any, options: Iterable[str]) -> str:
-    """One of several strings, in any case.
+    """Check for one of several strings, in upper or lower case.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def choice(owner: Any, name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def function(owner: Any, name: str, value: Any) -> Any:
-    """Something that can be called.
+    """Check for a callable.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def function(owner: Any, name: str, value: Any) -> Any:
 
 
 def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]:
-    """The parts of a list, a tuple, an array or of what else can be gone through, but for strings and mappings.
+    """The items of an iterable, except of strings, mappings and classes.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple
 
 
 def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int = 0) -> tuple[Any, ...]:
-    """A shape: a tuple of sizes, None where a size is open, unless `whole` asks for known sizes.
+    """Check for a shape: a tuple of sizes, with None for open sizes unless `whole` is set.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
     if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(type(value), "_is_gtape_tensor", False):
         try:
             found = tuple([None if d is None else operator.index(d) for d in value])
-        except (TypeError, ValueError):  # a size that is no integer; a shape of unknown rank
+        except (TypeError, ValueError):  # a size that is not an integer, or a shape of unknown rank
             found = None
     if (
         found is None
@@ -212,7 +212,7 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
 
 
 def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
-    """The NumPy dtype of a type of elements.
+    """The NumPy dtype of an element type.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
     """
     try:
         return dtypes.np_dtype(value)
-    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
+    except Exception:  # anything, because NumPy reads the object's `dtype` and its text
         raise TypeError(
             f"{owner_of(owner)}: `{name}` must be a type of elements, such as 'float32'. Received: "
             f"{name}={shown(value)}"
@@ -228,7 +228,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
 
 
 def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Real or complex numbers as an array; Python's numbers keep all their digits.
+    """Real or complex numbers as an array; Python numbers keep all digits.
 
     Raises
     ------
@@ -238,18 +238,18 @@ def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
         found = np.asarray(value._value if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
         found = np.empty((), object)
-    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 is of kind V, too
+    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 has kind V, too
         raise _wrong(owner, name, "must be numbers", value)
     return found
 
 
 def tensor(owner: Any, name: str, value: Any) -> Tensor:
-    """A tensor.
+    """Convert a value to a tensor.
 
     Raises
     ------
     ValueError
-        For what does not become one.
+        If that fails.
     """
     if value.__class__ is Tensor:
         return value
@@ -264,7 +264,7 @@ def tensor(owner: Any, name: str, value: Any) -> Tensor:
 
 
 def settings(owner: Any, config: Any, name: str = "config") -> dict[str, Any]:
-    """Arguments by their names, such as `from_config` takes them.
+    """Arguments by name, as `from_config` takes them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Shapes and axes: reading TensorFlow's static arguments, and the leading axes that batched cotangents have."""
+"""Shapes and axes: TensorFlow's static arguments, and the leading axes of batched cotangents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shape_of(v: Any) -> tuple[int, ...]:
 
 
 def lead_of(g: Any, ndim: int) -> tuple[int, ...]:
-    """The leading axes that a cotangent has beyond the `ndim` of the op's output: () or those of a batch."""
+    """The leading axes of a cotangent beyond the `ndim` of the op's output: () or those of a batch."""
     shape = shape_of(g)
     return shape[: len(shape) - ndim]
 
@@ -44,14 +44,14 @@ def left_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]
 
 
 def spread(xp: Any, g: Any, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
-    """Give a reduction's cotangent (or output) its reduced axes back, with size 1, keeping what leads it."""
+    """A reduction's cotangent (or output) with its reduced axes restored at size 1; leading axes stay."""
     if keepdims or not axis:
         return g
     return xp.reshape(g, shape=lead_of(g, len(shape) - len(axis)) + kept_shape(shape, axis))
 
 
 def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
-    """How many elements each result of a reduction comes from."""
+    """The number of elements that each result of a reduction combines."""
     n = 1
     for a in axis:
         n *= shape[a]
@@ -59,7 +59,7 @@ def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
 
 
 def merged(t: Any, axis: tuple[int, ...]) -> Any:
-    """A tensor with several axes, counted from the end, made the last one: what a reduction over them runs along."""
+    """A tensor with several axes (counted from the end) merged into the last one, for a reduction over them."""
     from gtape.declare.primitives import REGISTRY
 
     shape = tuple(t._layout.shape)
@@ -99,7 +99,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     Raises
     ------
     TypeError
-        For floats and other things that are no integers.
+        For floats and anything else that is not an integer.
     """
     if isinstance(v, type):
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
@@ -116,7 +116,7 @@ def static_ints(v: Any) -> tuple[int, ...]:
     if hasattr(v, "__iter__") and not isinstance(v, (str, bytes, bytearray, dict)):
         try:
             items = iter(v)
-        except (TypeError, NotImplementedError):  # it has __iter__, but refuses: a scalar, a memoryview of several axes
+        except (TypeError, NotImplementedError):  # __iter__ raises for a scalar and for a memoryview of several axes
             return (scalar_int(v),)
         found = tuple([scalar_int(e) for e in islice(items, _MOST + 1)])
         if len(found) > _MOST:
@@ -130,12 +130,12 @@ def _too_many(n: int) -> ValueError:
 
 
 def truth_of(v: Any, op: str, name: str) -> bool:
-    """A static argument that says yes or no.
+    """The truth value of a static argument.
 
     Raises
     ------
     OperandTypeError
-        For what is neither, such as an array of several.
+        For a value without one, such as an array of several elements.
     """
     if isinstance(v, bool):
         return v
@@ -146,7 +146,7 @@ def truth_of(v: Any, op: str, name: str) -> bool:
 
 
 def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
-    """Refuse the shape of a result that only a view could have, because no memory holds its elements.
+    """Refuse the shape of a result whose elements do not fit into memory, though a view could have it.
 
     Raises
     ------
@@ -157,12 +157,12 @@ def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
 
 
 def only_int(v: Any, what: str) -> int:
-    """A static argument that is one integer, alone or in a list; `what` names it in the error.
+    """A static argument of exactly one integer, alone or in a list; `what` names it in the error.
 
     Raises
     ------
     InvalidArgumentError
-        When it is several integers, or none.
+        For several integers, or none.
     """
     found = static_ints(v)
     if len(found) != 1:
@@ -176,7 +176,7 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     Raises
     ------
     InvalidArgumentError
-        When it is out of range; OperandTypeError, which is a TypeError also, when it is no integer.
+        When it is out of range; OperandTypeError, also a TypeError, when it is not an integer.
     """
     try:
         a = scalar_int(axis)
@@ -194,14 +194,14 @@ _FOUND: dict[Any, tuple[int, ...]] = {}
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction, counted from the end and in ascending order; all of them for None.
+    """The axes of a reduction, counted from the end and in ascending order; all for None.
 
     Raises
     ------
     InvalidArgumentError
-        When one is out of range or named twice; OperandTypeError, which is a TypeError also, when it is no integer.
+        When one is out of range or named twice; OperandTypeError, also a TypeError, when one is not an integer.
     """
-    if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is no axis
+    if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is not an axis
         known = _FOUND.get((axis, ndim))
         if known is not None:
             return known
@@ -211,7 +211,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return found
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
-    except TypeError:  # TensorFlow raises one class or the other, by op and by what the axis is
+    except TypeError:  # raised as both classes, because TensorFlow's depends on the op and the axis
         raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")

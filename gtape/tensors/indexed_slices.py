@@ -21,9 +21,9 @@ class IndexedSlices:
     values : tensor, shape (n, ...)
         The rows.
     indices : integer tensor, shape (n,)
-        Where they belong; duplicates add up.
+        The places of the rows; duplicates add up.
     dense_shape : integer tensor or sequence, optional
-        Shape of the whole.
+        Shape of the whole tensor.
 
     Examples
     --------
@@ -35,8 +35,8 @@ class IndexedSlices:
     """
 
     _is_gtape_tensor = True
-    _is_gtape_composite = True  # structures see its parts: see gtape.nest
-    _value: Any = None  # ops read it before they see that this is no tensor
+    _is_gtape_composite = True  # gtape.nest flattens it to its parts
+    _value: Any = None  # because ops read it before they check the class
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         from gtape.tensors.tensor import convert_to_tensor
@@ -47,7 +47,7 @@ class IndexedSlices:
 
     @property
     def shape(self) -> TensorShape:
-        """Shape of the whole."""
+        """Shape of the whole tensor."""
         if self.dense_shape is None:
             return TensorShape([None, *self.values._layout.shape[1:]])
         return TensorShape(self._whole())
@@ -59,7 +59,7 @@ class IndexedSlices:
 
     @property
     def _layout(self) -> Layout:
-        # One of its own, as a variable has: the short ways of the ops take operands that share one for tensors.
+        # Not interned, because fast paths of ops take operands that share an interned Layout to be Tensors.
         return Layout(self.values._layout.dtype, self._whole())
 
     def _whole(self) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ class IndexedSlices:
 
     @property
     def device(self) -> str:
-        """Where the rows live: always the CPU."""
+        """The device of the rows: always the CPU."""
         return self.values.device
 
     def __neg__(self) -> IndexedSlices:

@@ -20,8 +20,7 @@ class name_scope:
     Parameters
     ----------
     name : str
-        The prefix; blocks inside each other join theirs by a slash. One that ends in a slash stands for itself,
-        whatever the block around it.
+        The prefix. Nested blocks join their prefixes by slashes; a prefix that ends in a slash ignores outer blocks.
 
     Examples
     --------
@@ -57,7 +56,7 @@ class Module:
     Raises
     ------
     ValueError
-        For a name that is no Python identifier.
+        For a name that is not a Python identifier.
 
     Examples
     --------
@@ -83,7 +82,7 @@ class Module:
 
     @classmethod
     def with_name_scope(cls, method: Any) -> Any:
-        """Decorate a method, so that the variables it makes are named after the module.
+        """Decorate a method, so that its new variables are named after the module.
 
         Parameters
         ----------
@@ -122,7 +121,7 @@ class Module:
         return name_scope(self._scope)
 
     def _leaves(self, wanted: Callable[[Any], bool], seen: set[int]) -> Iterator[Any]:
-        """What is wanted among the attributes, in alphabetical order, then that of the modules inside."""
+        """The wanted objects among the attributes, in alphabetical order, then those of submodules."""
         inside = []
         for key in sorted(vars(self)):
             for leaf in nest.flatten(vars(self)[key]):
@@ -143,12 +142,12 @@ class Module:
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        """Those that are trainable."""
+        """The trainable variables."""
         return tuple([v for v in self.variables if v.trainable])
 
     @property
     def non_trainable_variables(self) -> tuple[Variable, ...]:
-        """Those that are not trainable."""
+        """The variables that are not trainable."""
         return tuple([v for v in self.variables if not v.trainable])
 
     @property

@@ -1,4 +1,4 @@
-"""What an op accepts: operands become tensors of one dtype, or an error that says what to do."""
+"""Converts the operands of an op to tensors of one dtype, or raises an error with a remedy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = [
     "require_floats", "text_as_array", "whole_numbers",
 ]  # fmt: skip
 
-# What a kernel raises for arguments that it cannot take. RuntimeError is none: a stack of another thread asks by it.
+# Errors of a kernel for arguments that it cannot take. Not RuntimeError, which the stack of another thread raises.
 FAILURES = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
     NotImplementedError, RecursionError, np.linalg.LinAlgError,
 )  # fmt: skip
 
-# Errors are raised `from None`: that an operand was no tensor, which is how one gets here, is not what was wrong.
+# Errors are raised `from None`, because the error before only told that an operand was not a tensor.
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
@@ -94,7 +94,7 @@ def operands(*args: Any) -> list[Tensor]:
     for a in args:
         if a.__class__ is Tensor or getattr(type(a), "_is_gtape_tensor", False):
             like = a
-            if a._layout.dtype.kind != "b":  # a condition gives its dtype to nobody
+            if a._layout.dtype.kind != "b":  # other operands do not adopt the dtype of a condition
                 break
     if like is None or (like._layout.dtype.kind == "b" and len(args) > 2):
         arrays = [a for a in args if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind != "b"]
@@ -110,7 +110,7 @@ def operands(*args: Any) -> list[Tensor]:
 
 
 def require_floats(t: Tensor, op: str) -> Tensor:
-    """The tensor, which the op named `op` takes if it is of floats or complex numbers."""
+    """Return a tensor of floats or complex numbers, refuse others; `op` names the op in the error."""
     if not t._layout.inexact:
         raise errors.OperandTypeError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
@@ -134,7 +134,7 @@ def matrix_operand(x: Any, op: str, *, square: bool = False) -> Tensor:
 
 
 def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
-    """Integer operands of true division as floats; None where the op or its operands are not of that kind."""
+    """Integer operands of true division as floats; None for other ops or operands."""
     if prim.promotes and all(t._layout.dtype.kind in "iu" for t in tensors):
         check_same(prim, tensors)
         small = tensors[0]._layout.dtype.itemsize <= 2
@@ -143,7 +143,7 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
 
 
 def text_as_array(v: Any) -> Any:
-    """A string as an array without axes, for kernels that ask for a shape; anything else as it is."""
+    """A string as an array without axes, for kernels that need a shape; other values unchanged."""
     if v.__class__ is not bytes:
         return v
     made = np.empty((), object)
@@ -154,9 +154,9 @@ def text_as_array(v: Any) -> Any:
 def failure(
     prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
 ) -> Exception:
-    """The error of a kernel, with the op's name, the dtypes and shapes and the parameters that it was given."""
+    """The error for a failed kernel, with the name of the op, the dtypes, the shapes and the parameters."""
     if isinstance(e, errors.OpError):
-        return e  # the kernel itself says what is wrong
+        return e  # a clear error of the kernel itself
     given = [f"{u.dtype.name}{list(u._layout.shape)}" for u in tensors]
     given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
     shapes = ", ".join(given)
@@ -179,12 +179,12 @@ def failure(
 
 
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
-    """Numbers that are counts or places, as int64; fractions are cut off, as a cast does.
+    """Counts or indices as int64; fractions are cut off, as by a cast.
 
     Raises
     ------
     OperandTypeError
-        For strings and complex numbers; InvalidArgumentError for what no int64 holds.
+        For strings and complex numbers; InvalidArgumentError for numbers beyond int64.
     """
     t = as_operand(v)
     found = np.asarray(t._value)

@@ -1,4 +1,4 @@
-"""Python's operators on tensors and variables: each is the op of that name."""
+"""Python's operators on tensors and variables: each calls the op of that name."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
         try:
             shapes = [x._layout.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
         except (ValueError, TypeError):
-            shapes = []  # a list without a shape, which the op refused for it
+            shapes = []  # a ragged list, which the op has refused
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
             return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
         except TypeError:
-            pass  # a class has a property for its shape
+            pass  # `b` is a class, whose `shape` is a property
         raise
 
 
@@ -83,7 +83,7 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
 
 
 def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type) -> Callable[..., Any]:
-    """An operator that generates its function at the first call, which keeps the import short, and makes way for it."""
+    """An operator that generates its function at the first call and is replaced by it, which keeps the import short."""
 
     def first(*args: Any) -> Any:
         function = make()
@@ -94,7 +94,7 @@ def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type)
 
 
 def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
-    """What makes the function of each operator."""
+    """For each operator a callable that makes its function."""
     found: dict[str, Callable[[], Callable[..., Any]]] = {
         "__neg__": lambda: REGISTRY["negative"].function,
         "__abs__": lambda: REGISTRY["abs"].function,
@@ -110,7 +110,7 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
     for name in ("and", "or", "xor"):
         kernel = getattr(np, f"bitwise_{name}")
         made = lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel)
-        # Reflected it is the same: these commute, and the tensor must come first.
+        # The reflected operator is the same, because these commute and the tensor must come first.
         found[f"__{name}__"] = found[f"__r{name}__"] = made
     return found
 
@@ -119,7 +119,7 @@ _TABLE = _table()
 
 
 def install(cls: Any) -> None:
-    """Put the operators on a class: `Tensor` or `Variable`.
+    """Install the operators on a class: `Tensor` or `Variable`.
 
     On tensors the operator *is* the generated function, so that ``x * y`` costs no extra call.
     """

@@ -1,7 +1,7 @@
 """Tensor: a value and the record that made it.
 
-A float64 scalar is held as a Python float, because arithmetic and `math` on it are several times cheaper than on
-NumPy scalars; every other value is a NumPy array or scalar.
+A float64 scalar is kept as a Python float, because arithmetic and `math` are several times cheaper than on NumPy
+scalars; every other value is a NumPy array or scalar.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Operators:
-    """Python's operators, for type checkers; `gtape.tensors.operators` puts the functions themselves on the classes."""
+    """Python's operators, for type checkers; `gtape.tensors.operators` installs the functions."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class PublicTensor(Operators):
 
     @property
     def device(self) -> str:
-        """Where the value lives: always the CPU."""
+        """The device of the value: always the CPU."""
         return "/job:localhost/replica:0/task:0/device:CPU:0"
 
     def get_shape(self) -> TensorShape:
@@ -114,12 +114,12 @@ class PublicTensor(Operators):
         return self._layout.tensor_shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check the shape, which never changes; TensorFlow has it for graphs.
+        """Check the shape, which never changes; TensorFlow has the method for graphs.
 
         Raises
         ------
         ValueError
-            If `shape` is not compatible with it.
+            If `shape` is not compatible with the tensor's.
         """
         if not self._layout.tensor_shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
@@ -234,7 +234,7 @@ class PublicTensor(Operators):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("'gtape.Tensor' object doesn't support item deletion; use boolean_mask or gather")
 
-    # A tensor never changes, so it is its own copy: what was recorded of it stays connected.
+    # A tensor is its own copy, because it never changes and its record must stay connected.
     def __copy__(self) -> Self:
         return self
 
@@ -246,7 +246,7 @@ class PublicTensor(Operators):
 
 
 class Tensor(PublicTensor):
-    """What tensors are made of: the public class without its refusal to be called, which costs the ops no time."""
+    """The class of all tensors: the public class, but callable, so that ops create tensors without overhead."""
 
     __slots__ = ()
 
@@ -304,15 +304,15 @@ def _has_tensors(value: Any, depth: int = 0) -> bool:
     return is_tensor(value)
 
 
-_MOST_NESTED = 254  # the axes that a tensor may have in TensorFlow; NumPy's have 64
+_MOST_NESTED = 254  # the most axes of a tensor in TensorFlow; NumPy has 64
 
 
 # Takes each new constant while `gtape.function` runs a body that calls `gradients`, to watch it; None otherwise.
-listener: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_births", default=None)
+listener: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_new_constants", default=None)
 
 
 def announce(tensor: Tensor) -> Tensor:
-    """Show a new constant to the function that keeps a graph, if there is one; returns it."""
+    """Pass a new constant to the `listener`, if there is one; returns the constant."""
     watch = listener.get()
     if watch is not None:
         watch(tensor)
@@ -326,7 +326,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     ----------
     value : tensor, variable, IndexedSlices, ndarray, number or nest of these
     dtype : dtype, optional
-        The element type to have. A tensor of another dtype is refused.
+        The element type of the result. A tensor of another dtype is refused.
     dtype_hint : dtype, optional
         Used when `dtype` is not given and the value can have it.
 
@@ -357,13 +357,13 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 "use gtape.cast to change the dtype"
             )
         return value
-    # Of the class: a mock has every attribute.
+    # An attribute of the class, because an instance of a mock has every attribute.
     if getattr(type(value), "_is_gtape_tensor", False):
-        # Of a variable an op of its own: as in TensorFlow each read is another source.
+        # A separate op for a variable, because each read is another source, as in TensorFlow.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
-            if not value.size and wanted is None:  # an empty list would say neither the shape nor that they are strings
+            if not value.size and wanted is None:  # an empty list would lose the shape and the dtype
                 return announce(wrap(np.empty(value.shape, object)))
             return convert_to_tensor(value.tolist(), dtype)
         if wanted is None or wanted == value.dtype:
@@ -382,9 +382,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
-    """A tensor from nested lists that hold tensors, which are cast where the dtype is given and nothing is cut off.
+    """A tensor from nested lists that hold tensors. With a `dtype`, tensors are cast if that only rounds.
 
-    Numbers and arrays among them take the dtype that is given, or that of the first tensor.
+    Numbers and arrays among them take the given dtype, or that of the first tensor.
     """
     cast, stack = late.find_op("cast"), late.find_op("stack")
     numbers = _first_tensor(value)._layout.dtype if dtype is None else dtype
@@ -406,7 +406,7 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
 
 
 def _widens(old: str, new: str) -> bool:
-    """Whether numbers of a kind of dtype are numbers of the other, but for rounding."""
+    """Whether a cast between two kinds of dtype changes numbers by rounding only."""
     order = "uifc"
     return old in order and new in order and order.index(old) <= order.index(new)
 
@@ -427,7 +427,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     dtype : dtype, optional
         The element type.
     shape : int or sequence of int, optional
-        The shape to give it; one value is repeated to fill it.
+        The shape of the result; a single value is repeated to fill it.
 
     Returns
     -------
@@ -436,7 +436,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     Raises
     ------
     ValueError, TypeError
-        As `convert_to_tensor`, and for a shape that the value does not fill.
+        As `convert_to_tensor`; also for a shape that the value does not fill.
 
     Examples
     --------
@@ -475,7 +475,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def as_operand(x: Any, like: Any = None) -> Tensor:
-    """Convert one operand of an op, adopting the dtype of the other where TensorFlow does.
+    """Convert one operand of an op; like TensorFlow's, it may adopt the dtype of the other.
 
     Python numbers and NumPy arrays take the dtype of `like`; tensors keep their own.
     """
@@ -502,7 +502,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                 raise errors.OperandTypeError(str(e)) from None
             except ValueError:
                 if not _has_tensors(x):
-                    raise  # otherwise the op says which dtypes do not go together
+                    raise  # otherwise the op raises for dtypes that do not match
         elif hasattr(x, "__array__"):
             return wrap(adapted(array_from_python(x, None), dtype))
     return convert_to_tensor(x)
@@ -520,7 +520,7 @@ def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
                 t._value = float(cast_number(x, dtype))
             t._layout = FLOAT
         else:
-            # Beyond the range a number becomes infinite, as in TensorFlow: NumPy would warn.
+            # Numbers beyond the range become infinite, as in TensorFlow, without NumPy's warning.
             t._value = dtype.type(x) if -65504.0 <= x <= 65504.0 else cast_number(x, dtype)
             t._layout = make_layout(dtype, ())
         return t

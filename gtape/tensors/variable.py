@@ -27,12 +27,12 @@ __all__ = ["Variable"]
 
 _uids = itertools.count()
 
-# What name_scope puts before the names of new variables.
+# The prefix of the names of new variables, set by name_scope.
 SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
 
 
 def _start(value: Any, dtype: Any) -> Tensor:
-    """What a variable starts from, as a tensor."""
+    """The initial value of a variable, as a tensor."""
     if callable(value) and not isinstance(value, (Tensor, Variable)):
         value = value()
     if isinstance(value, (Tensor, Variable)) and dtype is not None and value.dtype != dtypes.as_dtype(dtype):
@@ -55,31 +55,31 @@ def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
 
 
 class Variable(ChangesInPart, Operators):
-    """A value that ops read and that `assign` replaces.
+    """A value that ops read and `assign` replaces.
 
     Parameters
     ----------
     initial_value : tensor, array, number, nest or callable
         Always copied.
     trainable : bool
-        Whether tapes watch it by themselves.
+        Whether tapes watch it automatically.
     dtype : dtype, optional
     name : str, optional
     shape : TensorShape, sequence of int or None, optional
-        What every value must be compatible with; by default the shape of the initial value. With unknown sizes
-        (None), `assign` may change the shape.
+        The shape of every value; by default that of the initial value. With unknown sizes (None), `assign` may change
+        the shape.
     constraint : callable, optional
-        For optimizers: applied to the value after an update.
+        Applied to the value by optimizers after an update.
     synchronization : VariableSynchronization, optional
     aggregation : VariableAggregation, optional
-        How copies on several devices are kept alike; there is one device, so these are only remembered.
+        Policies for copies on several devices; only stored, because there is one device.
     validate_shape, caching_device, variable_def, import_scope, experimental_enable_variable_lifting
         TensorFlow has them; they change nothing.
 
     Raises
     ------
     ValueError
-        Without an initial value, or for a `synchronization` or `aggregation` that there is not.
+        Without an initial value, or for an unknown `synchronization` or `aggregation`.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
-        with record.off(probe={}):  # what a variable starts from is no part of what is recorded
+        with record.off(probe={}):  # no tape records how the initial value is made
             t = _start(initial_value, dtype)
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
@@ -156,20 +156,20 @@ class Variable(ChangesInPart, Operators):
     def _watch_alone(self, sessions: tuple[Session, ...]) -> None:
         r = self._record
         have = {s for s in r[TAPES].sessions if s.live}
-        if not have:  # snapshots that were read for tapes of the past stay constants
+        if not have:  # a new leaf, so that snapshots read for ended tapes stay constants
             r = self._record = record.leaf()
         have.update(sessions)
         recording = record.get_stack().recording
         r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
     def _as_tensor(self) -> Tensor:
-        """A snapshot of the value, connected to this variable; watches it where a tape asks for that."""
+        """A snapshot of the value, connected to this variable; active tapes watch the variable."""
         t = Tensor()
         t._value = self._value
         t._layout = self._tensor_layout
         stack = record.peek() or record.idle_stack()
         r = self._record
-        if r[TAPES] is stack.tapes and stack.probe is None:  # not the first read under the one tape there is
+        if r[TAPES] is stack.tapes and stack.probe is None:  # a repeated read under a single tape
             t._record = r
             return t
         t._record = None
@@ -213,13 +213,13 @@ class Variable(ChangesInPart, Operators):
                 return
         t._record = r
         for s in stack.sessions:
-            # Tracked, so that this snapshot is a constant once the tape has ended.
+            # Tracked, so that this snapshot becomes a constant when the tape ends.
             s.track(t)
 
     def value(self) -> Tensor:
         """The current value as a tensor."""
         t = self._as_tensor()
-        # An op of its own where a tape records: each read is another source, as in TensorFlow.
+        # A separate op if a tape records, because each read is another source, as in TensorFlow.
         return t if t._record is None else REGISTRY["identity"](t)
 
     def read_value(self) -> Tensor:
@@ -232,7 +232,7 @@ class Variable(ChangesInPart, Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """The static shape; unknown sizes where the variable was made with such."""
+        """The static shape; with unknown sizes if `shape` had them."""
         return self._layout.tensor_shape if self._static is None else self._static
 
     @property
@@ -247,7 +247,7 @@ class Variable(ChangesInPart, Operators):
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes watch it by themselves."""
+        """Whether tapes watch it automatically."""
         return self._trainable
 
     @property
@@ -257,26 +257,26 @@ class Variable(ChangesInPart, Operators):
 
     @property
     def path(self) -> str:
-        """The name without TensorFlow's output number, such as "dense/kernel": what Keras calls the path."""
+        """Keras' path: the name without TensorFlow's output number, such as "dense/kernel"."""
         return self._name
 
     @property
     def synchronization(self) -> Any:
-        """When copies on several devices would be brought together; AUTO unless said otherwise."""
+        """When copies on several devices would be synchronised; AUTO by default."""
         from gtape.base.distribution import VariableSynchronization
 
         return self._policies[0] if self._policies else VariableSynchronization.AUTO
 
     @property
     def aggregation(self) -> Any:
-        """How copies on several devices would be brought together; NONE unless said otherwise."""
+        """How copies on several devices would be combined; NONE by default."""
         from gtape.base.distribution import VariableAggregation
 
         return self._policies[1] if self._policies else VariableAggregation.NONE
 
     @property
     def device(self) -> str:
-        """Where the value lives: always the CPU."""
+        """The device of the value: always the CPU."""
         return "/job:localhost/replica:0/task:0/device:CPU:0"
 
     def get_shape(self) -> TensorShape:
@@ -284,12 +284,12 @@ class Variable(ChangesInPart, Operators):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check that the variable has a shape.
+        """Check that the variable's shape is compatible with `shape`.
 
         Raises
         ------
         ValueError
-            If it has another.
+            If it is not.
         """
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
@@ -384,7 +384,7 @@ class Variable(ChangesInPart, Operators):
             self._as_tensor()  # assigning counts as a read for automatic watching
 
     def _kept(self, value: Any) -> Any:
-        """A value as this variable keeps it."""
+        """A value in the form that this variable keeps."""
         if self._tensor_layout is FLOAT:
             return float(value)
         return value[()] if isinstance(value, np.ndarray) and not self._layout.shape else value
@@ -394,14 +394,14 @@ class Variable(ChangesInPart, Operators):
             self._value = self._kept(value)
 
     def _change(self, make: Callable[[Any], Any]) -> Self:
-        """Replace the value by what `make` makes of it; no change by another thread comes between."""
+        """Replace the value by ``make(value)``, without interference by other threads."""
         with locks.of_variable(self._uid):
             while not self._changed(make):
                 pass
         return self
 
     def _changed(self, make: Callable[[Any], Any]) -> bool:
-        """Whether nothing else changed the value meanwhile: a signal handler or finalizer of this very thread may."""
+        """Try to replace the value; False if a signal handler or finalizer of this thread changed it meanwhile."""
         old = self._value
         new = self._kept(make(old))
         if self._value is not old:
@@ -444,7 +444,7 @@ class Variable(ChangesInPart, Operators):
         return self if read_value else None
 
     def _reshaped(self, layout: Layout) -> bool:
-        """Whether a value of another shape may come; takes the shape on."""
+        """Take on another shape; False if the variable does not allow the shape."""
         if self._static is None or not self._static.is_compatible_with(layout.tensor_shape):
             return False
         self._tensor_layout = layout
@@ -476,7 +476,7 @@ class Variable(ChangesInPart, Operators):
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Add to the value; returns this variable. InvalidArgumentError for another shape: there is no broadcasting."""
+        """Add to the value; returns this variable. InvalidArgumentError for another shape, even if it broadcasts."""
         read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
@@ -490,7 +490,7 @@ class Variable(ChangesInPart, Operators):
         return self if read_value else None
 
     def __copy__(self) -> Variable:
-        return self  # the state is shared, as by any shallow copy
+        return self  # a shallow copy shares the state
 
     def __deepcopy__(self, memo: Any) -> Variable:
         made = Variable(self.numpy(), self._trainable, None, None, self._static, self.constraint)

@@ -1,4 +1,4 @@
-"""Changing a variable in part: the rows or elements that indices name, and slices that can be assigned."""
+"""Changing parts of a variable: rows or elements given by indices, and slices that can be assigned."""
 
 from __future__ import annotations
 
@@ -68,31 +68,31 @@ class ChangesInPart:
         return self._change(changed)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Add IndexedSlices to the rows they name; returns this variable."""
+        """Add IndexedSlices to their rows; returns this variable."""
         return self._scatter(sparse_delta, np.add.at)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Subtract IndexedSlices from the rows they name; returns this variable."""
+        """Subtract IndexedSlices from their rows; returns this variable."""
         return self._scatter(sparse_delta, np.subtract.at)
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Multiply the rows that IndexedSlices name by theirs; returns this variable."""
+        """Multiply rows by those of IndexedSlices; returns this variable."""
         return self._scatter(sparse_delta, np.multiply.at)
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Divide the rows that IndexedSlices name by theirs; returns this variable."""
+        """Divide rows by those of IndexedSlices; returns this variable."""
         return self._scatter(sparse_delta, np.divide.at)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace the rows that IndexedSlices name by the greater of both; returns this variable."""
+        """Replace rows by the elementwise maximum with those of IndexedSlices; returns this variable."""
         return self._scatter(sparse_delta, np.maximum.at)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace the rows that IndexedSlices name by the less of both; returns this variable."""
+        """Replace rows by the elementwise minimum with those of IndexedSlices; returns this variable."""
         return self._scatter(sparse_delta, np.minimum.at)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace the rows that IndexedSlices name; returns this variable."""
+        """Replace rows by those of IndexedSlices; returns this variable."""
         return self._scatter(sparse_delta, _put_at)
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
@@ -142,11 +142,11 @@ class ChangesInPart:
         return self._scatter_nd(indices, updates, _put_at)
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Replace the elements, or slices, that `indices` names by the greater of both; returns this variable."""
+        """Replace elements, or slices, that `indices` names by the maximum with `updates`; returns this variable."""
         return self._scatter_nd(indices, updates, np.maximum.at)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Replace the elements, or slices, that `indices` names by the less of both; returns this variable."""
+        """Replace elements, or slices, that `indices` names by the minimum with `updates`; returns this variable."""
         return self._scatter_nd(indices, updates, np.minimum.at)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
@@ -165,7 +165,7 @@ def _put_at(values: Any, places: Any, new: Any) -> None:
 
 
 class VariableSlice(Tensor):
-    """What indexing a variable gives: a tensor through which that part of the variable can be assigned."""
+    """The result of indexing a variable: a tensor through which that part can be assigned."""
 
     __slots__ = ("_key", "_variable")
 
@@ -174,7 +174,7 @@ class VariableSlice(Tensor):
     _is_gtape_tensor = True
 
     def _as_tensor(self) -> Tensor:
-        """As an operand: the generated functions take exact tensors only."""
+        """A plain Tensor, because generated functions only take exact tensors."""
         t = Tensor()
         t._value, t._layout, t._record = self._value, self._layout, self._record
         return t
@@ -186,7 +186,7 @@ class VariableSlice(Tensor):
 
         def changed(old: Any) -> Any:
             values = np.array(old)
-            # Which elements the key names, by its own rules: the same key on their running numbers.
+            # The flat indices of the elements that the key selects: the same key on an array of flat indices.
             numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
             places = np.asarray(late.getitem(numbers, self._key)._value)
             try:
@@ -195,20 +195,20 @@ class VariableSlice(Tensor):
                 raise errors.InvalidArgumentError(
                     f"cannot assign a value of shape {np.shape(given)} to a part of {v.name} of shape {places.shape}"
                 ) from None
-            flat = values.reshape(-1)  # a view only of what lies in C order
+            flat = values.reshape(-1)  # a view only if `values` is in C order
             np.put(flat, places, how(flat[places], new))
             return flat.reshape(values.shape)
 
         return v._change(changed)
 
     def assign(self, value: Any) -> Variable:
-        """Replace this part of the variable, which is returned; the value is broadcast to it."""
+        """Replace this part by the broadcast value; returns the variable."""
         return self._change(value, lambda old, new: new)
 
     def assign_add(self, value: Any) -> Variable:
-        """Add to this part of the variable, which is returned; the value is broadcast to it."""
+        """Add the broadcast value to this part; returns the variable."""
         return self._change(value, np.add)
 
     def assign_sub(self, value: Any) -> Variable:
-        """Subtract from this part of the variable, which is returned; the value is broadcast to it."""
+        """Subtract the broadcast value from this part; returns the variable."""
         return self._change(value, np.subtract)

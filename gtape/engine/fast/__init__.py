@@ -1,1 +1,1 @@
-"""The calls and steps of `gtape.engine` once more, generated for speed. Tests switch this room off and compare."""
+"""Fast versions of the calls and steps of `gtape.engine`. Tests switch this room off and compare."""

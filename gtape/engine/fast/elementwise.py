@@ -1,9 +1,9 @@
 """From a declaration to the function that users call.
 
-For each elementwise primitive of one or two arguments Python source is generated: operands of one shape and dtype, at
-most one plain tape, no detours. The source holds the rule's partial too (see `gtape.engine.fast.source`), so that
-the backward step of an op is one Python call. Everything else goes through closures of the same
-form, or `gtape.engine.call.apply`.
+Python source is generated for each elementwise primitive of one or two arguments. It handles operands of one shape and
+dtype and at most one plain tape. The rule's partial is written to source too (see `gtape.engine.fast.source`), so the
+backward step of an op is one Python call. Other calls and ops use `gtape.engine.fast.layouts` or
+`gtape.engine.call.apply`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["make_function", "make_general"]
 
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
-    """The function ``step(g, ins, out)`` for the given active arguments, all of one layout, and what it reads."""
+    """The function ``step(g, ins, out)`` for active arguments of one layout, and the values that it reads."""
     notes = Writer(prim, scalars=scalars)
     xs = [notes.value(f"x{i}") for i in range(len(prim.rules))]
     made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Writer.hold) for i in active]
@@ -44,7 +44,7 @@ def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple
 # The one place where quick functions make a record.
 _RECORD = "t._record = [next(count), None, {step}, {parent}, {ins}, {out}, tapes, {other}]{mark}"
 
-# What follows the computation, for Python floats and for arrays.
+# The part after the computation, for Python floats and for arrays.
 _UNARY_END = """\
         r = x._record
         if r is None:
@@ -85,7 +85,7 @@ def {name}(x, name=None):
     s = peek() or idle()
     t = Tensor()
     v = x._value
-    if av is FLOAT:  # a tensor, because variables have an Layout of their own
+    if av is FLOAT:  # a tensor, because variables have a Layout of their own
         try:
             t._value = {scalar}
         except Failed:
@@ -124,7 +124,7 @@ def {name}(x, y, name=None):
     t = Tensor()
     a = x._value
     b = y._value
-    if av is FLOAT:  # tensors, because variables have an Layout of their own
+    if av is FLOAT:  # tensors, because variables have a Layout of their own
         try:
             v = t._value = {scalar}
         except Failed:
@@ -152,14 +152,14 @@ def {name}(x, y, name=None):
 
 
 def _accepts(prim: Primitive) -> str:
-    """The test that an operand's Layout passes if the kernel can run on it as it is; the rest is for `refuse`."""
+    """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
         return "True" if prim.ints else "av.inexact"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
 def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
-    """NumPy adds and compares bools as if they were numbers; TensorFlow does not."""
+    """Raise for bools, which NumPy adds and compares like numbers and TensorFlow does not; otherwise return `t`."""
     if tensors[0]._layout.dtype.kind == "b":
         check_dtypes(prim, tensors)
     return t
@@ -168,7 +168,7 @@ def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
 def _named(source: str, prim: Primitive) -> str:
     """The source of a function of `x` and `y` with the argument names of the declaration."""
     names = dict(zip(("x", "y"), prim.arguments, strict=False))
-    # A local variable of the template that an argument is called like makes way for it.
+    # Rename a local variable of the template that has the name of an argument.
     for taken in set(prim.arguments) - {"x", "y"}:
         names.setdefault(taken, f"{taken}_")
     return re.sub(r"\b\w+\b", lambda m: names.get(m[0], m[0]), source)
@@ -197,14 +197,14 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
 
 
 def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
-    """Where a record keeps the inputs that its rules read."""
+    """The places in a record of the inputs that its rules read."""
     if len(only) < 2:
         return ["ins"] * len(only)
     return ["ins", "out"] if "y" not in reads else ["ins[0]", "ins[1]"]
 
 
 def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str]:
-    """Source of what a record keeps: of two inputs the second stands where the output would."""
+    """Source of a record's INS and OUT; OUT holds the second of two inputs if the rules do not read the output."""
     kept = [a for i, a in enumerate(arguments) if i in reads]
     out = "t._value" if "y" in reads else "None"
     if len(kept) < 2:
@@ -213,7 +213,7 @@ def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str
 
 
 def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
-    """The end of a quick function, for Python floats or for arrays; its steps are added to the names in `space`."""
+    """The end of a quick function, for Python floats or for arrays; adds its steps to the names in `space`."""
     n = len(prim.rules)
     cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
     operands = "[x]" if n == 1 else "[x, y]"
@@ -249,9 +249,9 @@ def _on_floats(prim: Primitive) -> str:
 
 
 def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
-    """The source of the quick function of a primitive, and what its names stand for.
+    """The source of the quick function of a primitive, and the values of its names.
 
-    None where the primitive goes the general way.
+    None if the primitive goes the general way.
     """
     n = len(prim.rules)
     if prim.kind != "elementwise" or prim.params or "selection" in prim.roles or prim.opaque or n > 2:
@@ -267,7 +267,7 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
 
 
 class _NoOperand:
-    """Stands where a function that only passes its operands on names `Tensor`: no operand is of this class."""
+    """Replaces `Tensor` in an outdated function, so that every operand fails its test and it forwards the call."""
 
     __slots__ = ("_value",)
 
@@ -280,13 +280,13 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
     def renew() -> None:
         try:
             wanted = _source(prim)
-        except (AttributeError, TypeError):  # a rule that cannot be written down, put there to be caught when it runs
+        except (AttributeError, TypeError):  # a faulty rule, which raises when it runs
             wanted = None
         if wanted is not None and wanted[0] == source:
             space.update(wanted[1])
             space[prim.name] = made
             return
-        # The code stays and finds no operand for itself, so that every call goes to the function that it should be.
+        # Callers hold this function, so its code stays and forwards every call to the new function.
         instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
         space.update({
             "FLOAT": _NoOperand, "Tensor": _NoOperand, "both": lambda x, y: (x, y), "mixed": instead,
@@ -298,7 +298,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
 
 
 def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same with the argument names of the declaration, so that help() and editors show them."""
+    """Give a function the argument names of the declaration, because help() and editors show them."""
     listed = ", ".join(prim.arguments)
     space: dict[str, Any] = {"function": function}
     source = f"def {prim.name}({listed}, name=None):\n    return function({listed})\n"
@@ -308,7 +308,7 @@ def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[.
 
 
 def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let tensors be passed by the argument names of the declaration, and static parameters by position."""
+    """Accept tensors by the argument names of the declaration, and static parameters by position."""
     names = prim.arguments
     n = len(names)
     params = prim.params
@@ -336,7 +336,7 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def make_general(prim: Primitive) -> Callable[..., Any]:
-    """The function of tensors that goes the general way, which looks rules and kernels up when it is called."""
+    """The function of tensors that goes the general way."""
     if prim.kind != "elementwise" and not prim.variadic:
         if len(prim.rules) == 1:
             return one_operand(prim)

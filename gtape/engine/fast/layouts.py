@@ -1,7 +1,7 @@
-"""Functions of ops whose results differ from their operands in shape: quick for layouts that were met before.
+"""Functions of ops whose results may differ from their operands in shape: quick for layouts that were met before.
 
-A layout is the shapes and dtypes of the operands, and how an op's axes lie. All that follows from it (which kernel, the
-result's Layout, what the backward step does) is found out once and kept.
+The shapes and dtypes of the operands and the axes of the op decide the kernel, the result's layout and the backward
+step. These are found once and kept.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["one_operand", "two_operands"]
 
 _count = record.count
 
-# Parameters that say how values lie, never what they are: with the shapes they fix the backward step.
+# Parameters that, with the shapes, decide the backward step.
 _LAYOUT = frozenset({"axis", "keepdims"})
 
 
 def _recorded(
     t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, tapes: record.TapeSet, other: Any = None
 ) -> Tensor:
-    """Hang the record of a call on its result."""
+    """Give the result of a call its record."""
     t._record = [next(_count), None, step, parent, ins, out, tapes, other]
     return t
 
@@ -106,12 +106,12 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
 
 
 def _is_plain(axis: Any, keepdims: Any) -> bool:
-    """Whether they may be looked up: 1.0 and True would be found where 1 is, and a list cannot be."""
+    """Whether both may be keys of `known`: 1.0 and True would find the entry of 1, and a list is not hashable."""
     return (axis is None or axis.__class__ is int) and keepdims.__class__ is bool
 
 
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a reduction, with `axis` as users give it: quick for what it was asked before."""
+    """The function of a reduction, with `axis` as users give it: quick for arguments that were met before."""
     keep = reads_y = True
     peek, idle = record.peek, record.idle_stack
     known: dict[Any, Seen] = prim.layouts.setdefault("axes", {})
@@ -121,7 +121,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         av = x._layout
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
         t = function(x, **params)
-        plan = plan_for(prim, (0,), 1)  # the plan of a rule that was swapped is another one, and all layouts are new
+        plan = plan_for(prim, (0,), 1)  # anew, because a swapped rule has a new plan (and clears `known`)
         keep, reads_y = plan.keep is not None, plan.reads_y
         if _is_plain(axis, keepdims) and av.real and not av.slow_path and av is not FLOAT:
             step = RuleStep(prim, plan.active, params, (av,), t._layout)
@@ -129,7 +129,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         return t
 
     def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
-        """Of a tensor of floats."""
+        """Reduce a tensor of floats."""
         found = known.get((x._layout, axis, keepdims)) if _is_plain(axis, keepdims) else None
         if found is None:
             return learn(x, axis, keepdims)
@@ -158,7 +158,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def two_operands(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive of two arguments, without parameters, whose result may differ from them in shape.
+    """The function of a primitive with two arguments and no parameters, whose result may have another shape.
 
     Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
     """

@@ -1,8 +1,8 @@
-"""Rules written down as Python source: a world that runs nothing and notes every primitive that a rule calls.
+"""Rules compiled to Python source: a world that computes nothing but writes down the primitives that a rule calls.
 
-A backward step then is one Python function of kernels and operators, and the rule stays the only text of the
-derivative. `gtape.engine.fast.elementwise` writes steps for operands of any one shape. `gtape.engine.fast.steps` writes
-steps for operands of known shapes, because a rule may decide by the shapes of its samples.
+A backward step is then one Python function of kernels and operators, while the derivative is still written only once.
+`gtape.engine.fast.elementwise` writes steps for operands of any common shape, `gtape.engine.fast.steps` for operands of
+known shapes, because other rules decide by shapes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Expression", "Untraceable", "Writer", "kernel_for"]
 
 
 class Untraceable(TypeError):
-    """A rule asks for something that only values can answer."""
+    """A rule depends on values, so it cannot be compiled."""
 
 
 def _with(kernel: Callable[..., Any], params: dict[str, Any]) -> Callable[..., Any]:
@@ -37,26 +37,26 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
     ----------
     prim : Primitive
     operands : sequence of Layout or array
-        Only shapes and dtypes are looked at.
+        Only their shapes and dtypes matter.
     params : dict
         The static parameters.
 
     Returns
     -------
     callable
-        Of the raw values alone.
+        A function of raw values only.
     """
     planned = getattr(prim.kernel, "planned", None)
     if planned is None and not params:
         return prim.kernel
     made: Any = planned(*operands, **params) if planned is not None else _with(prim.kernel, params)
     if made.__class__ is FunctionType:
-        made.__name__ = prim.name  # what tracebacks and checks show
+        made.__name__ = prim.name  # shown in tracebacks and checks
     return made  # type: ignore[no-any-return]
 
 
 class Expression:
-    """A value in a rule that is being written down: the expression for it, and a sample of it if shapes are known."""
+    """A value in a rule that is being compiled: its expression, and a sample if shapes are known."""
 
     __slots__ = ("name", "notes", "parts", "uses", "value")
     __hash__ = None  # type: ignore[assignment]
@@ -128,14 +128,14 @@ _INFIX: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Writer:
-    """The world in which a rule of `user` is written down.
+    """The world in which a rule of `user` is compiled.
 
     Parameters
     ----------
     user : Primitive
-        Whose rules they are; the primitives that they call note it, for when their kernels are swapped.
+        Its rules are compiled. Each primitive that they call lists it in `users`, because a kernel may be swapped.
     scalars : bool
-        Whether the values are Python floats: functions are the kernels for those, where an op has one.
+        Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
     """
 
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
@@ -145,17 +145,17 @@ class Writer:
         self._names: dict[str, Any] = {}
 
     def value(self, name: str, sample: Any = None) -> Expression:
-        """A value that the function starts from."""
+        """An argument or loaded input of the function."""
         return Expression(self, [], sample, name)
 
     def bound(self, value: Any) -> str:
-        """A name of the source for a kernel, or a number in the dtype it meets."""
+        """A new name in the source for a kernel or an array."""
         name = f"k{len(self._names)}"
         self._names[name] = value
         return name
 
     def note(self, parts: list[Any], value: Any) -> Expression:
-        """A new value, by the words and values of its expression and its sample."""
+        """A new value, from the parts of its expression and its sample."""
         if value is not None and value.__class__ is not float and not isinstance(value, (np.ndarray, np.generic)):
             raise Untraceable("a rule calls a primitive with several results")
         for p in parts:
@@ -170,7 +170,7 @@ class Writer:
         return self.note([self._operand(a, b), f" {sign} ", self._operand(b, a)], made)
 
     def hold(self, g: Expression, c: Expression) -> Expression:
-        """`gtape.engine.rules.absorb_zeros`, written down."""
+        """`gtape.engine.rules.absorb_zeros` as source."""
         if self._scalars:
             return self.note([c, " if ", c, " == ", c, " or ", g, " else 0.0"], c.value)
         return self.note([f"{self.bound(absorb_zeros)}({self.bound(NUMPY)}, ", g, ", ", c, ")"], c.value)
@@ -182,7 +182,7 @@ class Writer:
             raise Untraceable(f"a rule may use integers and the constants of the namespace, not {shown(x)}")
         sample = other.value
         if sample is not None and sample.__class__ is not float and sample.dtype.kind == "f":
-            return self.bound(np.full((), x, sample.dtype))  # NumPy takes its own numbers sooner than Python's
+            return self.bound(np.full((), x, sample.dtype))  # NumPy handles its own numbers faster than Python's
         return repr(x)
 
     def __getattr__(self, name: str) -> Any:
@@ -209,7 +209,7 @@ class Writer:
         return call
 
     def _called(self, prim: Primitive, values: list[Any], params: dict[str, Any]) -> tuple[Callable[..., Any], Any]:
-        """The function to call, and what it makes of samples."""
+        """The function to call, and its result for the samples."""
         if all(isinstance(v, (np.ndarray, np.generic)) for v in values):
             kernel = kernel_for(prim, values, params)
             return kernel, kernel(*values)
@@ -219,7 +219,7 @@ class Writer:
         return kernel, None if any(v is None for v in values) else kernel(*values)
 
     def _written(self, x: Expression) -> str:
-        """The expression of a value: in place where it is used once, so that NumPy may reuse what it takes."""
+        """The expression of a value; values used once are nested in it, so that NumPy may reuse their memory."""
         words = []
         for p in x.parts:
             if p.__class__ is not Expression:

@@ -1,8 +1,8 @@
-"""Backward steps for operands of known shapes, written down from the rules.
+"""Backward steps for operands of known shapes, compiled from the rules.
 
-A rule decides by shapes alone what to do, so for operands of one layout it always does the same: it is run once on
-samples, and what it calls becomes a straight-line function (see `gtape.engine.fast.source`). The function saves
-only the decisions, which cost more than the arithmetic where tensors are small.
+A rule decides by shapes only, so it calls the same kernels for all operands of one layout. One run on samples turns
+these calls into a straight-line function (see `gtape.engine.fast.source`). The function saves the decisions, which cost
+more than the arithmetic of small tensors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gtape.recording import record
 
 __all__ = ["Seen", "remember", "step_for"]
 
-# A sample run of the rule must not cost more than the op itself ever did.
+# Larger operands are not compiled, because a sample run costs as much as the step itself.
 _MOST_ELEMENTS = 1 << 20
 
 
@@ -31,7 +31,7 @@ def _sample(layout: Layout) -> Any:
 
 
 def step_for(step: RuleStep) -> Callable[..., Any] | None:
-    """A step as one function for operands of its layouts; None if its rules look at values.
+    """A step as one function for operands of its layouts; None if its rules depend on values.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     try:
         made: Any = notes.function(*_written(notes, step), f"<gtape step of {prim.name}>")
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
-        return None  # the general way, then, which raises what there is to raise
+        return None  # the general step raises the error, if the rule really fails
     made.step = step
     return made  # type: ignore[no-any-return]
 
 
 def _written(notes: Writer, step: RuleStep) -> tuple[list[str], list[Expression]]:
-    """What the function reads from a record, and the cotangents that it makes."""
+    """The lines that load inputs from a record, and the cotangents to compute."""
     prim: Primitive = step.prim
     layouts: Any = step.layouts
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
@@ -81,22 +81,22 @@ def _written(notes: Writer, step: RuleStep) -> tuple[list[str], list[Expression]
     return loads, results
 
 
-# How many layouts of an op are remembered, and how often one is met before its backward step is written down, which
-# takes as long as some hundred steps.
+# The number of layouts remembered for an op, and the number of calls with a layout before its backward step is
+# compiled, because compiling takes as long as about a hundred steps.
 _MOST_KNOWN = 512
 _FAMILIAR = 8
 
 
 def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
-    """Keep what was found out about a layout; returns it."""
-    if len(known) >= _MOST_KNOWN:  # programs with ever new shapes must not fill the memory
+    """Keep `found` for a layout; returns it."""
+    if len(known) >= _MOST_KNOWN:  # otherwise a program with ever new shapes would fill the memory
         known.clear()
     known[layout] = found
     return found
 
 
 class Seen:
-    """What is known of operands of one layout: a backward step for each plan, the kernel, the result's layout."""
+    """For operands of one layout: a backward step for each plan, the kernel, and the result's layout."""
 
     __slots__ = ("calls_left", "kernel", "layout", "params", "steps")
 
@@ -105,12 +105,12 @@ class Seen:
         self.kernel = kernel
         self.layout = layout
         self.params = params
-        # Complex numbers and half precision are left to the general steps.
+        # Complex numbers and half precision keep the general steps.
         slow_path = any(a.slow_path for step in steps if step is not None for a in step.layouts)
         self.calls_left = 0 if slow_path else _FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
-        """Count down; then replace the steps by functions written for this layout, where the rules allow it."""
+        """Count a call; the last replaces the steps by functions compiled for this layout, where the rules allow it."""
         self.calls_left -= 1
         if not self.calls_left:
             self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]
