@@ -21,7 +21,7 @@ class Algebra:
     Attributes
     ----------
     kept : dict or None
-        Takes, for each node that the sweep passes, the cotangent that arrived and those of the node's active inputs.
+        Receives for each node in the sweep the cotangent that arrived and those of the node's active inputs.
     """
 
     kept: dict[int, tuple[Any, list[Any]]] | None = None
