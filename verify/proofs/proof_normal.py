@@ -80,7 +80,7 @@ class _Generators:
 
     @staticmethod
     def _exponents(node: Any) -> list[tuple[Any, Any]]:
-        """The terms of an exponent as (generator, its rational power); empty for roots and integer powers."""
+        """The terms of an exponent as (generator, its rational power); empty for rational powers."""
         if isinstance(node, sp.exp):
             base, exponent = sp.E, node.args[0]
         elif node.is_Pow and not node.exp.is_Rational:
