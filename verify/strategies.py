@@ -1,4 +1,4 @@
-"""Hypothesis strategies made from what primitives declare: their domains, kinks and special points.
+"""Hypothesis strategies from the declarations of primitives: domains, kinks and special points.
 
 Every binade of the dtype is equally likely, and so are the neighbourhoods of special points, kinks, ends of the domain,
 zeros of both signs and ties. All strategies shrink towards small numbers and the special points.

@@ -201,7 +201,7 @@ def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, 
             slope = np.abs(signed)
             near = np.abs(y) < np.abs(x) * slope / 4
             if near.any():
-                # Two Newton steps away the sign has changed if a root makes the function steep.
+                # At twice Newton's step the sign has changed if a root makes the function steep.
                 with np.errstate(all="ignore"):
                     beyond = [x - 2 * y / signed if k == i else v for k, v in enumerate(values)]
                     near = near & (np.sign(prim.kernel(*beyond, **params)) == -np.sign(y))

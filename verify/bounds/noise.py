@@ -36,7 +36,7 @@ def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[
 
 
 def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:
-    """Sixteen spreads of what a computation gives in a noisy world.
+    """Sixteen spreads of a computation's results in a noisy world.
 
     Parameters
     ----------

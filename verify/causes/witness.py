@@ -16,7 +16,7 @@ from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["add_witnesses"]
 
-# True while a witness is run before it is given, because this run is a check that needs no witness itself.
+# True while a witness runs for a test, because this check needs no witness of its own.
 _trying: ContextVar[bool] = ContextVar("gtape_trying_a_witness", default=False)
 _ELEMENTS = 8  # number of single elements tried before the op with all its inputs
 _LARGEST = 64

@@ -67,7 +67,7 @@ class Comparison:
         Parameters
         ----------
         exact : list of object arrays of enclosures, or None for zeros
-        got : list of arrays, or None where nothing was returned
+        got : list of arrays, or None for a missing gradient
         """
         for s, (e, g) in enumerate(zip(exact, got, strict=True)):
             if g is None:

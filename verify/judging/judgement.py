@@ -58,7 +58,7 @@ class Judgement:
         self.order = order_of(program)
         self.last: Oracle | None = None
 
-    # -- what a mode supplies
+    # -- supplied by each mode
 
     def oracle(self) -> Oracle:
         """A new oracle, without values."""

@@ -30,7 +30,7 @@ def shown(steps: Iterable[T], total: int, what: str) -> Generator[T, None, None]
 
     Notes
     -----
-    The bar is drawn on stderr if that is a terminal. ``GTAPE_PROGRESS=0`` turns it off.
+    The bar appears on stderr if stderr is a terminal. ``GTAPE_PROGRESS=0`` turns it off.
     """
     global _open
     if _open or not _wanted():

@@ -306,7 +306,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
 
 
 def _as_recorded(c: Any, like: Any) -> Any:
-    """A cotangent in the shape and dtype of an output; ones if it overflows this dtype."""
+    """A cotangent in the shape and dtype of an output; ones if it is not finite in this dtype."""
     if like.dtype.kind not in "fc":
         return np.ones_like(like)
     v = np.broadcast_to(to_float(c), like.shape)

@@ -65,7 +65,7 @@ class RandomProgram:
         Seeds and shapes of the output gradients, one per target.
     persistent : bool
     second : {"sum", "square", "weights"}
-        At order 2: what the outer tape differentiates.
+        At order 2, the function of the inner gradient that the outer tape differentiates.
     long : int
         The length of the longest sum.
     selects : bool

@@ -216,7 +216,7 @@ def trainable_variables() -> Results:
     return {"gradients": gradients, "predictions": predictions, "images": images, "labels": labels}
 
 
-# ---------------------------------------------------------------- what a block records
+# ---------------------------------------------------------------- the record of a block
 
 
 def power() -> Results:

@@ -233,7 +233,7 @@ def _between(cuts: list[Any], interval: Interval, index: int) -> Iterator[Any]:
             yield value
 
 
-# ---------------------------------------------------------------------------------------------- what there is to prove
+# ---------------------------------------------------------------------------------------------- settings of proofs
 
 
 def _reached(orders: int = 3) -> dict[str, list[dict[str, Any]]]:

@@ -39,7 +39,7 @@ def _plain(x: Any) -> Any:
 
 
 class Finding:
-    """One thing that a check found.
+    """One result of a check.
 
     Attributes
     ----------
