@@ -23,7 +23,7 @@ _LOST = 2.0**-40
 
 
 def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
-    """The first op with a finite nonzero value or slope, or cotangent, outside the range of its dtype.
+    """The first op with a finite nonzero value, slope or cotangent outside the range of its dtype.
 
     Parameters
     ----------

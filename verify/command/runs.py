@@ -29,7 +29,7 @@ class Line:
     name, kind : str
         The kind is that of the primitive, or "program".
     proof : str
-        "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" for a program.
+        "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" without a proof.
     worst : dict
         Order -> the largest error in ULP outside the rule for roots.
     verdicts : set of str

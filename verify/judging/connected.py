@@ -50,7 +50,7 @@ def without_idle_targets(
     pairs : list of (tensor or variable, cotangent)
     sources : list of tensors or variables
     session : Session
-        Of the tape that takes the gradient.
+        The session of the tape that takes the gradient.
     stops : frozenset of int
         As for `Program.stops`.
 

@@ -106,7 +106,7 @@ class Recording:
         return list(made)
 
     def programs(self) -> Any:
-        """Yield (place, program, seeds, gtape's own row) for each element of each tensor of the last level."""
+        """Yield (place, program, seeds, gtape's own row): once at order 1, else for each element of the last level."""
         if self.order == 1:
             got = self.tape.gradient(self.level, self.inputs)
             program = build([(t._record, t._value) for t in self.level], self.inputs)
@@ -211,7 +211,7 @@ def _raw(g: Any) -> Any:
 
 
 def refuse_complex_jacobian(recording: Recording, order: int) -> None:
-    """Refuse second derivatives with respect to complex numbers, element by element."""
+    """Refuse second and higher derivatives with respect to complex arguments."""
     if order > 1 and any(t._layout.complex for t in recording.inputs):
         raise UnimplementedError(
             "a function of complex numbers has no complex Hessian: `check` takes order=2; for the numbers themselves, "
