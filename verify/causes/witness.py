@@ -85,7 +85,7 @@ def _text(node: Node, inputs: list[Any]) -> str:
         shape = np.broadcast_shapes(*map(np.shape, inputs)) if node.prim.kind == "elementwise" else node.shape
         dtype = np.asarray(node.output).dtype.name
         n = int(np.prod(shape))
-        if n > 1:  # not all the same: a sum of probabilities has no derivative
+        if n > 1:  # unequal weights, because the derivative of a sum of probabilities is 0
             seeds = f", output_gradients=np.arange(1, {n + 1}).reshape({shape}).astype({dtype!r})"
     return _TEXT.format(
         inputs=", ".join(written), name=node.name, arguments=words, seeds=seeds,
