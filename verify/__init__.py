@@ -1,6 +1,6 @@
 """Checks of derivatives: proofs, exact values, judgements of numbers, the census, strategies for Hypothesis.
 
-Everything here is imported when it is first used.
+Each name is imported at its first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# Where each public name lives.
+# The module of each public name.
 _NAMES = {
     "Finding": "gtape.verify.verdicts.verdict",
     "Proof": "gtape.verify.proofs.proof",
@@ -18,7 +18,7 @@ _NAMES = {
     "judge": "gtape.verify.judging.claims",
     "prove": "gtape.verify.proofs.proof",
 }
-# Where each module lives that users reach by name.
+# The full name of each module that is public itself.
 _MODULES = {"census": "gtape.verify.search.census", "strategies": "gtape.verify.strategies"}
 
 __all__ = ["Finding", "Proof", "Report", "census", "check", "exact", "judge", "prove", "strategies"]

@@ -1,4 +1,4 @@
-"""``python -m gtape.verify`` is ``gtape verify``; a subcommand may be named, too."""
+"""``python -m gtape.verify`` runs ``gtape verify``, or the subcommand in its first argument."""
 
 from __future__ import annotations
 

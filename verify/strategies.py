@@ -1,7 +1,7 @@
-"""Hypothesis strategies made from what primitives declare: their domains, kinks and special points.
+"""Hypothesis strategies from the declarations of primitives: domains, kinks and special points.
 
-Every binade of the dtype is equally likely, and so is the neighbourhood of what deserves search: special points, kinks,
-ends of the domain, zeros of both signs, ties. Everything shrinks towards small numbers and the special points.
+Every binade of the dtype is equally likely, and so are the neighbourhoods of special points, kinks, ends of the domain,
+zeros of both signs and ties. All strategies shrink towards small numbers and the special points.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def __dir__() -> list[str]:
 
 
 _DTYPES = ("float16", "float32", "float64")
-_SHOWN_WHOLE = 10_000  # elements of an array that `repr` shows one by one
+_SHOWN_WHOLE = 10_000  # size up to which `repr` shows all elements of an array
 _MODERATE = 8  # binades up and down from 1
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
         made: np.dtype[Any] = np.dtype(dtype)
-    except Exception:  # whatever NumPy says of what is no dtype: it asks the object for its `dtype` and its text
+    except Exception:  # any error, because np.dtype calls code of the object
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {shown(dtype)}") from None
     if made.name not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {made.name}")
@@ -58,7 +58,7 @@ def _numbers(what: str, values: Sequence[float]) -> list[float]:
 def _binades(
     sign: int, lower: float, upper: float, dtype: str, near_one: int | None, lo: float, hi: float
 ) -> tuple[int, int] | None:
-    """The first and last exponent e whose [2**e, 2**(e+1)), with a sign, meets an interval and magnitudes."""
+    """The first and last exponent e whose binade [2**e, 2**(e+1)), with a sign, meets an interval and magnitudes."""
     f = np.finfo(dtype)
     top = float(f.max)
     least, most = int(f.minexp - f.nmant), int(f.maxexp) - 1
@@ -78,29 +78,29 @@ def floats_for(
     interval: Interval, dtype: Any = "float64", *, special: Sequence[float] = (), kinks: Sequence[float] = (),
     magnitude: tuple[float, float] | None = None,
 ) -> st.SearchStrategy[float]:  # fmt: skip
-    """Numbers of an interval: every binade equally likely, and the neighbourhoods of points that deserve search.
+    """Numbers of an interval: every binade equally likely, and the neighbourhoods of special points.
 
     Parameters
     ----------
     interval : Interval
-        Where the numbers lie.
+        The interval of the numbers.
     dtype : "float64", "float32" or "float16"
-        Whose numbers; they come as Python floats, which hold them exactly.
+        The dtype of the numbers, which come as Python floats.
     special, kinks : sequences of float, keyword only
-        Points whose neighbours, up to 64 ULP to each side, are drawn often, as are those of the interval's ends and
-        holes and of 0.
+        Points whose neighbours, up to 64 ULP to each side, are drawn often, like those of 0 and of the interval's ends
+        and holes.
     magnitude : (float, float), keyword only
         Draw binades between these magnitudes only.
 
     Returns
     -------
     SearchStrategy of float
-        Zeros of both signs and subnormal numbers among them. Shrinks towards 0, 1 and the special points.
+        Includes zeros of both signs and subnormal numbers. Shrinks towards 0, 1 and the special points.
 
     Raises
     ------
     ValueError
-        If the interval holds no number of the dtype, or an argument is no number.
+        If the interval holds no number of the dtype, or an argument is not a number.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def floats_for(
 
     # The mantissa places a number in its binade [2**e, 2**(e+1)).
     def in_binade(sign: int, e: int, mantissa: int) -> float:
-        # a subnormal number has fewer digits: the conversion rounds
+        # The conversion rounds, because a subnormal number has fewer digits.
         return sign * float(dtype.type(min(math.ldexp(1 + mantissa / 2**f.nmant, e), top)))
 
     def neighbour(mark: float, offset: int, flip: bool) -> float:
@@ -137,14 +137,14 @@ def floats_for(
         return -0.0 if x == 0 and flip else x
 
     def distant(mark: float, power: int, mantissa: int, below: bool) -> float:
-        """At a distance of any power of two from a mark other than 0."""
+        """A number at a power-of-two distance from a mark other than 0."""
         away = math.ldexp(1 + mantissa / 2**f.nmant, power) * abs(mark)
         return float(dtype.type(mark - away if below else mark + away))
 
-    # by powers of two in 1/8ths first, so that short mantissas are likely, too
+    # Eighths of a binade first, so that short mantissas are likely, too.
     mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
     ways: list[st.SearchStrategy[float]] = []
-    for near_one in (_MODERATE, None):  # where most programs live, then everywhere
+    for near_one in (_MODERATE, None):  # the size in most programs, then all sizes
         for sign in (1, -1):
             ends = _binades(sign, interval.lo, interval.hi, dtype.name, near_one, lo, hi)
             if ends is not None:
@@ -167,12 +167,12 @@ def _next_to(mark: float, interval: Interval, dtype: Any) -> bool:
 
 @diagnosed
 def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
-    """Small shapes, scalars and size-1 axes among them.
+    """Small shapes, including scalars and axes of length 1.
 
     Parameters
     ----------
     max_dims, max_side : int, keyword only
-        At most so many axes, of at most this length.
+        The most axes, and the greatest length of an axis.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[i
     Raises
     ------
     ValueError
-        For a negative number of axes, or no length at all.
+        For a negative number of axes, or a length below 1.
 
     Examples
     --------
@@ -363,19 +363,19 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     Parameters
     ----------
     prim : Primitive or str
-        For an elementwise one, shapes that broadcast and numbers of its domain, ties between arguments among them; for
-        another, arrays of the shapes it declares as samples, with moderate numbers.
+        An elementwise primitive gets shapes that broadcast and numbers of its domain, including ties between arguments;
+        any other one gets arrays of its declared samples' shapes, with moderate numbers.
     dtype : "float64", "float32" or "float16"
 
     Returns
     -------
     SearchStrategy of Call
-        With ``.arrays``, ``.params``; calling it runs the op.
+        Each has ``.arrays`` and ``.params``; calling it runs the op.
 
     Raises
     ------
     ValueError
-        For an unknown name, a primitive that is not differentiable, or a dtype that is not floating.
+        For an unknown name, a primitive without a derivative, or another dtype.
 
     Examples
     --------
@@ -412,7 +412,7 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     Parameters
     ----------
     names : sequence of str, optional
-        Only these.
+        Only these primitives.
     dtype : "float64", "float32" or "float16"
 
     Returns
@@ -422,7 +422,7 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     Raises
     ------
     ValueError
-        For no names, or a name that is no primitive.
+        For an empty list, or an unknown name.
 
     Examples
     --------
@@ -445,5 +445,5 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     if not chosen:
         raise ValueError("names is empty: there is nothing to draw")
     for name in chosen:
-        arguments(name, dtype)  # complains early
+        arguments(name, dtype)  # raises before any draw
     return st.sampled_from(chosen).flatmap(lambda name: arguments(name, dtype))

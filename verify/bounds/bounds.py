@@ -1,8 +1,8 @@
-"""How far rounding may carry one op: its local bound.
+"""The local bound: how far rounding may carry one op.
 
-It has no knob: the declared ULPs of an elementwise op, or n units in the last place of the sum of its terms'
-magnitudes (sums, products, scans, factorisations). Along the few ops of a rule such bounds are carried forward
-(`running_error`); over a whole program noise of their size shows how far rounding goes (`noise_world`, `noise`).
+The bound has no knob: the declared ULPs of an elementwise op, or n units in the last place of the sum of its terms'
+magnitudes (sums, products, scans, factorisations). `running_error` carries such bounds along the few ops of a rule;
+`noise_world` and `noise` estimate their effect over a whole program by noise of the same size.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ COMPLEX_ULPS = 2.0
 
 
 def holds_floats(x: Any) -> bool:
-    """Whether a value is an array of floats or complex numbers."""
+    """True for an array of floats or complex numbers."""
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc"
 
 
 def holds_complex(x: Any) -> bool:
-    """Whether a value is an array of complex numbers."""
+    """True for an array of complex numbers."""
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "c"
 
 
 def at_least_tiniest(error: Any, ulps: float) -> Any:
-    """Half of the smallest number there is would be 0: what rounds there at all may be off by that number."""
+    """An error raised to the smallest subnormal unless the op is exact, because half of this number rounds to 0."""
     return np.maximum(error, _TINIEST) if ulps else error
 
 
@@ -41,7 +41,7 @@ _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def _counts(prim: Primitive, values: list[Any], params: dict[str, Any]) -> Any:
-    """How many terms each output of a (multi)linear op sums."""
+    """The number of terms that each output of a (multi)linear op sums."""
     if prim.rounding.terms is not None:
         return float(prim.rounding.terms(*values, **params))
     ones = [np.ones(np.shape(v)) if holds_floats(v) else v for v in values]
@@ -64,7 +64,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     float64 array of y's shape
     """
     if prim.kind == "elementwise":
-        if holds_complex(y):  # errors are of the modulus; a product of complex numbers commits up to 2.3 roundings
+        if holds_complex(y):  # relative to the modulus; a complex product commits up to 2.3 roundings
             return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
         narrow = prim.rounding.wide and np.dtype(dtype).itemsize < 8
         own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
@@ -93,7 +93,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         terms = _counts(prim, values, params)
         return how.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
     if how.wide and np.dtype(dtype).itemsize == 4:  # computed in float64, rounded once
-        if isinstance(y, tuple):  # how close eigenvalues are, only the wide ones tell
+        if isinstance(y, tuple):  # recompute in float64, because rounded eigenvalues hide how close they are
             inner = local_error(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
         inner = local_error(prim, values, y, params, np.dtype(np.float64))
@@ -114,13 +114,13 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         axes = 3 if how.parts else 2
         magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
     moves = [backward * unit * v if holds_floats(v) else None for v in magnitudes]
-    if how.feeds is not None:  # each step may round to a subnormal number, which those after it magnify
+    if how.feeds is not None:  # each step may round to a subnormal number, which later steps magnify
         moves[how.feeds] = moves[how.feeds] + spacing(0.0, dtype)
     return both(committed, carried_errors(prim, moves, values, y, params))
 
 
 def _axes(how: Rounding, i: int) -> int:
-    """How many axes at the end an output of a factorisation has for one matrix."""
+    """The number of trailing axes that one matrix occupies in output `i` of a factorisation."""
     return 3 if how.parts and i in how.columns else 2
 
 
@@ -129,7 +129,7 @@ _FAR = 1 / 16
 
 
 def both(a: Any, b: Any) -> Any:
-    """The sum of two errors, output by output where there are several."""
+    """The sum of two errors, output by output for tuples."""
     return tuple([p + q for p, q in zip(a, b, strict=True)]) if isinstance(a, tuple) else a + b
 
 
@@ -139,8 +139,8 @@ def _largest(v: Any, count: int = 2) -> Any:
 
 
 def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any]) -> Any:
-    """How far the output goes when the inputs move by at most so much, element by element or by sampling."""
-    if isinstance(y, tuple):  # all outputs in one row, and apart again
+    """How far the output moves when inputs move by at most `moves`: element by element, or by sampling if many."""
+    if isinstance(y, tuple):  # join all outputs to one row, then split the row
         flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
         cuts = np.cumsum([v.size for v in y])[:-1]
         parts = [e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)]
@@ -151,8 +151,8 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
 
 
 def _bent(e: Any, v: Any, axes: int) -> Any:
-    """What a column moves in truth where the first order says `e`: its square counts, too, and a column that would go
-    as far as its own size is not determined at all, as the vectors of eigenvalues that are so close are not."""
+    """A first-order error `e` of columns, with its square added; twice the column's size where `e` is large, because
+    rounding then leaves the column undetermined (eigenvectors of close eigenvalues)."""
     size = _largest(v, axes)
     with np.errstate(all="ignore"):
         part = np.max(e / size, axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True, initial=0.0)
@@ -192,7 +192,7 @@ def _carried_to(
 
 
 def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
-    """Beside a root away from 0 a derivative keeps its digits only up to two roundings of its input."""
+    """Extra error near a root away from 0, where a derivative is exact only up to two roundings of its input."""
     room = np.zeros(np.shape(y))
     for i, x in enumerate(values):
         p = prim.rules[i]
@@ -201,7 +201,7 @@ def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, 
             slope = np.abs(signed)
             near = np.abs(y) < np.abs(x) * slope / 4
             if near.any():
-                # Twice as far as Newton's step: there the sign has changed if it was a root that makes it steep.
+                # At twice Newton's step the sign has changed if a root makes the function steep.
                 with np.errstate(all="ignore"):
                     beyond = [x - 2 * y / signed if k == i else v for k, v in enumerate(values)]
                     near = near & (np.sign(prim.kernel(*beyond, **params)) == -np.sign(y))

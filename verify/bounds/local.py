@@ -1,7 +1,7 @@
 """The local check: every recorded op, rule and sum of cotangents, at its recorded inputs, within its own bound.
 
-It needs no knowledge of the rest of the program, so its bounds stay tight however long the program is: it is what
-finds a small fault in a kernel or a rule.
+Its bounds do not depend on the rest of the program, so that they stay tight for long programs and show small faults in
+kernels and rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Local", "check_locally", "excess", "finite", "shown"]
 
 
 def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | None = None) -> list[Finding]:
-    """Look at every op and every rule of a program.
+    """Check every op and every rule of a program.
 
     Parameters
     ----------
@@ -33,19 +33,19 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
     seeds : list of arrays
         The cotangent of each output.
     exact : dict, optional
-        Exact values of the program's nodes, at the precision in force: those of inputs, and of what is computed
-        from inputs alone, are exact at recorded inputs, too.
+        Exact values of the program's nodes, at the precision in force. Those of inputs, and of ops on inputs alone,
+        are reused, because they are exact at recorded inputs, too.
 
     Returns
     -------
     list of Finding
-        Empty where all is within bounds.
+        Empty if all numbers are within bounds.
     """
     return Local(program, exact or {}).run(seeds)
 
 
 class Local(Algebra):
-    """One pass over a program, forwards and backwards; what is lifted or evaluated exactly is kept for both.
+    """One pass over a program, forwards and backwards, which share exact values.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Local(Algebra):
         return self.findings
 
     def values(self) -> None:
-        """Look at what each op computed or decided."""
+        """Check the value or decision of each op."""
         for node in self.program.nodes:
             if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
                 self.value(node)
@@ -101,7 +101,7 @@ class Local(Algebra):
         return found
 
     def own_error(self, node: Node) -> Any:
-        """The bound on what the op itself commits; a tuple for several outputs."""
+        """The bound on the op's own rounding error; a tuple for several outputs."""
         found = self.bounds.get(node.index)
         if found is None:
             several = isinstance(node.output, tuple)
@@ -115,7 +115,7 @@ class Local(Algebra):
         return found
 
     def wrong(self, node: Node, reason: str, **found: Any) -> None:
-        """Note that an op, one of its rules or a sum behind it is off."""
+        """Add a finding for a wrong op, rule or sum of cotangents."""
         verdict = "rule"
         if outside_its_domain(node.prim, self.inputs(node)):
             verdict = "domain"
@@ -123,7 +123,7 @@ class Local(Algebra):
         self.findings.append(Finding(verdict, at=node, reason=reason, **found))
 
     def value(self, node: Node) -> None:
-        """Is the op's result its exact value at its recorded inputs?"""
+        """Compare an op's result with its exact value at its recorded inputs."""
         outputs = node.output if isinstance(node.output, tuple) else (node.output,)
         if not finite(*self.inputs(node), *outputs):
             return
@@ -138,7 +138,7 @@ class Local(Algebra):
                 self.wrong(node, reason, element=("value", worst[1]), **shown(y, objects(e), worst[1]))
 
     def decision(self, node: Node) -> None:
-        """Is what was decided (a comparison, a place, an order) what the op decides at its recorded inputs, exactly?"""
+        """Compare a decision (a comparison, an index, an order) with the exact one at the recorded inputs."""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
         if "cast" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
@@ -168,7 +168,7 @@ class Local(Algebra):
         return by_user(node, g)  # judged as a whole, elsewhere
 
     def rule(self, node: Node, g: Any) -> list[Any]:
-        """Run an op's rule as the tape does, and compare with the same rule in enclosures."""
+        """Run an op's rule as the tape does, and compare the results with the same rule in enclosures."""
         values = self.inputs(node)
         several = isinstance(node.output, tuple)
         outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
@@ -187,8 +187,8 @@ class Local(Algebra):
                 made = kept_off(made, parts[0])
             return made
         exact_g = [objects(BALLS.lift(v)) for v in parts]
-        # The rule of a factorisation reads its output, whose own error, looked at before, may be much larger than what
-        # the rule commits: its recorded output is one more input, exact as it stands.
+        # The rule of a factorisation takes its recorded output as one more exact input, because the output's error,
+        # checked above, may be much larger than the rule's own.
         given = node.prim.kind == "implicit" or node.prim.rounding.eliminates
         exact_y = [objects(BALLS.lift(v)) for v in outputs] if given else self.at_inputs(node)
         exact = ran(BALLS, exact_g, exact_y if given or several else [exact_y], map(self.balls, node.inputs))
@@ -203,16 +203,16 @@ class Local(Algebra):
         )
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
             if c is float_g[0] and e is exact_g[0]:
-                continue  # the rule returns the cotangent as it came, in floats as in enclosures
+                continue  # the rule returns the cotangent unchanged, in floats and in enclosures
             if c is not None:
                 error = b.e * b.margin if isinstance(b, Err) else 0.0
                 self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
         return made
 
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
-        """Compare an elementwise rule at those elements where all values are finite."""
+        """Compare an elementwise rule at the elements with finite values only."""
         g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
-        if "selection" in node.prim.roles:  # what is not taken may be anything
+        if "selection" in node.prim.roles:  # the branch not taken may be infinite or NaN
             taken, left, right = spread
             spread = [taken, np.where(taken, left, left.dtype.type(0)), np.where(taken, right.dtype.type(0), right)]
         good = np.logical_and.reduce([np.isfinite(v) for v in (g, y, *spread)])
@@ -248,7 +248,7 @@ class Local(Algebra):
             self.wrong(node, reason, element=(f"argument {a}", worst[1]), **shown(c, exact, worst[1]))
 
     def sum(self, node: Node, g: Any, parts: list[Any]) -> None:
-        """The sum of what several consumers sent back."""
+        """Check the sum of the cotangents from several consumers."""
         if not finite(g, *parts):
             return
         dtype = np.asarray(g).dtype
@@ -277,7 +277,7 @@ def _scalar(v: Any) -> Any:
 
 
 def shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
-    """A number that is off, the exact one, and how far they are apart."""
+    """A wrong number, the exact one and their distance, as fields of a finding."""
     exact = objects(exact)[index]
     high, low = to_double_double(exact)
     ulps = float(ulps_between(got[index], high, low, got.dtype))
@@ -285,14 +285,14 @@ def shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
 
 
 def excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | None:
-    """The worst element that lies outside its bound: (how many times the bound, index)."""
+    """The worst element outside its bound: (error divided by bound, index)."""
     exact = objects(exact)
     high = to_float(exact).ravel()
     with np.errstate(all="ignore"):
         off = np.abs(widest(got).ravel() - high)
         bound = np.broadcast_to(bound, np.shape(got)).ravel()
-        # First without the digits beyond float64, which are half a unit at most, and without the radii; what is not
-        # clearly inside is looked at again.
+        # First without radii and digits beyond float64 (at most half a unit); elements that are not clearly inside are
+        # compared again with both.
         half = np.maximum(spacing(high, np.float64) / 2, _TINIEST)
         over = np.flatnonzero((off + half > bound) & np.isfinite(off) & np.isfinite(bound))
         if not over.size:
@@ -309,9 +309,9 @@ def excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | 
 
 
 def outside_its_domain(prim: Any, arrays: list[Any]) -> bool:
-    """Whether arrays are further from the thin domain of an op (the symmetric matrices, say) than rounding takes them.
+    """True if arrays are further from the thin domain of an op (such as symmetric matrices) than rounding explains.
 
-    Rounding is no excuse for a fault: a product that is symmetric up to its last bits counts as inside.
+    A product that is symmetric up to its last bits counts as inside, so that a fault there is still reported.
     """
     domain = prim.domain
     if prim.kind == "elementwise" or domain.fit is None or domain.where is None or domain.where(*arrays):

@@ -1,4 +1,4 @@
-"""The global bound: how far rounding may carry a whole gradient, by re-running it with noise."""
+"""The global bound: how far rounding may carry a whole gradient, estimated by runs with noise."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gtape.verify.verdicts.ulp import widest
 __all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "noisy_values", "spreads"]
 
 SPREADS = 16.0
-# By chance all of a few runs may stay close to the plain one. A number that lies outside what they say meets many.
+# All of a few runs may stay close to the plain run by chance, so that numbers beyond their bound get many runs.
 RUNS, MANY_RUNS = 5, 40
-# A quotient by a difference that noise of the usual size carries far beyond itself shows too little of it: then less
-# noise, down to that of rounding itself.
+# Factors for fainter noise, down to the size of rounding, because a quotient by a small difference shows too little
+# spread under noise much larger than the difference.
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
@@ -36,14 +36,14 @@ def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[
 
 
 def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:
-    """Sixteen spreads of what a computation gives in a noisy world.
+    """Sixteen spreads of a computation's results in a noisy world.
 
     Parameters
     ----------
     run : callable
-        Makes all calls in a world and returns arrays, or None.
+        Computes in a world and returns a list of arrays or None.
     dtype : floating dtype
-        Whose rounding is imitated.
+        The dtype whose rounding is imitated.
     runs : int
 
     Returns
@@ -66,7 +66,7 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> li
 
 
 def noisy_values(program: Program, world: Any) -> dict[int, Any]:
-    """The value of every node in a noisy world; decisions and whole numbers as recorded."""
+    """The value of every node in a noisy world; decisions and integers as recorded."""
     env: dict[int, Any] = {}
     for node in program.nodes:
         fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
@@ -105,6 +105,6 @@ class _Noisy(Algebra):
             made = kept_off(made, g)
         if prim.kind == "linear":
             return made
-        # Factors that are whole numbers, such as those of a sum, round nothing.
+        # Constant integer partials, such as those of a sum, round nothing.
         exact = [prim.partials is not None and isinstance(prim.partials[a], int) for a in node.active]
         return [c if c is None or e else self.world.rounded(c) for c, e in zip(made, exact, strict=True)]

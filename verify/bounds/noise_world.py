@@ -15,14 +15,14 @@ from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["NoiseWorld", "spread_of"]
 
-# Louder than the rounding of the run itself by so much; the spread is scaled back.
+# Size of the noise relative to rounding; `spread_of` divides by this factor.
 _LOUDER = 2.0**10
 
 
 class NoiseWorld:
     """The NumPy world in float64, with every op's result moved at random within its local bound times 2**10.
 
-    The first run in a world moves nothing and notes the bounds; every run after `again` makes the same calls and moves.
+    The first run in a world moves nothing and notes the bounds; each run after `again` makes the same calls with noise.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class NoiseWorld:
         self._factor = 1.0
 
     def again(self, factor: float = 1.0) -> None:
-        """Start a run that moves every result, by so much of the usual noise."""
+        """Start a run with `factor` times the usual noise."""
         self._next = iter(self._bounds)
         self._factor = factor
 
@@ -50,7 +50,7 @@ class NoiseWorld:
         if prim is None:
             raise AttributeError(name)
 
-        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        # Not cached, because the partial holds the world and a cache would make a cycle.
         return partial(self._call, prim)
 
     def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
@@ -81,7 +81,7 @@ class NoiseWorld:
         )
 
     def rounded(self, c: Any) -> Any:
-        """What a rule computes outside any op: a product with a cotangent, a sum of two. Rounded once."""
+        """A result that a rule computes outside any op (a product or sum of cotangents), with noise of one rounding."""
         c = widest(c)
         return self._moved(c, lambda: np.where(c == 0, 0.0, spacing(c, self._dtype) / 2))
 
@@ -105,7 +105,7 @@ class NoiseWorld:
 
 
 def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:
-    """A bound that keeps exact zeros on their side of a kink: those that no underflow made."""
+    """A bound without noise on exact zeros, which keeps them on their side of a kink; zeros by underflow get noise."""
     if prim.kind != "elementwise" or not (y == 0).any():
         return bound
     if prim.ulps <= 0.5 and (prim.kinks or prim.selects):
@@ -119,7 +119,7 @@ def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], b
 
 
 def spread_of(runs: list[Any], base: Any) -> Any:
-    """The largest distance of noisy runs from the plain one, scaled back; infinite where no run gives a number."""
+    """The largest distance of noisy runs from the plain one, divided by the noise; infinite if no run is finite."""
     worst = np.full(np.shape(base), np.nan)
     with np.errstate(all="ignore"):
         for r in runs:

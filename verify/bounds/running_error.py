@@ -1,4 +1,4 @@
-"""Running error analysis: rules on values that carry a bound on their error, to first order.
+"""Running error analysis: runs rules on values with error bounds, to first order.
 
 See Higham, "Accuracy and Stability of Numerical Algorithms", section 3.3.
 """
@@ -55,18 +55,18 @@ class Err:
         own = COMPLEX_ULPS if holds_complex(v) else 0.5
         dtype = computed_in(self, o)
         committed = spacing(v, dtype) * own
-        if f is np.multiply or f is np.divide:  # sums of numbers so small are exact, and so are products with 0
+        if f is np.multiply or f is np.divide:  # sums of subnormal numbers are exact, and so are products with 0
             committed = np.where((self.v != 0) & (b != 0), at_least_tiniest(committed, own), 0.0)
         return self.__class__(v, self.joined(np.abs(sa) * self.e, np.abs(sb) * eb, committed), dtype)
 
     @staticmethod
     def joined(*errors: Any) -> Any:
-        """How far errors may add up: all of them in one direction."""
+        """The bound on a sum of errors, which may all have one sign."""
         return sum(errors[1:], errors[0])
 
     @staticmethod
     def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
-        """What a sum of products makes of magnitudes of which one is an error."""
+        """The error of a sum of products, from magnitudes of the arguments, one of which is an error."""
         return prim.kernel(*parts, **params)
 
     def __add__(self, o: Any) -> Err:
@@ -99,14 +99,14 @@ class Err:
 
 
 class Independent(Err):
-    """A value with a bound on its error, where errors come from many roundings that know nothing of each other.
+    """A value with a bound on its error, for many independent roundings.
 
-    Their squares add up: what n of them make is near to the root of n times one, not n times (Higham and Mary, "A new
-    approach to probabilistic rounding error analysis", 2019).
+    The squares of the errors add up, so that n equal errors give sqrt(n) times one of them, not n times (Higham and
+    Mary, "A new approach to probabilistic rounding error analysis", 2019).
     """
 
     __slots__ = ()
-    margin = 1.2  # a few roundings may happen to agree; measured, see `Rounding.independent`
+    margin = 1.2  # measured, because some roundings agree by chance; see `Rounding.independent`
 
     @staticmethod
     def joined(*errors: Any) -> Any:
@@ -120,7 +120,7 @@ class Independent(Err):
 
 
 def computed_in(*args: Any) -> Any:
-    """The dtype in which values are combined: a rule may cast to a wider one and back."""
+    """The dtype in which values are combined, because a rule may cast to a wider dtype and back."""
     found = [a.dtype for a in args if isinstance(a, Err)]
     return found[0] if all(d == found[0] for d in found) else np.result_type(*found)
 
@@ -131,9 +131,9 @@ class ErrorWorld:
     Parameters
     ----------
     dtype : floating dtype
-        In which the program computes.
+        The dtype of the program.
     err : type
-        How errors add up: `Err`, or `Independent`.
+        `Err` or `Independent`, which decides how errors add up.
     """
 
     def __init__(self, dtype: Any, err: type[Err] = Err) -> None:
@@ -148,14 +148,14 @@ class ErrorWorld:
         if prim is None:
             raise AttributeError(name)
 
-        # Made anew for each use: kept here, it would be a cycle, because it holds the world.
+        # Not cached, because the partial holds the world and a cache would make a cycle.
         return partial(self._call, prim)
 
     def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
         return self.apply(prim, args, params)
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """One primitive: its value, what it commits, and what it hands on."""
+        """One primitive's value with the sum of its own error and the errors carried from its arguments."""
         if "cast" in prim.roles:
             x = args[0]
             to = np.dtype(params["dtype"])
@@ -212,5 +212,6 @@ class ErrorWorld:
         return self._err(y, e, dtype)
 
 
-# Of a part the error is at most that of the whole; a real magnitude has no imaginary part to say so.
+# The error of a part is at most that of the whole; the kernels themselves would take the imaginary part of a real
+# bound as 0.
 _PARTS = frozenset({"part", "conjugate"})

@@ -1,1 +1,1 @@
-"""Why numbers are off or have no exact value: wrong rules, conventions, the range of floats, branches."""
+"""Causes of wrong numbers and of missing exact values: wrong rules, conventions, the range of floats, branches."""

@@ -1,4 +1,4 @@
-"""What to write instead of textbook formulas that lose digits, overflow, or end where the function goes on."""
+"""Stable replacements for textbook formulas that lose digits, overflow or leave the domain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["add_advice"]
 
-# A pattern is an op with patterns for its inputs, a number, or a capital letter: the same thing wherever it stands.
+# A pattern is an op with patterns for its inputs, a number, or a capital letter, which always stands for one thing.
 X, Y = "X", "Y"
 
 
@@ -51,11 +51,11 @@ _INSTEAD: list[tuple[tuple[Any, ...], str]] = [
 ]
 
 _EITHER_WAY = frozenset({"add", "multiply"})
-_FAR = 1e6  # ULP: where a finding that is no fault is worth a hint
+_FAR = 1e6  # ULP: errors above this get a hint even if the problem itself loses the digits
 
 
 def add_advice(program: Program, report: Report) -> None:
-    """Say at the end of a finding's reason what to write instead, where its op is part of a formula that is known.
+    """Append a stable replacement to a finding's reason if its op is part of a known formula.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def add_advice(program: Program, report: Report) -> None:
 
 
 def _found(program: Program) -> list[tuple[set[int], str]]:
-    """The formulas in a program: their nodes, and what to write instead."""
+    """The known formulas in a program: their nodes and the replacement."""
     found = []
     for node in program.nodes:
         for pattern, text in _INSTEAD:
@@ -118,7 +118,7 @@ def _matches(program: Program, node: Node, pattern: Any, bound: dict[str, Node],
 
 
 def _same(program: Program, a: Node, b: Node) -> bool:
-    """Whether two nodes are the same, or the same op on the same things."""
+    """True if two nodes are the same, or the same op on the same inputs."""
     if a.index == b.index:
         return True
     if a.kind != "op" or b.kind != "op" or a.name != b.name or repr(a.params) != repr(b.params):

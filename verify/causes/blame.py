@@ -1,4 +1,4 @@
-"""A certificate failed: which op is to blame, and which element shows it."""
+"""Finds the ops to blame for a failed certificate, and an element that shows the error."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["blame", "culprits"]
 
-# So many sources are searched for an element that is off, the likeliest first.
+# Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
 
 
 def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[Any], order: int) -> list[Finding]:
-    """A certificate failed: find the op, and an element that shows it.
+    """Find the ops to blame for failed certificates, and an element that shows the error.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         After its replay.
     failures : list of Failure
     got : list of arrays or None
-        The numbers that are judged, for each source.
+        The judged numbers of each source.
     order : int
 
     Returns
     -------
     list of Finding
-        One for each op that is to blame, or one that names none where none is found.
+        One for each op to blame, or one finding without an op if none is found.
     """
     shown = _shown(oracle, got)
     if "element" in shown and shown.get("got") is None:
@@ -54,7 +54,7 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
 
 
 def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:
-    """The ops that are to blame for a certificate that failed, each with the reason; at least one, None if unknown.
+    """The ops to blame for failed certificates as (node, reason): at least one pair, with None for an unknown op.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
         for node in _wrong_when_differentiated(program, mark):
             found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
     if not found:
-        # A custom gradient that nothing above could follow is the likeliest.
+        # A custom gradient is the likeliest culprit, because the searches above may not follow it.
         customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
         likely = customs[0] if customs else None if mark is not None else failures[0].node
         what = f"the {failures[0].what} disagrees with the mirrors ({_by(failures[0])})"
@@ -98,7 +98,7 @@ def _by(failure: Failure) -> str:
 
 
 def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
-    """Ops whose rule is wrong, each with the reason."""
+    """Ops with a wrong rule, each with the reason."""
     return [
         (f.node, f"the rule of {f.node.name} is not the derivative of its mirror ({_by(f)})")
         for f in rules
@@ -107,7 +107,7 @@ def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
 
 
 def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
-    """The ops of an inner gradient whose rule, alone and at the recorded inputs, has a wrong derivative."""
+    """The ops of an inner gradient whose rule has a wrong derivative, tested alone at the recorded inputs."""
     found: dict[str, Any] = {}
     for i in program.ancestors(mark.targets):
         node = program.nodes[i]
@@ -139,7 +139,7 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
 
 
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
-    """An element that is off, with the number that came out, the exact one, and how far they are apart."""
+    """A wrong element with its number, the exact number and their distance, as fields of a finding."""
     try:
         replayed = oracle.replay()
     except ArithmeticError:
@@ -173,7 +173,7 @@ def _count(oracle: Oracle, s: int) -> int:
 
 
 def _off(oracle: Oracle, replayed: list[Any], s: int, places: Any) -> float:
-    """How far the replayed gradient is from the exact one on some elements, along a random direction of them."""
+    """The relative error of the replayed gradient along a random direction of some elements."""
     node = oracle.program.nodes[oracle.program.sources[s][0]]
     u = np.zeros(_count(oracle, s), dtype=object)
     u[...] = 0

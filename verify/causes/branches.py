@@ -1,4 +1,4 @@
-"""Python branches on recorded values: at a tie the derivative is that of the branch taken, which is a convention."""
+"""Python branches on recorded values: at a tie the derivative of the branch taken is a convention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AGREE = 2.0**-256
 
 
 def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Finding]:
-    """What there is to say of the branches that Python took while a tape recorded.
+    """The findings about the branches that Python took while a tape recorded.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def branches_met(session: Any, sources: list[Any], order: int = 1) -> list[Findi
     Returns
     -------
     list of Finding
-        `convention` where a branch hangs on a comparison of equal numbers, `conditioning` where rounding decided it
-        otherwise than the exact values do; one for each line of the user's.
+        `convention` for a branch on a comparison of equal numbers, `conditioning` for a branch that rounding decided
+        against the exact values; each once per line of the user's code.
     """
     taken = branches_taken(session)
     if not taken:
@@ -71,7 +71,7 @@ def _is_comparison(node: Node) -> bool:
 
 
 def _deciding(program: Program, i: int) -> list[Node]:
-    """The comparisons of floats that a truth value hangs on, through what is no float itself."""
+    """The comparisons of floats that a truth value depends on, through truth values and integers."""
     found, pending, seen = [], [i], set()
     while pending:
         node = program.nodes[pending.pop()]
@@ -85,7 +85,7 @@ def _deciding(program: Program, i: int) -> list[Node]:
 
 
 def _values(program: Program) -> dict[int, Any]:
-    """Exact values; comparisons as recorded."""
+    """Exact values of all nodes; comparisons as recorded."""
     oracle = Oracle(program, [None] * len(program.outputs))
     for node in program.nodes:
         recorded = _is_comparison(node)
@@ -94,7 +94,7 @@ def _values(program: Program) -> dict[int, Any]:
 
 
 def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | None:
-    """Whether a comparison is a tie, or exact values decide it otherwise than rounding did; raises if that is open."""
+    """Verdict and reason if a comparison is a tie or was flipped by rounding, else None; raises while undecided."""
     a, b = [np.broadcast_to(objects(env[j]), node.shape).ravel().tolist() for j in node.inputs]
     for x, y, was in zip(a, b, np.ravel(node.output).tolist(), strict=True):
         gap = x - y

@@ -1,8 +1,8 @@
-"""Decisions at a tie inside a program (`where(x > 0, ...)` at 0, a floor, an argmax): what the other side gives.
+"""Decisions at a tie inside a program (`where(x > 0, ...)` at 0, a floor, an argmax), and their other outcomes.
 
-Whether there is one is not read from a table. The program is evaluated exactly a step to either side of the point: a
-comparison, a cast or a step function that decides otherwise there, though its inputs hardly moved, is at a tie. What
-the program would be with that decision says whether it matters, and what the derivatives on the two sides are.
+No table lists ties. The program is evaluated exactly one small step to either side of the point: a comparison, a cast
+or a step function with another outcome there, although its inputs hardly moved, is at a tie. The program with the
+other outcome then shows if the tie matters, and the derivatives on both sides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["choices_met", "varying"]
 
-# So many are also looked at each by itself, which takes one replay or two.
+# Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
 _BITS = 600
 _STEP = arb(2) ** -400
@@ -39,15 +39,15 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     ----------
     program : Program
     oracle : Oracle
-        With the exact values of all nodes, by the choices that were made.
+        With the exact values of all nodes, for the recorded decisions.
     order : int
     derivative : callable
-        The exact derivative, as a list of object arrays or None, from an oracle that has the values of all nodes.
+        Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
 
     Returns
     -------
     list of Finding
-        Nothing where the other side is not finite: a guard, which keeps out of where a function is not defined.
+        Empty if the other side is not finite, because such a decision guards the end of a domain.
     """
     targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
     reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
@@ -64,7 +64,7 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     here = _Outcome(program, oracle, derivative(oracle))
     said = _what_it_changes(program, oracle, derivative, tied, here)
     if said is None:
-        return []  # all together, they change nothing
+        return []  # all ties together change nothing
     alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
     blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
     findings: dict[Any, Finding] = {}
@@ -88,7 +88,7 @@ def varying(program: Program) -> set[int]:
 
 
 def _decides(program: Program, node: Node) -> bool:
-    """Whether an op decides something by floats: a truth value, a place, a whole number."""
+    """True if an op decides a truth value, an index or an integer from floats."""
     if node.kind != "op" or not any(is_floating(program.nodes[j].output) for j in node.inputs):
         return False
     if isinstance(node.output, tuple) or np.asarray(node.output).dtype.kind == "c":
@@ -99,7 +99,7 @@ def _decides(program: Program, node: Node) -> bool:
 
 
 def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
-    """A quick look: does the next float decide otherwise, are there equal elements?"""
+    """A quick test for ties: another outcome at the next float, or equal elements."""
     if not _decides(program, node):
         return False
     if "comparison" in node.prim.roles:
@@ -122,19 +122,19 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
 
 
 def _equal(node: Node, oracle: Oracle) -> Any:
-    """Where a comparison of floats is certainly one of equal numbers; None where it is not."""
+    """The mask of the certainly equal pairs in a comparison; None without any."""
     x, y = [objects(oracle.env[j]) for j in node.inputs]
     mask = np.broadcast_to(np.asarray(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y), dtype=bool), node.shape)
     return mask if mask.any() else None
 
 
 def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[Node, list[Any]]]:
-    """The decisions that are at a tie, each with its outcome before and behind."""
+    """The decisions at a tie, each with its outcomes before and behind the point."""
     with precision(_BITS):
         sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
     found = []
     for node in suspects:
-        if any(s is None for s in sides):  # only what needs no look around
+        if any(s is None for s in sides):  # only comparisons of equal numbers need no values of the sides
             mask = _equal(node, oracle) if "comparison" in node.prim.roles else None
             outcomes = [] if mask is None else [np.where(mask, ~np.asarray(node.output), node.output)] * 2
         else:
@@ -152,7 +152,7 @@ def _other(outcome: Any, recorded: Any) -> bool:
 
 
 def _beside(program: Program, oracle: Oracle, sign: int) -> dict[int, Any] | None:
-    """The exact values of all nodes a step beside the point, everything decided anew; None where that stays open."""
+    """Exact values of all nodes one step off the point, with new decisions; None if one stays undecided."""
     rng = np.random.default_rng(29)
     env: dict[int, Any] = {}
     for nodes in program.sources:
@@ -181,7 +181,7 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
         return program.step(BALLS, node, env)
     if "stop" in node.prim.roles:
         return here[node.index]
-    # What no tape follows is a constant of the function in question; a decision looks at all of its inputs.
+    # An input that no tape follows is a constant of the function; a decision reads all of its inputs.
     smooth = node.prim.differentiable and is_floating(node.output)
     still = {
         j
@@ -195,7 +195,7 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
 
 
 def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bool:
-    """Whether all that an op reads is beside the point nearly what it is at the point."""
+    """True if all inputs of an op hardly change from the point to the step."""
     for j in node.inputs:
         a, b = here[j], there[j]
         if a is b:
@@ -216,7 +216,7 @@ def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bo
 
 
 class _Outcome:
-    """The values of a program's outputs, and its derivative, with certain decisions."""
+    """The outputs of a program and its derivatives, for one set of decisions."""
 
     def __init__(self, program: Program, oracle: Oracle, slopes: list[Any]) -> None:
         self.values = [oracle.env[i] for i in program.outputs]
@@ -225,9 +225,9 @@ class _Outcome:
 
 
 def _inner(program: Program, oracle: Oracle) -> list[Any]:
-    """Of inner gradients: the value, first and second derivatives along random directions of what they are taken of.
+    """Value, first and second derivatives of the primals of inner gradients, along random directions.
 
-    The recorded backward ops hold the masks of the outcomes that were recorded.
+    The primals serve here because the recorded backward ops hold the masks of the recorded outcomes.
     """
     marks = {n.mark.key: n.mark for n in program.nodes if n.mark is not None}
     found: list[Any] = []
@@ -250,7 +250,7 @@ def _inner(program: Program, oracle: Oracle) -> list[Any]:
 def _what_it_changes(
     program: Program, oracle: Oracle, derivative: Derivative, group: list[tuple[Node, list[Any]]], here: _Outcome
 ) -> str | None:
-    """In words, what another outcome makes of values and derivatives; None where it changes nothing."""
+    """The change of values and derivatives by other outcomes, in words; None without a change."""
     sides: list[_Outcome | None] = []
     for side in (0, 1):
         outcomes = {node.index: o[side] for node, o in group if _other(o[side], node.output)}
@@ -289,7 +289,7 @@ def _words(node: Node) -> str:
 
 
 def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: dict[int, Any]) -> _Outcome:
-    """The program at the point itself, with other outcomes of some decisions and of what hangs on these."""
+    """The program at the point itself, with other outcomes of some decisions and of all nodes that depend on these."""
     recorded = {}
     again = oracle.__class__(program, oracle.seeds)
     again.env = {}
@@ -318,7 +318,7 @@ def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: di
 
 
 def _apart(here: list[Any], others: list[list[Any]]) -> tuple[int, tuple[int, ...]] | None:
-    """An element that is certainly different, where all is finite: (which, its index)."""
+    """The first certainly different element as (array, index); None if a difference is not finite."""
     found = None
     for other in others:
         for k, (p, q) in enumerate(zip(here, other, strict=True)):

@@ -1,4 +1,4 @@
-"""Kinks and ties that a program meets: what the op returns there, and the one-sided derivatives around it."""
+"""Kinks and ties that a program meets: the derivative that the op returns, and the one-sided derivatives."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["exact_partials", "flipped_branch", "kinks_met"]
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
 _JUMP = 2.0**-80
-_SUSPECTS = 16  # points that are tried, of one op
+_SUSPECTS = 16  # points tried per op
 
 
 def exact_partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[Any]:
-    """The partials of an elementwise op at balls, by the mirror's own derivative."""
+    """The partials of an elementwise op at enclosures, by the mirror's own derivative."""
     world = jet_world(1)
     found = []
     for a in active:
@@ -41,7 +41,7 @@ def exact_partials(node: Node, xs: list[Any], active: tuple[int, ...]) -> list[A
 
 
 def _scales(at: list[Any]) -> list[Any]:
-    """The size of each argument at a point, by which a step is measured; of a 0 that of the smallest beside it."""
+    """The size of each argument, to scale a step; for a 0 the smallest nonzero size, at most 1."""
     sizes = [abs(arb(objects(x).item())) for x in at]
     least = arb(1)
     for size in sizes:
@@ -51,7 +51,7 @@ def _scales(at: list[Any]) -> list[Any]:
 
 
 def _around(node: Node, at: list[Any], a: int) -> list[float]:
-    """The partial by argument `a` in the smooth regions that meet at a point."""
+    """The partials by argument `a` in the smooth regions that meet at a point."""
     found, scales = [], _scales(at)
     for signs in itertools.product((-1, 0, 1), repeat=len(at)):
         if not any(signs):
@@ -65,13 +65,13 @@ def _around(node: Node, at: list[Any], a: int) -> list[float]:
 
 
 def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
-    """A `convention` finding for every op that was evaluated exactly at a kink or a jump."""
+    """A `convention` finding for every op evaluated exactly at a kink, jump or tie."""
     findings = []
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
             continue
         if is_complex(node.output):
-            continue  # branch cuts: what an op does there is its value's own convention
+            continue  # on a branch cut the convention of the value decides
         for at in _suspects(node, [objects(oracle.env[j]) for j in node.inputs]):
             found = next((f for a in node.active if (f := _at_kink(node, at, a)) is not None), None)
             if found is not None:
@@ -82,7 +82,7 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 
 
 def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
-    """What an op does at a point where it is kinked, or jumps, in one argument; None where it is smooth in that."""
+    """The finding for an op at a kink or jump in argument `a`; None where the op is smooth."""
     try:
         value = float(to_float(exact_partials(node, at, (a,))[0])[0])
         far, _ = _beside(node, at, a, _STEP * arb(2) ** 80)
@@ -91,7 +91,7 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         return None
     here = arb(objects(getattr(BALLS, node.name)(*at, **node.params)).item())
     apart = _STEP * _scales(at)[a]
-    if np.isnan(sides).any():  # the domain ends here; its last point may still lie beside the rest
+    if np.isnan(sides).any():  # the domain ends here; the value at its end may still jump
         inner = [k for k in (0, 1) if not np.isnan(sides[k])]
         if inner and here.is_finite() and _jumps([here, heights[inner[0]]], [sides[inner[0]]], apart):
             beside = f"{float(heights[inner[0]]):.6g} on the {('left', 'right')[inner[0]]}"
@@ -103,24 +103,24 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
         return Finding("convention", got=value, inside=True, reason=reason)
     if sides[0] == value == sides[1]:
-        return None  # infinite perhaps, but the same
+        return None  # equal slopes, perhaps infinite
     low, high = min(sides), max(sides)
     gap = max(high, value) - min(low, value)
-    # What shrinks with the step is no kink, but the slope of the derivative.
+    # A gap that shrinks with the step is the slope of the derivative, not a kink.
     if gap == 0 or 2 * gap < max(*far, value) - min(*far, value):
         return None
     inside: bool | None = low <= value <= high
-    if not inside and len(at) > 1:  # where several arguments meet, all of them may move
+    if not inside and len(at) > 1:  # several arguments meet: move all of them
         around = _around(node, at, a)
         inside = bool(around) and min(around) <= value <= max(around)
     if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
-        inside = None  # a pole that the op fills in: no one-sided derivative is finite
+        inside = None  # a pole that the op fills in, without finite one-sided derivatives
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
 
 
 def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[Any]]:
-    """The partials by one argument, and the values, a step to the left and to the right of a point."""
+    """Partials by one argument, and values, one step left and right of a point."""
     slopes, heights, scale = [], [], _scales(at)[a]
     for sign in (-1, 1):
         moved = [x + sign * step * scale if i == a else x for i, x in enumerate(at)]
@@ -130,7 +130,7 @@ def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], 
 
 
 def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
-    """Whether values so close to a point are further apart than the slopes beside it explain."""
+    """True if two close values differ by more than the slopes beside them explain."""
     below, above = map(arb, heights)
     gap = abs(above - below)
     return bool(
@@ -141,7 +141,7 @@ def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
 
 
 def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:
-    """The points, each once, at which an op may be kinked by the words of its declaration: arguments of one element."""
+    """The distinct points where the declared kinks of an op may lie: the arguments of single elements."""
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
     numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
@@ -169,7 +169,7 @@ def _is_whole(x: Any) -> bool:
 
 
 def _divides(y: Any, x: Any) -> bool:
-    """Whether x / y is certainly a whole number."""
+    """True if x / y is certainly an integer."""
     if y == 0:
         return False
     n = (arb(x) / y).unique_fmpz()
@@ -177,7 +177,7 @@ def _divides(y: Any, x: Any) -> bool:
 
 
 def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
-    """A partial at the recorded inputs, exactly where these are finite."""
+    """A partial at the recorded inputs; exact if all of them are finite."""
     values = [np.asarray(node.output), *recorded]
     if all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
         with contextlib.suppress(ArithmeticError):
@@ -187,7 +187,7 @@ def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
 
 
 def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bool:
-    """Whether an op's values at its recorded and at its exact inputs lie on two sides of a jump."""
+    """True if an op's values at its recorded and at its exact inputs lie on two sides of a jump."""
     if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
         return False
     try:
@@ -207,7 +207,7 @@ def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bo
 
 
 def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
-    """The first op whose recorded inputs lie on another branch than the exact ones."""
+    """The first op with recorded inputs on another branch than the exact inputs."""
     for node in program.nodes:
         if node.kind != "op":
             continue
@@ -222,13 +222,13 @@ def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
                 p = node.prim.partials[a]
                 if not callable(p):
                     continue
-                # In balls on both sides: a rule that is wrong in floats has taken no other branch.
+                # Enclosures on both sides, because a rule that is wrong in floats has not changed branches.
                 here = _partial_here(p, node, recorded)
                 there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
                 if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
                     return node
         if f"{node.name}_share" in REGISTRY and np.size(node.output):
-            # Rounding may have made a tie, or have broken one: the shares of the elements say which are the greatest.
+            # Rounding may make or break a tie; the shares of the elements show which ones are the greatest.
             share = REGISTRY[f"{node.name}_share"]
             params = {p: node.params[p] for p in share.params}
             here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)

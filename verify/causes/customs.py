@@ -1,4 +1,4 @@
-"""Custom gradients against the bodies that they are to be the derivatives of, each by itself."""
+"""Compares each custom gradient with the derivative of its body."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
-    """Compare what a custom gradient makes of a cotangent with the derivative of its body, by jets.
+    """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
         Of kind "custom".
     g : cotangent of its outputs
     made : list
-        What the user's function made of it, for each active input.
+        The gradient that the user's function returned for each active input.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
 
 
 def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
-    """The same one order higher: how what the user's function returns changes with the inputs."""
+    """Compare the derivative of a custom gradient with the second derivative of its body, by jets."""
     world, deeper = jet_world(1), jet_world(2)
     once, twice = _directions(oracle, node), _directions(oracle, node)
     inside = oracle.program.ancestors(node.body)
@@ -94,21 +94,21 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
 
 
 def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
-    """The custom gradients, along a program and its inner gradients, that are not the derivatives of their bodies.
+    """The wrong custom gradients along a program and its inner gradients.
 
     Parameters
     ----------
     oracle : Oracle
         After its replay.
     slopes : bool
-        Whether to look for those that are right in value, but whose own derivative is wrong.
+        If True, compare the derivatives of the custom gradients instead of their values.
     """
     found: dict[str, Failure] = {}
     for node, g, made in oracle.swept():
         if node.kind != "custom" or node.prim.declared is not None or node.name in found:
             continue
         if any(oracle.program.nodes[i].kind == "custom" and _declared(oracle, i) for i in _inside(oracle, node)):
-            continue  # the derivative of nothing takes part
+            continue  # no derivative to compare with, because a declared custom gradient takes part
         try:
             failure = _certify_slope(oracle, node, g) if slopes else certify_custom(oracle, node, g, made)
         except ArithmeticError:
@@ -119,19 +119,19 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
-    """The custom gradients that are not the derivatives of their bodies, for cotangents of ones.
+    """The custom gradients that differ from the derivatives of their bodies, for cotangents of ones.
 
     Parameters
     ----------
     oracle : Oracle
         With the exact values of all nodes.
     transposed : bool
-        Whether they must also be there to transpose, as forward mode does.
+        Whether a gradient must also depend on its cotangent, because forward mode transposes it.
 
     Returns
     -------
     list of (Node, str)
-        With the reason in words.
+        Each node with the reason.
     """
     found: dict[str, tuple[Node, str]] = {}
     for node in oracle.program.nodes:
@@ -156,15 +156,15 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
-    """Of a custom gradient that is wrong, those in its body that are wrong already: a recomputed function's, say."""
+    """The wrong custom gradients in the body of a wrong one, such as those of a recomputed function."""
     inside = set(_inside(oracle, node))
     return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
 
 
 def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
-    """The ops in the body of a custom gradient whose rule is not the derivative of their mirror.
+    """The ops with a wrong rule in the body of a custom gradient.
 
-    A function that is recomputed for its gradient is wrong where these are.
+    They explain a wrong gradient of a recomputed function.
     """
     found: dict[str, Failure] = {}
     for i in sorted(_inside(oracle, node)):
@@ -185,7 +185,7 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 
 
 def least_stable(oracle: Oracle) -> Node | None:
-    """The custom gradient by which a relative error grows most on the way from its cotangent to what it returns."""
+    """The custom gradient with the largest growth of the relative error from its cotangent to its results."""
     nodes = oracle.program.nodes
     floats = Local(oracle.program, {})
     floats.kept = {}
@@ -203,7 +203,7 @@ def least_stable(oracle: Oracle) -> Node | None:
 
 
 def _apart(got: Any, exact: Any) -> float:
-    """The largest relative distance of numbers from the exact ones."""
+    """The largest relative error of numbers."""
     high = np.broadcast_to(to_float(objects(exact)), np.shape(got))
     with np.errstate(all="ignore"):
         ratio = np.abs(widest(got) - high) / np.abs(high)
@@ -219,10 +219,10 @@ def ones_like(node: Node) -> tuple[Any, ...]:
 
 
 def only_rounded(oracle: Oracle, ulps: float) -> bool:
-    """Whether all that is wrong are custom gradients that hold rounded numbers from outside of the tape.
+    """True if the only faults are custom gradients with errors of rounding size.
 
-    A factor that NumPy computed is off by its rounding, which is no fault of the algebra: what the gradient is then,
-    its own bounds decide.
+    A constant factor that NumPy computed has a rounding error, but the algebra is right; the bounds then judge the
+    gradient.
     """
     wrong = faulty_customs(oracle)
     return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)
@@ -234,7 +234,7 @@ def _eps(node: Any) -> float:
 
 
 def _inside(oracle: Oracle, node: Node) -> Iterable[int]:
-    """The nodes of a custom gradient's body: what its outputs depend on and its inputs do not."""
+    """The nodes of a custom gradient's body: ancestors of its outputs, but not of its inputs."""
     return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))
 
 
@@ -243,6 +243,6 @@ def _declared(oracle: Oracle, i: int) -> bool:
 
 
 def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
-    """A direction for each node that is an active input; one that is several inputs moves once."""
+    """One direction for each node among the active inputs, even for a node that is passed twice."""
     nodes = oracle.program.nodes
     return {j: directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}

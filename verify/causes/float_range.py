@@ -1,4 +1,4 @@
-"""Why digits are gone where no rounding took them: a value, or a slope, on the way that the dtype cannot hold."""
+"""Finds values and slopes along a program that overflow or underflow their dtype, as causes of lost digits."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gtape.verify.verdicts.verdict import Cause
 
 __all__ = ["left_the_range", "without_slope"]
 
-_SUSPECTS = 16  # elements that are looked at, of one op
+_SUSPECTS = 16  # elements tried per op
 _LOST = 2.0**-40
 
 
 def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
-    """The first op whose value, or whose slope, is finite and not 0, but beyond what its dtype holds.
+    """The first op with a finite nonzero value, slope or cotangent outside the range of its dtype.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
 
 
 def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
-    """A cotangent of the exact sweep that its dtype cannot hold: floats have infinity there, and soon NaN."""
+    """The first exact cotangent that overflows its dtype, because floats become infinite and then NaN there."""
     for node, _, made in oracle.swept():
         for a, c in zip(node.active, made, strict=True):
             output = program.nodes[node.inputs[a]].output
@@ -71,7 +71,7 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
 
 
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
-    """An element that overflowed, or underflowed and lost digits: (where, how, what it is exactly)."""
+    """An element that overflowed, or underflowed and lost digits: (place, verb, exact value)."""
     tiny, largest = float(np.finfo(value.dtype).tiny), float(np.finfo(value.dtype).max)
     with np.errstate(all="ignore"):
         suspects = np.argwhere((np.abs(widest(value)) < tiny) | np.isinf(value))
@@ -84,7 +84,7 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
         if np.isinf(came):
             if abs(ball) > largest:
                 return place, "overflows", digits(ball, 6)
-            continue  # a pole that only floats stand on
+            continue  # a pole that only the rounded input hits
         size = abs(ball)
         if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
             return place, "underflows", digits(ball, 6)
@@ -109,13 +109,15 @@ def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tu
 
 
 def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
-    """An elementwise op without a finite derivative, of the order asked for, at its exact inputs: words, node.
+    """The first elementwise op without a finite derivative at its exact inputs, as (words, node).
+
+    Checks second derivatives of ops inside inner gradients, too.
 
     Parameters
     ----------
     program : Program
     oracle : Oracle
-        At a precision that leaves no doubt, with the exact values of all nodes.
+        With the exact values of all nodes, at high precision.
     """
     inner = program.ancestors([t for n in program.nodes if n.mark is not None for t in n.mark.targets])
     for k, places in ((1, range(len(program.nodes))), (2, inner)):
@@ -134,7 +136,7 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
 
 
 def _has_derivative(node: Node, at: list[Any], by: list[int], k: int) -> bool:
-    """Whether the derivative of the mirror along a direction, or along two, is finite at a point."""
+    """True if the k-th derivative of the mirror along fixed directions is finite at a point, or undecided."""
     world = jet_world(k)
     along = [objects(np.full(1, n)) for n in (3, 5)][:k]
     arguments = [world.jet(x, *along) if i in by else x for i, x in enumerate(at)]

@@ -1,4 +1,4 @@
-"""Where there is no derivative to compare with: values or derivatives along the way that are not finite."""
+"""Points without a derivative to compare with, because a value or derivative along the way is infinite or NaN."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
 
-_BITS = 800  # what overflows or cancels in floats is followed exactly with so many
+_BITS = 800  # for the exact values of nodes that overflow or cancel in floats
 
 
 def not_differentiable(program: Program, order: int) -> Finding | None:
-    """Where a derivative along the way is not finite, so that no precision decides: the end of a domain, or a NaN."""
+    """The finding for the first input or partial that is infinite or NaN, so that no precision decides."""
     for node in program.nodes:
         if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
             v = np.asarray(node.output)
@@ -53,7 +53,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
 
 
 def outside(program: Program, got: list[Any]) -> Finding | None:
-    """A value along the program that is not finite, so that there is no derivative to compare with."""
+    """The finding for the first infinity or NaN along the program, where no derivative exists to compare with."""
     for node in program.nodes:
         values = node.output if isinstance(node.output, tuple) else (node.output,)
         for v in values:
@@ -72,7 +72,7 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
 
 
 def _described(program: Program, node: Node, v: Any) -> Finding:
-    """The finding for a value that is not finite: where, of what, and what it is exactly."""
+    """The finding for an infinity or NaN: op, element and exact value."""
     inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
     place = _first(~np.isfinite(v))
     came = v[place].item()
@@ -96,7 +96,7 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
     if exact is not None and _undefined_beside(program, node, place):
-        exact = None  # a number of no meaning: of what has been done so far when a factorisation fails
+        exact = None  # without meaning, because the factorisation failed at another element
     if ball is not None and exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
         if abs(ball) > float(np.finfo(v.dtype).max):
             return finding("range", f"{what}, exactly {short}: a value along the way overflows {v.dtype.name}")
@@ -111,14 +111,14 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
 
 
 def shown_by(bad: Finding, findings: list[Finding]) -> Finding:
-    """The finding for a value along the way, with the element of the result that shows what comes of it.
+    """The finding for a value along the way, with the worst element of the result added.
 
     Parameters
     ----------
     bad : Finding
-        From `outside`: a value that only floats cannot hold, "range" or "unstable".
+        From `outside`, with verdict "range" or "unstable".
     findings : list of Finding
-        What came of comparing the result with the exact one.
+        From comparing the result with the exact one. A "domain" finding among them is returned instead.
     """
     for f in findings:
         if f.verdict == "domain":
@@ -138,7 +138,7 @@ def _first(mask: Any) -> tuple[int, ...]:
 
 
 def called(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
-    """An op with its inputs at one element of its result, where single numbers make it."""
+    """An op as text: with the inputs of one element if it is elementwise, else with the place of the element."""
     if node.prim is None or node.prim.kind != "elementwise":
         return f"{node.name}, element {list(place)},"
     words = [repr(np.broadcast_to(x, node.shape)[place].item()) for x in inputs]
@@ -147,7 +147,7 @@ def called(node: Node, inputs: list[Any], place: tuple[int, ...]) -> str:
 
 
 def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
-    """Whether an elementwise op has a finite exact value at its recorded inputs."""
+    """True if an elementwise op has a finite exact value at its recorded inputs."""
     if node.prim is None or node.prim.kind != "elementwise":
         return False
     here = [np.broadcast_to(x, node.shape)[place] for x in inputs]
@@ -160,7 +160,7 @@ def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
 
 
 def _moved(program: Program, node: Node) -> bool:
-    """Whether rounding has changed what goes into an op."""
+    """True if rounding has changed the inputs of an op."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors(node.inputs))
@@ -178,7 +178,7 @@ def _finite(ball: Any) -> bool:
 
 
 def _exact_output(program: Program, node: Node) -> Any:
-    """What an op gives exactly; None where that is not to be had."""
+    """The exact value of an op; None if undecided."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors([node.index]))
@@ -187,22 +187,22 @@ def _exact_output(program: Program, node: Node) -> Any:
 
 
 def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
-    """The exact value of an element that is not finite in floats; None where there is none."""
+    """The exact value of an element that is infinite or NaN in floats; None without one."""
     made = _exact_output(program, node)
     return made[place] if made is not None and _finite(made[place]) else None
 
 
 def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> bool:
-    """Whether another element of the same matrix is not defined, as where a factorisation fails on its way."""
+    """True if another element of the same matrix is undefined, as after a failed factorisation."""
     if node.prim is None or node.prim.kind == "elementwise":
         return False
     return not all(map(_finite, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
 
 
 def masked_by_infinities(program: Program, got: list[Any]) -> bool:
-    """Whether constants are infinite and all that came out is finite, as behind a softmax with a mask of -inf.
+    """True if constants are infinite but all results finite, as behind a softmax with a mask of -inf.
 
-    At an infinite point itself there is no derivative.
+    False if a source is infinite, because no derivative exists at an infinite point.
     """
     infinite = [
         n.index
@@ -216,7 +216,7 @@ def masked_by_infinities(program: Program, got: list[Any]) -> bool:
 
 
 def _asked_for(node: Any) -> bool:
-    """Whether an infinity is a constant that an op was told to put there, as the logarithm of no terms is, or moved."""
+    """True if an exact op only moves infinities, or fills in an infinite constant by its parameter `value`."""
     if node.kind != "op":
         return False
     filling = node.params.get("value")
@@ -235,14 +235,14 @@ def _at_pole(node: Any, inputs: list[Any], place: tuple[int, ...]) -> bool:
             return True
     for x, interval in zip(inputs, node.prim.domain.intervals, strict=False):
         if x.dtype.kind == "c" and np.isin(np.abs(x), (0.0, 1.0)).any():
-            return True  # where the poles of the elementary functions lie
+            return True  # the poles of the elementary functions have modulus 0 or 1
         if x.dtype.kind == "f" and any(float(v) not in interval or v in (interval.lo, interval.hi) for v in x.ravel()):
             return True
     return False
 
 
 def _matters(program: Program, node: Any, got: list[Any]) -> bool:
-    # What a selection switched off does not matter: then every number that came out is finite.
+    # A value that a selection switched off does not matter if every number of the result is finite.
     return (
         not all(g is None or np.isfinite(np.asarray(g)).all() for g in got)
         or not any(g is not None for g in got)
@@ -251,7 +251,7 @@ def _matters(program: Program, node: Any, got: list[Any]) -> bool:
 
 
 def _switched_off(program: Program, node: Any) -> bool:
-    """Whether every way from a node to the outputs passes a selection."""
+    """True if every path from a node to the outputs passes a selection."""
     open_nodes = {node.index}
     for n in program.nodes[node.index + 1 :]:
         if n.kind == "op" and n.prim.selects:

@@ -1,7 +1,7 @@
-"""Kinks of ops that are not elementwise: ties for an extreme or a place in an order, a norm at the zero vector.
+"""Kinks of ops on whole arrays: ties for an extreme or in an order, a norm at the zero vector.
 
-There is no table of them. The mirror itself is evaluated exactly on both sides of the point, along a random direction
-that breaks all ties: where its directional derivatives differ, the op is kinked there.
+No table lists them. The mirror is evaluated exactly on both sides of the point, along a random direction that breaks
+all ties: the op has a kink if its directional derivatives differ.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["ties_met"]
 
 _STEP = arb(2) ** -160
-# More elements take longer than a check should: ties are then passed over.
+# Ops on more elements are skipped, because they would take too long.
 _MANY = 4000
 _CLOSE = 1e-9
 
 
 def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
-    """A `convention` finding for every op that is not elementwise and was evaluated exactly at a kink of its own.
+    """A `convention` finding for every op on whole arrays that was evaluated exactly at a kink.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _direction(rng: Any, x: Any) -> Any:
 
 
 def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
-    """Each input's exact value with a direction; None for what does not vary."""
+    """Each input's exact value with a direction, or with None if the input does not vary."""
     rng = np.random.default_rng(17)
     found = []
     for k, j in enumerate(node.inputs):
@@ -78,7 +78,7 @@ def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
 
 
 def _scale(x: Any) -> Any:
-    """The size of each element, by which its step is measured; of a 0 that of the smallest beside it."""
+    """The size of each element, to scale its step; for a 0 the smallest nonzero size, at most 1."""
     sizes = [abs(arb(e)) for e in objects(x).ravel().tolist()]
     least = arb(1)
     for size in sizes:

@@ -1,4 +1,4 @@
-"""A smallest program that shows a wrong op, as text that runs."""
+"""Writes a minimal program, as text that runs, which shows a wrong op."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["add_witnesses"]
 
-# A witness is tried before it is given, which is a check of its own: that needs none.
+# True while a witness runs for a test, because this check needs no witness of its own.
 _trying: ContextVar[bool] = ContextVar("gtape_trying_a_witness", default=False)
-_ELEMENTS = 8  # so many single elements are tried, before the op with all its inputs
+_ELEMENTS = 8  # number of single elements tried before the op with all its inputs
 _LARGEST = 64
-_MANY = 4  # ops that get one, in one report
+_MANY = 4  # ops with a witness per report
 
 _TEXT = """\
 import numpy as np
@@ -36,13 +36,13 @@ tape.gradient(y, xs{seeds})
 
 
 def add_witnesses(program: Program, report: Report) -> None:
-    """Give each op that is to blame a witness: the op alone, at one element where that shows it.
+    """Give each op to blame a witness: the op alone, at a single element if one suffices.
 
     Parameters
     ----------
     program : Program
     report : Report
-        Its findings are changed in place. A custom gradient gets none: its text is the user's own.
+        Its findings are changed in place. A custom gradient gets none, because its code is the user's.
     """
     if _trying.get():
         return
@@ -85,7 +85,7 @@ def _text(node: Node, inputs: list[Any]) -> str:
         shape = np.broadcast_shapes(*map(np.shape, inputs)) if node.prim.kind == "elementwise" else node.shape
         dtype = np.asarray(node.output).dtype.name
         n = int(np.prod(shape))
-        if n > 1:  # not all the same: a sum of probabilities has no derivative
+        if n > 1:  # unequal weights, because the derivative of a sum of probabilities is 0
             seeds = f", output_gradients=np.arange(1, {n + 1}).reshape({shape}).astype({dtype!r})"
     return _TEXT.format(
         inputs=", ".join(written), name=node.name, arguments=words, seeds=seeds,
@@ -94,7 +94,7 @@ def _text(node: Node, inputs: list[Any]) -> str:
 
 
 def _shows(text: str) -> bool:
-    """Whether a text runs as it stands and raises what it is to show."""
+    """True if the text runs and raises a VerificationError with a fitting verdict."""
     before = _trying.get()
     try:
         _trying.set(True)
@@ -102,7 +102,7 @@ def _shows(text: str) -> bool:
             warnings.simplefilter("ignore")
             exec(compile(text, "<witness>", "exec"), {})
     except VerificationError as e:
-        # Where floats alone leave the domain of an op, it is not this op that shows what went wrong.
+        # Refuse a domain error, because then the op alone does not show the fault.
         return e.report.verdict in ("rule", "unstable", "undecided")
     except Exception:
         return False

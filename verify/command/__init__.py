@@ -1,1 +1,1 @@
-"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, and what it writes."""
+"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, and its output."""

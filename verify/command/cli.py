@@ -1,7 +1,7 @@
 """The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
-lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 where nobody read the output to its end.
+lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = ["main"]
 
 _FINE, _FOUND, _USAGE, _NOT_COMPLETED, _INTERRUPTED, _READER_GONE = 0, 1, 2, 3, 130, 141
 
-_MOST_POINTS = 10_000_000  # of one primitive; the exact derivatives of so many take hours and some gigabytes
+_MOST_POINTS = 10_000_000  # per primitive, because more points would take many hours and gigabytes
 _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with arguments, whatever they hold; help goes the way of all output."""
+    """A parser that escapes arguments in error messages, and prints help by `say`."""
 
     def error(self, message: str) -> NoReturn:
         super().error(plain_lines(message))
 
     def print_help(self, file: Any = None) -> None:
-        # Not by argparse, which does not mention help that cannot be written.
+        # Not by argparse, because it hides a failure to write the help.
         if file is None:
             say(self.format_help(), end="")
         else:
@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Shows what is installed, looked up only when it is asked for."""
+    """Shows the installed versions, looked up only at ``--version``."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         say(", ".join(f"{k} {v}" for k, v in versions().items()))
@@ -155,7 +155,7 @@ class _Version(argparse.Action):
 
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
-    """Reads a whole number, and says what is accepted."""
+    """A reader of integers in a range, whose error names the range."""
 
     def read(text: str) -> int:
         try:
@@ -183,11 +183,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed, 129, 130 or 143 interrupted, 141 where
-        nobody read the output to its end.
+        The exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed, 129, 130 or 143 interrupted, 141 if the
+        reader ended before the output.
     """
     open_descriptors()
-    if argv is None:  # this is the program, not a function that another one calls
+    if argv is None:  # run as the program, not called by another one
         ignore_at_exit()
     with Interrupts() as interrupts:
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
@@ -201,7 +201,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
     try:
         try:
             options = _parser().parse_args(argv)
-        except SystemExit as e:  # argparse has printed what is wrong, or the help
+        except SystemExit as e:  # argparse has printed the error or the help
             flush()
             return int(e.code or 0)
         command = f"gtape {options.command}"
@@ -224,7 +224,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """The arguments, where ``--points -1e30`` is one: argparse takes -1e30 for an option of its own."""
+    """The arguments with ``--points -1e30`` joined to one, because argparse reads -1e30 as an option."""
     found: list[str] = []
     for text in argv:
         if found and found[-1] in ("--points", "--processes", "--jobs", "--seed") and text[:1] == "-" != text[1:2]:
@@ -238,7 +238,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
 
 
 def _primitives(options: argparse.Namespace) -> list[str]:
-    """The primitives that are named; what a function stands for is said, where there is a table to say it above."""
+    """The named primitives; prints the primitives of each function above a table, but not above JSON."""
     from gtape.verify.verdicts.naming import primitives_named
 
     try:
@@ -255,13 +255,13 @@ def _primitives(options: argparse.Namespace) -> list[str]:
 def _deliver(
     options: argparse.Namespace, harvest: Harvest, data: dict[str, Any], show: Callable[[], None], fine: bool
 ) -> int:
-    """Write the file, print the table or JSON, say what is not done; the exit status."""
+    """Write the file, print the table or JSON, report missing jobs; return the exit status."""
     data = {"versions": versions(), "ok": fine and not harvest.partial, **harvest.as_dict(), **data}
     unwritten: Usage | None = None
     if options.json and options.json != "-":
         try:
             write_json(options.json, data)
-        except Usage as e:  # the table is still worth printing
+        except Usage as e:  # raised after the table is printed
             unwritten = e
     remarks = harvest.remarks()
     try:
@@ -467,7 +467,7 @@ def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinities: they go as text."""
+    """A row with infinities as text, because JSON has none."""
     return {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 

@@ -1,4 +1,4 @@
-"""Reports: files that are written whole or not at all, whenever the process ends."""
+"""Writes reports whole or not at all, even if the process is killed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["refusal", "write_whole"]
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file whole or not at all; what is no plain file (a pipe, /dev/null) is written to as it is.
+    """Write a file whole or not at all; write directly to anything but a plain file (a pipe, /dev/null).
 
-    Where the system knows files without a name, as Linux does, the text gets a name only when all of it is on the disk,
-    so that a process that is killed leaves no half-written file under any name.
+    On systems with nameless files, as Linux, the file gets its name only with all text on the disk, so that a killed
+    process leaves no half-written file.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def refusal(path: str) -> str | None:
-    """Why a file cannot be written, or None; found out by writing, but not to the file itself.
+    """Why a file cannot be written, or None; tested by a temporary file in its folder.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def refusal(path: str) -> str | None:
     if os.path.exists(target) and not os.access(target, os.W_OK):
         return "it is write-protected"
     if os.path.exists(target) and not os.path.isfile(target):
-        return None  # whether a device takes what it gets is not known before
+        return None  # only writing shows if a device takes text
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None

@@ -1,4 +1,4 @@
-"""``--load``: a module that declares ops of its own is imported before a command looks for them."""
+"""``--load``: imports a module that declares ops, before a command looks for them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["load"]
 
 
 def load(module: str) -> None:
-    """Import a module by its name, or by the path of its file; the working folder is looked in first.
+    """Import a module by its name, first from the working folder, or by the path of its file.
 
     A file is imported under its own name from its own folder, so that witnesses and other processes import it, too.
 
     Raises
     ------
     Usage
-        If there is no such module, or its code raises: a declaration that is wrong says why.
+        If the module does not exist, or its code raises.
     """
     path = Path(module)
     name, folder = (path.stem, path.resolve().parent) if path.suffix == ".py" else (module, Path.cwd())

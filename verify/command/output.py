@@ -1,4 +1,4 @@
-"""What the command line shows and writes: a progress bar, tables, files whole or not at all."""
+"""Output of the command line: a progress bar, tables, and files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gtape.verify.command.streams import say
 
 __all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
 
-_REDRAWN = 0.1  # seconds between two pictures of the progress bar
-_NARROWEST = 10  # columns; a terminal that says it has fewer is not believed
+_REDRAWN = 0.1  # seconds between updates of the progress bar
+_NARROWEST = 10  # columns at least, because some terminals report too few
 
 
 class Usage(Exception):
-    """The command cannot be run as it was given."""
+    """The command line is wrong."""
 
 
 class _Drawn:
-    """Standard error for a progress bar: where it cannot be written, because the terminal is gone, nothing is drawn."""
+    """Standard error for a progress bar; ignores errors of writing, because the terminal may have closed."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -49,7 +49,7 @@ class _Drawn:
 
 @contextmanager
 def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error, where that is a terminal."""
+    """A progress bar on standard error if this is a terminal."""
     if options.no_progress or sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total, what: None
         return
@@ -58,7 +58,7 @@ def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, st
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     console = Console(file=cast("IO[str]", _Drawn(sys.stderr)))
-    # Without a thread that draws: workers are forked, and a process of one thread only can be forked safely.
+    # Without a drawing thread, because only a process with one thread forks workers safely.
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=None)
         drawn = 0.0
@@ -74,7 +74,7 @@ def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, st
 
 
 def write_json(path: str, data: Any) -> None:
-    """Write JSON whole or not at all; ``-`` is standard output."""
+    """Write JSON whole or not at all; ``-`` stands for standard output."""
     text = json.dumps(json_data(data), indent=1, allow_nan=False)
     if path == "-":
         say(text)
@@ -83,12 +83,12 @@ def write_json(path: str, data: Any) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a file whole or not at all; what is no plain file (a pipe, /dev/null) is written to as it is.
+    """Write a file as `write_whole` does.
 
     Raises
     ------
     Usage
-        Where that cannot be done.
+        If the file cannot be written.
     """
     try:
         write_whole(path, text)
@@ -100,12 +100,12 @@ _ELSEWHERE = "name a file in a folder that exists and is yours to write"
 
 
 def check_path(path: str | None) -> None:
-    """Find out before the work, not after it, that a report has nowhere to go.
+    """Check before the work that a report can be written.
 
     Raises
     ------
     Usage
-        Also where a primitive's name stands for the file: ``--json sin`` would write all of them to a file ``sin``.
+        Also for a primitive's name as file, because ``--json sin`` would check all primitives and write a file ``sin``.
     """
     if path is None or path == "-":
         return
@@ -128,7 +128,7 @@ def check_path(path: str | None) -> None:
 
 
 class _Page(io.StringIO):
-    """What a table is drawn on; it has the encoding of standard output, because ASCII has no lines to draw with."""
+    """Text in memory with the encoding of standard output, so that rich draws tables in ASCII if necessary."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -136,16 +136,16 @@ class _Page(io.StringIO):
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], fine: Sequence[bool]) -> None:
-    """Print a table; on a terminal that is too narrow for it, each row as words.
+    """Print a table, or each row as words if the terminal is too narrow.
 
     Parameters
     ----------
     title : str
     columns : sequence of str
-        Their names; a column whose name begins with ">" is justified to the right.
+        Names of the columns; ">" in front justifies a column to the right.
     rows : sequence of sequences of str
     fine : sequence of bool
-        Which rows are no finding: the others are red.
+        False prints a row in red.
     """
     from rich.console import Console
     from rich.table import Table
@@ -156,9 +156,9 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     styles = [None if ok else "bold red" for ok in fine]
     widths = [max([len(name), *[len(row[i]) for row in rows]]) for i, name in enumerate(columns)]
     needed = sum(widths) + 3 * len(widths) + 1
-    # Piped output gets the width that it needs, not that of a terminal that is not there.
+    # Piped output gets the width that the table needs, because it has no terminal.
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if terminal else max(needed, 160)
-    # Drawn in memory, because rich ends the process where it cannot write.
+    # Drawn in memory, because rich ends the process if it cannot write.
     page = _Page()
     console = Console(
         file=page, width=width, force_terminal=terminal or None, legacy_windows=False, markup=False, emoji=False
@@ -186,7 +186,7 @@ def ulp_text(x: float | None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the figures were measured with."""
+    """The versions of Python and of packages, and the machine, behind the figures."""
     from importlib import metadata
 
     found = {"python": platform.python_version(), "machine": platform.machine()}

@@ -1,7 +1,7 @@
-"""The conventions of all ops at kinks and at the ends of their domains, found from the declarations: a table, a page.
+"""The conventions of all ops at kinks and at the ends of their domains, as a table and as a page.
 
-The declarations say where an op is kinked (`kinks`) and defined (`domain`). What it returns there is asked of the tape,
-and what its derivative is on either side of the exact derivative a step away: nothing here is written down twice.
+Declarations give the kinks (`kinks`) and the domain (`domain`) of an op. The tape gives the results there, and the
+exact derivative one step away gives both sides, so that no convention is written down twice.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivati
 
 _STEP = 2.0**-40
 _UNBOUNDED = 2.0**19
-_FAR = 100.0  # an end as far out as this is one of what is promised, not one of where the op is defined
+_FAR = 100.0  # ends this far out limit the promised accuracy, not the domain of the function
 
-# A point for each phrase that declarations use for a kink; vectors where it takes several elements to make one.
+# A point for each phrase that declarations use for a kink; lists are vectors.
 _MET: dict[str, tuple[Any, ...]] = {
     "x == y": (2.0, 2.0),
     "x == y == 0": (0.0, 0.0),
@@ -56,7 +56,7 @@ def _public(name: str, *space: str) -> Callable[..., Any]:
     return f
 
 
-# The public functions of primitives that have other names, or take more than tensors.
+# The public functions of primitives with other names or more parameters.
 _FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "max": ("reduce_max", lambda x: _public("reduce_max")(x)),
     "min": ("reduce_min", lambda x: _public("reduce_min")(x)),
@@ -72,22 +72,22 @@ _FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 class Convention(NamedTuple):
-    """What an op returns at a kink, for one of its arguments.
+    """The result of an op at a kink, and its derivatives by one argument.
 
     Attributes
     ----------
     op : str
         The public name.
     where : str
-        The kink, as the declaration has it.
+        The kink in the words of the declaration.
     at : tuple
-        A point of it; lists are vectors, whose first element is moved.
+        A point at the kink; lists are vectors, whose first element varies.
     argument : int
-        By which argument the derivatives are.
+        The argument of the derivatives.
     value, derivative : float
-        What gtape returns there.
+        The results of gtape there.
     left, right : float or None
-        The exact derivative a step to either side; infinite where it grows without bound, None where there is none.
+        The exact derivative one step to either side; infinite if unbounded, None if undefined.
     """
 
     op: str
@@ -101,7 +101,7 @@ class Convention(NamedTuple):
 
     @property
     def inside(self) -> bool | None:
-        """Whether the derivative lies between the one-sided ones; None where these do not decide it."""
+        """True if the derivative lies between the one-sided ones; None if one of these is infinite or undefined."""
         if self.left is None or self.right is None or not (math.isfinite(self.left) and math.isfinite(self.right)):
             return None
         low, high = min(self.left, self.right), max(self.left, self.right)
@@ -110,7 +110,7 @@ class Convention(NamedTuple):
 
 
 class End(NamedTuple):
-    """What an op returns where its domain ends, or at a hole in it.
+    """The results of an op at an end of its domain, or at a hole in it.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class End(NamedTuple):
     argument : int
         The argument whose interval ends here.
     value, derivative : float
-        What gtape returns there.
+        The results of gtape there.
     beyond : tuple of float or None
         A point outside, beyond this end; None at a hole.
     """
@@ -133,7 +133,7 @@ class End(NamedTuple):
 
 
 def function(op: str) -> Callable[..., Any]:
-    """The function behind a row of the table, with its static parameters where it has some."""
+    """The function behind a row of the table, with static parameters if it needs some."""
     for name, (shown, f) in _FUNCTIONS.items():
         if shown == op and name in REGISTRY:
             return f
@@ -151,7 +151,7 @@ def _params(prim: Primitive) -> dict[str, Any]:
 
 
 def at_point(f: Callable[..., Any], at: tuple[Any, ...], argument: int, dtype: Any = np.float64) -> tuple[Any, Any]:
-    """Value and derivative by one argument (its first element), as the tape gives them; None without a derivative."""
+    """Value and derivative by one argument (its first element) from the tape; None without a derivative."""
     xs = [wrap(np.asarray(a, dtype)) for a in at]
     with GradientTape() as tape:
         tape.watch(xs)
@@ -168,7 +168,7 @@ def _moved(at: tuple[Any, ...], argument: int, step: float) -> tuple[Any, ...]:
 
 
 def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int) -> float | None:
-    """The exact derivative a step away, infinite if it grows without bound on the way back."""
+    """The exact derivative one step away; infinite if it grows without bound towards the point."""
     found = []
     for step in (_STEP, _STEP / 1024):
         try:
@@ -185,7 +185,7 @@ def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int
 
 @cache
 def conventions() -> tuple[Convention, ...]:
-    """What every public op with a kink returns there.
+    """The results of every public op at its kinks.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def conventions() -> tuple[Convention, ...]:
     Raises
     ------
     KeyError
-        If a declaration names its kink by a phrase that this module has no point for.
+        If a declaration describes a kink by a phrase without a point in this module.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
 
 @cache
 def ends() -> tuple[End, ...]:
-    """What every public elementwise op returns where its domain ends.
+    """The results of every public elementwise op at the ends of its domain.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def ends() -> tuple[End, ...]:
 
 
 def _inside(interval: Any) -> float:
-    """Some number well inside an interval."""
+    """A number well inside an interval."""
     for x in (0.5, 1.5, -0.5, interval.lo + 0.5, interval.hi - 0.5):
         if x in interval:
             return float(x)
@@ -275,7 +275,7 @@ def _inside(interval: Any) -> float:
 
 
 def without_derivative() -> list[str]:
-    """The public ops that have no derivative anywhere: their gradient is None."""
+    """The public ops without any derivative, whose gradient is None."""
     return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable and not p.place.outside)
 
 
@@ -374,7 +374,7 @@ The gradient of these is None, everywhere: {}.
 
 
 def _function(label: str) -> str:
-    """The name of a function that is tried with several arguments: "norm 2" is norm."""
+    """The name of a function from a label with arguments: "norm 2" is norm."""
     return label if label == COMPLEX_NUMBERS else label.split()[0]
 
 

@@ -29,14 +29,13 @@ class Line:
     name, kind : str
         The kind is that of the primitive, or "program".
     proof : str
-        "proved", "certified" (agreement at exact points, which is no proof), "refuted", "open", or "" where nothing is
-        differentiable.
+        "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" without a proof.
     worst : dict
-        By order, the largest error in ULP outside the rule for roots.
+        Order -> the largest error in ULP outside the rule for roots.
     verdicts : set of str
     findings : list of str
     undone : list of str
-        Jobs of this row without a result, and why; such a row is not ok.
+        Jobs of this row without a result, with the reasons; such a row is not ok.
     """
 
     def __init__(self, name: str, kind: str) -> None:
@@ -58,7 +57,7 @@ class Line:
 
     @property
     def ok(self) -> bool:
-        """Whether all was done and nothing was found."""
+        """True if all jobs are done, without findings."""
         return not self.findings and not self.undone
 
     def note(self, order: int, ulp: float, verdict: str) -> None:
@@ -66,7 +65,7 @@ class Line:
         self.verdicts.add(verdict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON; infinite errors as text, which JSON has no number for."""
+        """The line as plain data for JSON, with infinite errors as text."""
         return {
             "name": self.name, "kind": self.kind, "proof": self.proof, "verdict": self.verdict, "ok": self.ok,
             "checked": self.checked,
@@ -76,7 +75,7 @@ class Line:
 
 
 def plain_value(x: Any) -> Any:
-    """A value as JSON has it."""
+    """A value fit for JSON: complex numbers, infinities and NaN as text."""
     if isinstance(x, complex) or (isinstance(x, float) and not np.isfinite(x)):
         return repr(x)
     if isinstance(x, (tuple, list)):
@@ -85,14 +84,14 @@ def plain_value(x: Any) -> Any:
 
 
 class Outcome:
-    """All lines of one run, and what became of its jobs."""
+    """All lines of one run, and the harvest of its jobs."""
 
     def __init__(self, lines: list[Line], seconds: float, harvest: Harvest) -> None:
         self.lines, self.seconds, self.harvest = lines, seconds, harvest
 
     @property
     def ok(self) -> bool:
-        """Whether all was done and nothing was found."""
+        """True if all jobs are done, without findings."""
         return all(line.ok for line in self.lines)
 
 
@@ -106,24 +105,24 @@ def jobs_of(
     dtypes: tuple[str, ...] = ("float64", "float32"),
     programs: bool = True,
 ) -> tuple[list[Line], list[Job]]:
-    """The lines of the table, still empty, and what has to be done for them.
+    """The empty lines of the table, and the jobs that fill them.
 
     Parameters
     ----------
     names : sequence of str
-        Only these primitives, and no programs; everything when empty.
+        Only these primitives, and no programs; everything if empty.
     points : int
-        Of the census, for each elementwise primitive in float64; a quarter in float32, which has fewer binades; a
-        fortieth for the few ops that promise 1e-12 instead of 4 ULP, whose exact derivatives take a thousand times as
-        long.
+        Points of the census for each elementwise primitive in float64. In float32 a quarter, because it has fewer
+        binades. A fortieth for ops that promise 1e-12 instead of 4 ULP, because their exact derivatives take a thousand
+        times as long.
     dtypes : tuple of str
     programs : bool
-        Whether the example programs are checked, too.
+        True checks the example programs, too.
 
     Raises
     ------
     ValueError
-        For a name that is no differentiable primitive.
+        For a name of anything but a differentiable primitive.
     """
     from gtape.declare.primitives import REGISTRY
     from gtape.namespaces import catalogue
@@ -218,11 +217,11 @@ def work(job: Job) -> tuple[Any, float]:
     Returns
     -------
     result, seconds
-        A result that is a string says that the job itself failed.
+        A string as result describes the failure of the job.
     """
     kind, name, arguments = job
     began = time.perf_counter()
-    # One job's fault must not end the run, and must not pass in silence either: it becomes a finding.
+    # An error in a job becomes a finding, because it must neither end the run nor stay hidden.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -269,7 +268,7 @@ def _enter(line: Line, kind: str, result: Any) -> None:
 
 
 def label(job: Job) -> str:
-    """What a job is called."""
+    """The name of a job."""
     kind, name, arguments = job
     if kind != "census":
         return f"{kind} {name}"
@@ -291,11 +290,11 @@ def run(
     Parameters
     ----------
     processes : int
-        1 stays in this process.
+        1 uses this process only.
     progress : callable, optional
         ``progress(done, total, what)`` after each job.
     interrupts : Interrupts, optional
-        Whoever handles signals; the outcome has what was done until one came.
+        The handler of signals; the outcome holds the results before a signal.
     """
     by_name = {(line.name, line.kind == "program"): line for line in lines}
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Standard output and standard error, which may be closed, full, abandoned by their reader, or ASCII only."""
+"""Writes to standard output and standard error, which may be closed, full, without a reader, or ASCII only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["OutputLost", "ReaderGone", "flush", "forsake", "open_descriptors", "
 
 
 class OutputLost(Exception):
-    """What should have been printed is printed nowhere."""
+    """Output could not be written."""
 
 
 class ReaderGone(Exception):
-    """Nobody reads standard output any more, as after ``| head -1``."""
+    """The reader of standard output has ended, as after ``| head -1``."""
 
 
 def open_descriptors() -> None:
-    """Open those of the descriptors 0 to 2 that are closed on the null device.
+    """Open the null device on each closed descriptor from 0 to 2.
 
-    Otherwise a pipe to a worker would get such a number, and what C code prints would go into that pipe.
+    Otherwise a pipe to a worker may get such a number, and receive the output of C code.
     """
     for number in range(3):
         try:
@@ -34,7 +34,7 @@ def open_descriptors() -> None:
 
 
 def say(text: str = "", end: str = "\n") -> None:
-    """Print on standard output; characters that its encoding lacks are escaped.
+    """Print on standard output, with escapes for characters that its encoding lacks.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def say(text: str = "", end: str = "\n") -> None:
     except BrokenPipeError:
         forsake(stream)
         raise ReaderGone from None
-    except (OSError, ValueError) as e:  # ValueError: a stream that this program has closed
+    except (OSError, ValueError) as e:  # a closed stream raises ValueError
         forsake(stream)
         raise OutputLost(f"standard output cannot be written: {getattr(e, 'strerror', None) or e}") from None
 
 
 def flush() -> None:
-    """See that what was said is written.
+    """Flush standard output.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def flush() -> None:
 
 
 def tell(text: str) -> None:
-    """Print on standard error, where that is possible; nothing can be said of it where it is not.
+    """Print on standard error; do nothing if this is impossible.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def tell(text: str) -> None:
 
 
 def settle() -> None:
-    """Leave nothing for the interpreter to write at its end, which would fail there, with an exit status of its own."""
+    """Flush both streams now, because a failure at the interpreter's end would change the exit status."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -110,7 +110,7 @@ def settle() -> None:
 
 
 def forsake(stream: Any) -> None:
-    """Let what a stream still holds, and all that it gets, go nowhere.
+    """Send the buffered text of a stream, and all later text, to the null device.
 
     Parameters
     ----------

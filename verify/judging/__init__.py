@@ -1,1 +1,1 @@
-"""Derivatives against the exact ones: `check`, `judge`, `exact`, and the verify flag of tapes."""
+"""Compares derivatives with the exact ones: `check`, `judge`, `exact`, and the verify flag of tapes."""

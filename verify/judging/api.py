@@ -1,4 +1,4 @@
-"""check and exact: the questions that a researcher asks about one function at one point."""
+"""check and exact: the derivatives of one function at one point, checked or computed exactly."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["ExactNumber", "check", "exact"]
 
 
 class ExactNumber(str):
-    """A decimal number, with the radius of the ball that encloses the true one.
+    """A decimal number with the radius of the enclosure of the true one.
 
     Attributes
     ----------
     radius : float
-        How far the true value may be from this one at most.
+        Bound on the distance from this number to the true value.
     """
 
     radius: float
@@ -49,9 +49,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     Parameters
     ----------
     f : callable
-        Takes tensors, returns a tensor or a structure of tensors; the derivative is that of the sum of all outputs.
+        Takes tensors, returns a tensor or a structure of tensors; the sum of all outputs is differentiated.
     *args : tensors, arrays or numbers
-        Where; Python numbers are float64.
+        The point; Python numbers are float64.
     order : {1, 2, 3}
         1 checks the gradient, 2 the Hessian, 3 all third derivatives.
 
@@ -62,7 +62,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     Raises
     ------
     TypeError
-        For arguments or results that are no floating-point tensors.
+        For an argument that is not floating-point, or a function without a floating-point result.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         report.extend(one)
     if (
         order > 1 and not report.checked and not report.findings
-    ):  # nothing varies in the slope: it may jump all the same
+    ):  # the slope is constant, but may still jump at the point
         report.findings += [f for f in check(f, *args).findings if f.verdict == "convention"]
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     return report
@@ -93,22 +93,22 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     f, *args, order
         As for `check`.
     digits : int
-        How many significant decimal digits: up to 100,000, and up to 2,000 where the function holds an op beyond the
-        elementary ones, such as digamma.
+        Number of significant decimal digits: up to 100,000, or up to 2,000 if the function has an op that is not
+        elementary, such as digamma.
 
     Returns
     -------
     array of ExactNumber, or tuple of these
-        Order 1: one array for one argument, a tuple for several; order 2: the Hessian, shape of the first followed by
-        the shape of the second argument, in a tuple of tuples for several arguments. At a kink it is the convention
-        of the op.
+        Order 1: one array for one argument, a tuple for several. Order 2: the Hessian, with the shape of the first
+        argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink the
+        convention of the op decides.
 
     Raises
     ------
     ValueError
-        For an order, or a number of digits, that is not among those above.
+        For any other order or number of digits.
     ArithmeticError
-        Where the derivative does not exist, or is not decided at the highest precision.
+        If the derivative does not exist, or stays undecided at the highest precision.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
 def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
     first, most = max(200, int(wanted * 3.4) + 80), bits_within_reach(program, wanted)
     higher = [p for p in (*PRECISIONS, 51200) if first < p <= most]
-    if first > PRECISIONS[-1]:  # what cancels takes more digits than are asked for
+    if first > PRECISIONS[-1]:  # because cancellation needs more digits than the result shows
         higher.append(first + first // 4)
 
     def attempt(bits: int, _: list[str]) -> list[Any] | None:
@@ -176,7 +176,7 @@ def _tight(g: Any, wanted: int) -> bool:
         if not b.is_finite():
             return False
         loose = not b.is_exact() and b.rel_accuracy_bits() < wanted * 3.33
-        # A ball around 0 that stays: far below what any float can hold it is 0.
+        # An enclosure of 0 that is far below every float counts as 0, because more bits may never decide.
         if loose and not (b.contains(0) and radius(b).item() < 1e-320):
             return False
     return True

@@ -1,8 +1,8 @@
-"""A program of large arrays as many programs of few elements, where no element knows of the others.
+"""Cuts a program of large arrays into programs of few elements, where elements do not depend on each other.
 
-Elementwise ops treat each element by itself, and sums over all elements hand the same cotangent to each. Then a check
-of some elements is a whole check of a program that has these elements alone, which needs memory for them alone. The
-ops that sum the elements up are checked in one piece, apart.
+Elementwise ops treat each element by itself, and a sum over all elements sends the same cotangent to each. So some
+elements make a program of their own, whose check needs memory for these elements only. The ops that sum the elements
+are checked once, over whole arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gtape.verify.oracles.replay import longest_sum
 
 __all__ = ["Chunk", "Chunks", "chunks_of"]
 
-# A check takes some milliseconds beside those for each number, and all that a chunk makes lives at once.
+# Not smaller, because each check costs some milliseconds; not larger, because all values of a chunk live at once.
 _NUMBERS = 2048
 _LARGE = 8 * _NUMBERS
 
@@ -33,7 +33,7 @@ _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
 
 class Chunk(NamedTuple):
-    """Some elements of a program: a program, with cotangents and results of its own."""
+    """Some elements of a program as a program, with their cotangents and claimed results."""
 
     program: Program
     seeds: list[Any]
@@ -42,14 +42,14 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """How a program falls into chunks.
+    """The division of a program into chunks.
 
     Attributes
     ----------
     axis : int
-        Along which the arrays are cut.
+        The axis along which the arrays are cut.
     length : int
-        How many rows there are along it.
+        Number of rows along this axis.
     """
 
     def __init__(self, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> None:
@@ -61,14 +61,14 @@ class Chunks:
         return -(-self.length // self._step)
 
     def cut(self, seeds: list[Any], got: list[Any]) -> Iterator[Chunk]:
-        """The chunks, one after the other.
+        """Yield the chunks.
 
         Parameters
         ----------
         seeds : list of arrays or None
             Cotangent of each output.
         got : list of arrays or None
-            What is claimed for each source.
+            The claimed gradient of each source.
         """
         for start in range(0, self.length, self._step):
             place = slice(start, min(start + self._step, self.length))
@@ -84,14 +84,14 @@ class Chunks:
         return np.asarray(x)[(slice(None),) * self.axis + (place,)]
 
     def outside(self, finding: Any, place: slice) -> None:
-        """Let a finding of a chunk tell the place in the whole array."""
+        """Move the element of a chunk's finding to its place in the whole array."""
         if isinstance(finding.element, tuple) and len(finding.element[1]) == len(self.shape):
             of, index = finding.element
             moved = index[self.axis] + place.start
             finding.element = (of, (*index[: self.axis], moved, *index[self.axis + 1 :]))
 
     def used(self, parts: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """(op, argument) of the rules that took part, with the longest sum of each, from those of the chunks."""
+        """(op, argument) -> longest sum in the whole program, for each rule that took part in a chunk."""
         found: dict[tuple[str, int], int] = {}
         for node in self.program.nodes:
             for a in node.active if node.kind == "op" else ():
@@ -102,12 +102,12 @@ class Chunks:
         return found
 
     def rest(self) -> Program:
-        """What sums the elements up, and what follows: a program that reads the arrays as they were recorded."""
+        """The program of the sums over all elements and the ops after them, on the recorded arrays."""
         return _Rest(self).program
 
 
 class _Copy:
-    """The program of one chunk; each node keeps what it is, and gets the values of the chunk."""
+    """The program of one chunk: the same nodes with the values of the chunk."""
 
     def __init__(self, chunks: Chunks, place: slice) -> None:
         self.chunks, self.place = chunks, place
@@ -155,7 +155,7 @@ class _Copy:
         return made
 
     def mean(self, node: Node) -> None:
-        """The mean over all rows as a sum over these, divided by the number of all."""
+        """Write the mean as a sum over the chunk's rows, divided by the number of all elements."""
         nodes = self.program.nodes
         (whole,) = [self.chunks.program.nodes[j].output for j in node.inputs]
         (x,) = [self.moved[j] for j in node.inputs]
@@ -173,7 +173,7 @@ class _Copy:
 
 
 class _Rest:
-    """The totals of a program and what follows them; the arrays that they sum are leaves."""
+    """The sums of a program and the ops after them; the summed arrays are leaves."""
 
     def __init__(self, chunks: Chunks) -> None:
         old, kinds = chunks.program, chunks.kinds
@@ -203,13 +203,13 @@ def _copied(node: Node, index: int, output: Any) -> Node:
 
 
 def _computed(name: str, inputs: list[Any], params: dict[str, Any], like: Any) -> Any:
-    """What an op gives for other values, in the dtype that was recorded."""
+    """The result of an op for other inputs, in the recorded dtype."""
     with np.errstate(all="ignore"):
         return np.asarray(getattr(COMPLEX, name)(*map(np.asarray, inputs), **params), dtype=np.asarray(like).dtype)
 
 
 def chunks_of(program: Program) -> Chunks | None:
-    """How a program of large arrays falls into chunks; None for a small one, and where elements know of each other."""
+    """The chunks of a program of large arrays; None for a small program, or if elements depend on each other."""
     sizes = {n.shape for nodes in program.sources for n in [program.nodes[i] for i in nodes]}
     shape = max(sizes, key=lambda s: int(np.prod(s)), default=())
     if len(sizes) != 1 or int(np.prod(shape)) < _LARGE:
@@ -231,7 +231,7 @@ def chunks_of(program: Program) -> Chunks | None:
 
 
 def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> str | None:
-    """Whether a node has a value for each row, one for all, or a sum over all; None for anything else."""
+    """The kind of a node: a value for each row, one for all rows or a sum over all rows; None for anything else."""
     if node.kind in ("leaf", "const"):
         return _of_a_value(np.shape(node.output), shape, axis)
     if node.kind != "op" or isinstance(node.output, tuple):
@@ -258,7 +258,7 @@ def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, .
 
 
 def _divides(program: Program, node: Node) -> bool:
-    """Whether the number of elements that a mean is over is a number of its dtype; no inner gradient is taken of it."""
+    """True if a mean can be written as a quotient: its count is exact in its dtype, and it is no inner gradient."""
     n = program.nodes[node.inputs[0]]
     count = int(np.prod(n.shape)) // max(1, int(np.prod(node.shape)))
     dtype = np.asarray(node.output).dtype
@@ -266,7 +266,7 @@ def _divides(program: Program, node: Node) -> bool:
 
 
 def _is_linear(node: Node, kinds: list[str]) -> bool:
-    """Whether an op is linear in sums over all rows, so that a sum over some has the same derivative."""
+    """True if an op is linear in its sums over all rows, so that sums over some rows have the same derivative."""
     if node.name in _ADDING:
         return _ROWS not in kinds
     if node.name == "multiply":

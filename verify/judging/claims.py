@@ -1,4 +1,4 @@
-"""judge: somebody else's numbers for a derivative, and what is wrong where they are not the exact ones."""
+"""judge: compares claimed numbers for a derivative with the exact ones and explains the differences."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = ["judge"]
 
 @diagnosed
 def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Report:
-    """Judge somebody else's numbers for a derivative: those of another library, or worked out by hand.
+    """Judge claimed numbers for a derivative, from another library or worked out by hand.
 
     Parameters
     ----------
     f : callable
         The function, written with gtape.
     args : tuple or single argument
-        Where.
+        The point.
     claimed : array, or tuple of arrays
-        The derivative that is claimed, in the structure that `exact` returns; at order 1, None says that there is no
-        path to an argument.
+        The claimed derivative, in the structure that `exact` returns; at order 1, None claims that an argument is
+        unconnected.
     order : {1, 2, 3}
 
     Returns
@@ -80,7 +80,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
 
 
 def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:
-    """Rows that are identically zero: what is claimed there must be zero, too."""
+    """Judge the rows that are identically zero: every claimed number must be zero there."""
     for i in range(len(blocks) // n):
         for index in np.ndindex(*recording.shape_of_level(i)):
             if (i, index) in seen:
@@ -126,7 +126,7 @@ def _blocks(
             continue
         shape = outer + s * (order if n == 1 else 1)
         if part is None and order == 1:
-            made.append(None)  # no path to this argument is claimed
+            made.append(None)  # claimed as unconnected
             continue
         array = _numbers(part, name)
         if array.shape != shape:
@@ -136,7 +136,7 @@ def _blocks(
 
 
 def _numbers(part: Any, name: str) -> Any:
-    """What is claimed as an array of numbers; decimal strings, as `exact` gives them, are numbers too."""
+    """A claimed part as an array of numbers; accepts decimal strings, because `exact` returns them."""
     array = np.asarray(part._value if isinstance(part, Tensor) else part)
     if array.dtype.kind not in "OUS":
         return array
@@ -156,9 +156,9 @@ def _describe(x: Any) -> str:
 
 
 def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
-    """What is wrong with a claimed number that is not the exact one: an algebra, lost digits, or another convention."""
+    """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
     if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
-        # A value on the way of this program left the range: that explains infinities, no other wrong number.
+        # A value along this program left the range, which explains infinities but no finite wrong number.
         finding.verdict, finding.op, finding.line = "unstable", None, None
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
@@ -211,7 +211,7 @@ def _parsed(text: str) -> Any:
 
 
 def _scale(program: Program) -> float:
-    """The largest magnitude along the program: what cancellation can leave an error of."""
+    """The largest magnitude along the program, because errors of cancellation are relative to this number."""
     largest = 1.0
     for node in program.nodes:
         v = np.zeros(1) if isinstance(node.output, tuple) else np.abs(widest(node.output))
@@ -224,7 +224,7 @@ def _scale(program: Program) -> float:
 def _one_sided(program: Program, seeds: list[Any], s: int, index: tuple[int, ...]) -> tuple[float, float] | None:
     """The derivatives just left and right of the point, if they differ.
 
-    What differs less in a smaller step is no jump, but the slope of the derivative (x³ at 0).
+    A difference that shrinks with the step is the slope of the derivative (x³ at 0), not a jump.
     """
     near = _sides(program, seeds, s, index, 600)
     if near is None or not near[1] - near[0] > 1e-9 * max(abs(near[0]), abs(near[1])):
@@ -234,7 +234,7 @@ def _one_sided(program: Program, seeds: list[Any], s: int, index: tuple[int, ...
 
 
 def _kinks_that_cancel(program: Program, seeds: list[Any], finding: Finding, got: Any, truth: Any) -> bool:
-    """Whether a claimed number is the derivative on both sides, though by the conventions of the ops it is another."""
+    """True if a claimed number is the derivative on both sides, but the conventions of the ops give another number."""
     if isinstance(got, complex) or not np.isfinite(got):
         return False
     s, index = finding.element
@@ -271,7 +271,7 @@ def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], s
 
 
 def _decided_here(oracle: Oracle, node: Node) -> Any:
-    """The value of a node beside the recorded point: comparisons and places are decided anew there."""
+    """The value of a node near the recorded point, where comparisons and indices are decided again."""
     if is_step(node):
         return node.apply(BALLS, [oracle.env[i] for i in node.inputs])
     if node.kind == "op" and not is_floating(node.output) and not isinstance(node.output, tuple):
@@ -280,5 +280,5 @@ def _decided_here(oracle: Oracle, node: Node) -> Any:
 
 
 def _lifted(value: Any) -> Any:
-    """A recorded value as balls."""
+    """A recorded value as enclosures."""
     return BALLS.lift(np.asarray(value))

@@ -1,4 +1,4 @@
-"""Numbers against the exact ones, within the two bounds: which are inside, which lie beyond, and why."""
+"""Compares numbers with the exact ones within two bounds: the tight bound, and the global one from noisy runs."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from gtape.verify.verdicts.verdict import Cause, Finding
 
 __all__ = ["ROUNDINGS", "Comparison"]
 
-ROUNDINGS = 4.5  # ULP: what an elementwise derivative may be off, and the rounding of the product with its cotangent
+ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 LOST = 16.0
 
 
 class Comparison:
-    """What comes of comparing the arrays of one derivative with the exact ones.
+    """The comparison of one derivative's arrays with the exact ones.
 
     Parameters
     ----------
     order : int
     bounds : callable
-        The global bound on each array, from so many noisy runs; asked for when the tight bound does not do.
+        Number of noisy runs -> the global bound on each array; called when numbers exceed the tight bound.
     cause : callable
-        Why numbers lie beyond their bounds; asked for when some do.
+        Why numbers lie beyond their bounds; called when some do.
     beyond_range : callable
-        A value on the way that the dtype cannot hold, if there is one; asked for when numbers are lost altogether.
+        The cause if a value along the program exceeds its dtype, else None; called when all digits are lost.
 
     Attributes
     ----------
     findings : list of Finding
     checked : int
-        How many numbers were compared.
+        Number of compared numbers.
     undecided : int
-        How many are not enclosed tightly enough at the precision in force.
+        Number of enclosures that are too wide at the precision in force.
     worst : float
-        The largest distance in ULP of a number that is inside its bounds.
+        The largest distance in ULP among the numbers inside their bounds.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Comparison:
         Parameters
         ----------
         exact : list of object arrays of enclosures, or None for zeros
-        got : list of arrays, or None where nothing was returned
+        got : list of arrays, or None for a missing gradient
         """
         for s, (e, g) in enumerate(zip(exact, got, strict=True)):
             if g is None:
@@ -80,7 +80,7 @@ class Comparison:
             self._array(s, turned(e) if g.dtype.kind == "c" else e, g)
 
     def _bound(self, s: int, runs: int, shape: tuple[int, ...]) -> Any:
-        """The global bound on one array, from at least so many runs."""
+        """The global bound on one array, from at least `runs` runs."""
         if runs > self._runs:
             self._bounds, self._runs = self._ask(runs), runs
         found = self._bounds[s] if self._runs else None
@@ -88,7 +88,7 @@ class Comparison:
 
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype
-        # The digits beyond float64 say nothing about a float32.
+        # Skip the digits beyond float64 for narrow dtypes, because they are far below one ULP there.
         high, low = to_double_double(e) if np.finfo(dtype).bits == 64 else (to_float(e), 0.0)
         rad = radius(e)
         off = np.abs((widest(g) - high) - low)
@@ -104,12 +104,12 @@ class Comparison:
             beyond = ((off - rad > allowed) | ~np.isfinite(g)) & ~rounded
             if not beyond.any():
                 break
-        # Floats that reach NaN on the way to an infinity left the range, too.
+        # A NaN where the exact derivative overflows left the range, too.
         left = beyond & over & np.isnan(g)
         beyond = beyond & ~left
-        # Where rounding may move a number by its own size, it may as well be lost altogether.
+        # A number that rounding may move by its own size can lose all digits, and so may be infinite or NaN.
         lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
-        if lost.any():  # and what a product with it has reached
+        if lost.any():  # products with such a number are lost, too
             lost = beyond & ~np.isfinite(g)
         beyond = beyond & ~lost
         self.undecided += int((~(inside | beyond | rounded | lost | left)).sum())
@@ -145,7 +145,7 @@ class Comparison:
 
 
 def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
-    """The element of a mask that is furthest off, for a finding."""
+    """The masked element with the largest error, as fields of a finding."""
     index: tuple[int, ...] = ()
     if g.ndim:
         far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)

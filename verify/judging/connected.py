@@ -1,4 +1,4 @@
-"""What a check can follow: the targets that a tape follows back to a source, and the ops that have exact values."""
+"""What a check can follow: targets with a recorded path to a source, and ops with exact values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["followed", "order_of", "undecidable", "without_idle_targets"]
 
 
 def followed(program: Program) -> set[int]:
-    """The nodes from which the asked tape finds a way back to a source.
+    """The nodes from which the tape that takes the gradient has a path back to a source.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def followed(program: Program) -> set[int]:
     Returns
     -------
     set of int
-        Node indices, the sources among them.
+        Node indices, including the sources.
     """
     blocked = program.blocked(program.session)
     found = {i for nodes in program.sources for i in nodes}
@@ -41,25 +41,24 @@ def followed(program: Program) -> set[int]:
 def without_idle_targets(
     pairs: list[tuple[Any, Any]], sources: list[Any], session: Any, stops: frozenset[int] = frozenset()
 ) -> tuple[Program, list[Any]]:
-    """The program of some targets, without those that have no gradient and no value that a check can follow.
+    """The program of some targets, except unconnected targets whose values a check cannot follow.
 
-    The gradient of a target that no tape follows back to a source is None, whatever its value is: an infinity or a NaN
-    there is nobody's fault, because nothing is differentiated.
+    An infinity or a NaN in an unconnected target is no fault, because its gradient is None at any value.
 
     Parameters
     ----------
     pairs : list of (tensor or variable, cotangent)
     sources : list of tensors or variables
     session : Session
-        Of the tape that is asked.
+        The session of the tape that takes the gradient.
     stops : frozenset of int
-        As `Program.stops`.
+        As for `Program.stops`.
 
     Returns
     -------
     program : Program
     cotangents : list
-        Those of its outputs.
+        The cotangents of its outputs.
     """
 
     def made(some: list[tuple[Any, Any]]) -> Program:
@@ -78,7 +77,7 @@ def without_idle_targets(
 
 
 def _beyond_checks(program: Program, output: int) -> bool:
-    """Whether a value on the way to an output is not finite, or of a kind that is not checked."""
+    """True if a value on the way to an output is infinite, NaN or of a kind that no check covers."""
     inside = [program.nodes[i] for i in program.ancestors([output])]
     for node in inside:
         for v in node.output if isinstance(node.output, tuple) else (node.output,):
@@ -89,12 +88,12 @@ def _beyond_checks(program: Program, output: int) -> bool:
 
 
 def order_of(program: Program) -> int:
-    """The order of the derivative that a gradient of a program is, as findings count it."""
+    """The order of a program's gradient as a derivative: 2 if the program takes a gradient itself, else 1."""
     return 2 if any(n.mark is not None for n in program.nodes) else 1
 
 
 def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
-    """What in a program, or among some of its nodes, there is no exact value or derivative for."""
+    """Findings for nodes of a program, or of `among`, that have no exact value or derivative."""
     nodes = program.nodes if among is None else among
 
     def finding(n: Any, reason: str) -> Finding:

@@ -1,7 +1,6 @@
-"""What exact digits cost: how many a program may be asked for, so that no single call of flint takes long.
+"""Limits on the number of exact digits, because a call of flint cannot be interrupted.
 
-A call of flint cannot be interrupted. Elementary functions are quick at 100,000 digits; for digamma and zeta a few
-thousand digits take seconds.
+Elementary functions are quick at 100,000 digits; digamma and zeta take seconds for a few thousand digits.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _ELEMENTARY = (
 
 
 def checked_digits(digits: Any) -> int:
-    """A number of digits that some program can be asked for.
+    """A number of digits as an int.
 
     Raises
     ------
     ValueError
-        For what is no whole number from 1 to `ELEMENTARY_DIGITS`.
+        For anything but an integer from 1 to `ELEMENTARY_DIGITS`.
     """
     whole = isinstance(digits, (int, np.integer)) and not isinstance(digits, (bool, np.timedelta64))
     if not whole or not 1 <= digits <= ELEMENTARY_DIGITS:
@@ -43,28 +42,28 @@ def checked_digits(digits: Any) -> int:
 
 
 def special_function(program: Program) -> str | None:
-    """The name of an op beyond the elementary functions, if a program has one."""
+    """The name of the first op of a program that is not elementary; None if all are."""
     return next((n.name for n in program.nodes if n.kind == "op" and not _is_elementary(n)), None)
 
 
 def _is_elementary(node: Node) -> bool:
     if node.prim.kind != "elementwise":
-        return "gamma" not in node.name  # sums, products and equations between elementary numbers
+        return "gamma" not in node.name  # sums, products and equations of elementary numbers are elementary
     load()
     mirror = SCALARS.get(node.name)
     if mirror is None:
-        return True  # arithmetic and selections, which are the worlds' own
+        return True  # arithmetic and selections have no mirror, because the worlds define them
     functions = template(mirror, len(node.inputs), node.params).expression.atoms(sp.Function)
     return all(isinstance(f, _ELEMENTARY) for f in functions)
 
 
 def bits_within_reach(program: Program, digits: int) -> int:
-    """The highest precision at which a program is evaluated.
+    """The highest precision, in bits, at which a program is evaluated.
 
     Raises
     ------
     ValueError
-        Where so many digits of this program take too long.
+        If this number of digits takes too long for the program.
     """
     special = special_function(program)
     if special is None:

@@ -1,4 +1,4 @@
-"""examine: is what is claimed to be a gradient of a program the exact one? Large arrays in chunks."""
+"""examine: compares a claimed gradient of a program with the exact one, large arrays in chunks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Gradient(Judgement):
         return check_locally(self.program, self.seeds, exact)
 
     def cause(self, oracle: Oracle) -> Cause:
-        """The replay is exact, floats are out of bounds: a formula that loses digits, or another branch."""
+        """Why floats lie beyond their bounds although the replay is exact."""
         flipped = flipped_branch(self.program, oracle)
         if flipped is not None:
             reason = f"rounding moved {flipped.name} to the other side of its kink"
@@ -86,14 +86,14 @@ class Gradient(Judgement):
         beyond = left_the_range(self.program, oracle)
         if beyond is not None:
             return beyond
-        # Ops lose nothing, a custom gradient may.
+        # The ops are within their bounds, so that a custom gradient may be unstable.
         reason = "the rule is right, but its formula loses digits that the problem does not"
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
         return ("unstable", reason, None, None) if custom is None else ("unstable", reason, custom.name, custom.line)
 
 
 def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool = True) -> Report:
-    """Compare numbers that are claimed to be the gradient of a program with the exact ones.
+    """Compare a claimed gradient of a program with the exact one.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     seeds : list of arrays or None
         Cotangent of each output.
     got : list of arrays or None
-        What is claimed for each source.
+        The claimed gradient of each source.
     locally : bool
-        Whether to look at every op and rule by itself, too.
+        Whether to check every op and rule by itself, too.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
 
 
 def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) -> Report:
-    """The same, some elements at a time; ends with the first elements that are wrong."""
+    """Examine chunk by chunk; stop after the first chunk with wrong elements."""
     program = chunks.program
     report = Report()
     told: dict[Any, Finding] = {}
@@ -134,7 +134,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
             found, one.findings = one.findings, []
             counted = dict(report.coverage)
             report.extend(one)
-            for name in ("ops", "rules", "bits"):  # of the same program each time
+            for name in ("ops", "rules", "bits"):  # the same in every chunk, so not added up
                 if name in one.coverage:
                     report.coverage[name] = max(counted.get(name, 0), one.coverage[name])
             for f in found:
@@ -143,7 +143,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
                 known = told.setdefault(key, f)
                 if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
                     told[key] = f
-            wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # which only warns: go on
+            wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # an undecided chunk only warns
             if wrong:
                 if chunk.place.stop < chunks.length:
                     worst = min(wrong, key=lambda f: f.gravity)
@@ -161,7 +161,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
 
 
 def _on_a_cut(judgement: Judgement) -> Report | None:
-    """The same check with the sides of a branch cut that zeros with a sign tell; None where that explains nothing."""
+    """The check with signed zeros on their side of a branch cut; None unless this check passes."""
     program = judgement.program
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
     signed = [program.nodes[i].output for n in program.nodes if n.kind == "op" and n.name == "atan2" for i in n.inputs]

@@ -1,4 +1,4 @@
-"""The door from the tape to the checker: what `GradientTape(verify=True)` and `ForwardAccumulator` call."""
+"""The checks that `GradientTape(verify=True)` and `ForwardAccumulator` call."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     Parameters
     ----------
     session : Session
-        Of the accumulator.
+        Session of the accumulator.
     primals, tangents : lists of tensors
         The inputs and the direction.
     target : tensor
     got : tensor or None
         The tangent of the target.
     strict : bool
-        Whether what is undecided raises.
+        Whether an undecided tangent raises.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     with off(), quietly():
         program, _ = without_idle_targets([(target, None)], primals, session)
         if not program.outputs and got is None:
-            return  # nothing is differentiated, as in reverse mode
-        if not program.outputs:  # a tangent of what no accumulator follows: compare it all the same
+            return  # as in reverse mode, because nothing is differentiated
+        if not program.outputs:  # a tangent of an unconnected target: compare it with zero
             program = build([(target._record, target._value)], primals, session)
         report = Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine()
         add_advice(program, report)
@@ -111,11 +111,11 @@ def _check(
     Parameters
     ----------
     pairs : list of (target, cotangent)
-        A cotangent of None stands for ones at the place of a row, and zeros elsewhere.
+        None as cotangent stands for ones at the place of a row, and zeros elsewhere.
     results : list of arrays or None
-        For each source; a row is a part of them.
+        The derivative by each source; each row is a part of these arrays.
     places : iterable of indices
-        Of the rows.
+        The places of the rows.
     """
     report = Report()
     with off(), quietly():
@@ -131,7 +131,7 @@ def _check(
 
 
 def _ones_at(value: Any, place: Any) -> Any:
-    """Zeros in the shape of a value, with ones at a place."""
+    """An array like `value` with ones at a place and zeros elsewhere."""
     made = np.zeros_like(value)
     made[place] = 1
     return made
@@ -144,7 +144,7 @@ def _raw(result: Any) -> Any:
 
 
 def _settle(report: Report, *, strict: bool) -> None:
-    """Raise for numbers that are wrong, warn of those that are undecided."""
+    """Raise for wrong numbers, warn of undecided ones."""
     note(report)
     report.raise_if_failed(strict=strict)
     for f in report.findings:
@@ -153,7 +153,7 @@ def _settle(report: Report, *, strict: bool) -> None:
 
 
 def _level_of_user() -> int:
-    """How many frames up, from the caller, gtape's own code ends."""
+    """The stack level of the user's code, above all frames of gtape, as `warnings.warn` counts it."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gtape":
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""A program pushed forwards: tangents as the forward mode computes them, exactly, with noise, and op by op."""
+"""Tangents of a program as forward mode computes them: exactly, with noise, and op by op."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["ForwardOracle", "check_tangents_locally", "noisy_tangent"]
 
 
 class ForwardOracle(Oracle):
-    """The oracle of forward mode: through a declared custom gradient goes the transpose of what that returns."""
+    """The oracle of forward mode, which transposes the cotangents that a declared custom gradient returns."""
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         if k > 1:
@@ -57,7 +57,7 @@ def _pushed(world: Any, node: Node, ts: list[Any], y: Any, xs: tuple[Any, ...]) 
 
 
 def _through_custom(node: Node, ts: list[Any]) -> Any:
-    """What forward mode makes of the tangents of a custom gradient's inputs, in floats."""
+    """The tangent of a custom gradient's output in floats, as forward mode computes it."""
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     dtype = np.asarray(outs[0]).dtype
     tensors = [None if t is None else wrap(np.asarray(t).astype(dtype)) for t in ts]
@@ -69,7 +69,7 @@ def _through_custom(node: Node, ts: list[Any]) -> Any:
 
 
 class _Noisy(Pushing):
-    """Tangents in a noisy world; of a custom gradient, that of its body."""
+    """Tangents in a noisy world; a custom gradient has the tangent of its body."""
 
     def __init__(self, program: Program, world: Any) -> None:
         super().__init__(program)
@@ -86,7 +86,7 @@ class _Noisy(Pushing):
 
 
 class _Local(Pushing):
-    """Tangents in floats, each compared with what the op should have made of those that arrived."""
+    """Tangents in floats, each compared with the op's exact tangent for the tangents that arrived."""
 
     def __init__(self, local: Local) -> None:
         super().__init__(local.program)
@@ -103,7 +103,7 @@ class _Local(Pushing):
 
 
 def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
-    """The tangent of the output in a noisy world; of a custom gradient, that of its body.
+    """The tangent of the output in a noisy world; a custom gradient has the tangent of its body.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
 
 
 def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[int, Any]) -> list[Finding]:
-    """Look at every op, and at every tangent that its rule makes, at the recorded numbers.
+    """Check every op, and every tangent that its rule makes, at the recorded numbers.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
     Returns
     -------
     list of Finding
-        Empty where all is within bounds.
+        Empty if all numbers are within bounds.
     """
     local = Local(program, exact)
     local.values()
@@ -141,7 +141,7 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
 
 
 def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
-    """One op's tangent as forward mode computes it, and a finding where that is not the exact one."""
+    """One op's tangent as forward mode computes it; adds a finding if the tangent exceeds its bound."""
     values = local.inputs(node)
     several = isinstance(node.output, tuple)
     outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)

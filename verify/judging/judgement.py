@@ -1,7 +1,7 @@
-"""A judgement: numbers that are claimed to be a derivative of a program, against the exact ones.
+"""A judgement: compares a claimed derivative of a program with the exact one.
 
-The order of work: the exact derivative with its certificate, at rising precision; the float result against it, within
-the two bounds; and where something is off, a search for the op that is to blame.
+The order of work: compute the exact derivative with its certificate, at rising precision; compare the floats with it
+within the two bounds; for numbers out of bounds, search the op to blame.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "size_of"]
 
-_BIG = 20_000  # more numbers than this along a program: no more than 800 bits
+_BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
 
 def size_of(program: Program) -> int:
-    """How many numbers there are along a program."""
+    """The number of numbers along a program."""
     return sum(
         int(np.size(n.output)) if not isinstance(n.output, tuple) else sum(map(np.size, n.output))
         for n in program.nodes
@@ -40,7 +40,7 @@ def size_of(program: Program) -> int:
 
 
 class Judgement:
-    """Numbers that are claimed to be a derivative; `Gradient` and `Tangent` say which.
+    """The comparison of a claimed derivative with the exact one; `Gradient` and `Tangent` define which derivative.
 
     Parameters
     ----------
@@ -48,24 +48,24 @@ class Judgement:
     got : list of arrays or None
         The claimed numbers.
     locally : bool
-        Whether to look at every op and rule by itself, too.
+        Whether to check every op and rule by itself, too.
     """
 
-    excuses_bases = False  # whether a choice among many bases explains numbers that are off
+    excuses_bases = False  # True if a choice among many bases may explain wrong numbers
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
         self.program, self.got, self.locally = program, got, locally
         self.order = order_of(program)
         self.last: Oracle | None = None
 
-    # -- what a mode supplies
+    # -- supplied by each mode
 
     def oracle(self) -> Oracle:
         """A new oracle, without values."""
         raise NotImplementedError
 
     def derivative(self, oracle: Oracle) -> list[Any]:
-        """The exact derivative, from an oracle that has the values of all nodes."""
+        """The exact derivative, from an oracle with the values of all nodes."""
         raise NotImplementedError
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
@@ -77,7 +77,7 @@ class Judgement:
         raise NotImplementedError
 
     def bounds(self, runs: int) -> list[Any]:
-        """How far rounding may carry each array, by a number of noisy runs."""
+        """The global bound on each array, from a number of noisy runs."""
         raise NotImplementedError
 
     def cause(self, oracle: Oracle) -> Cause:
@@ -95,11 +95,11 @@ class Judgement:
         return Report(coverage={"ops": sum(n.kind == "op" for n in self.program.nodes), "rules": 0})
 
     def examine(self) -> Report:
-        """Compare the numbers with the exact ones, where there are such."""
+        """Compare the numbers with the exact ones, or say why no exact ones exist."""
         report = self.report()
         report.findings += undecidable(self.program, self.order)
         if report.findings or (self.got and all(g is not None and np.size(g) == 0 for g in self.got)):
-            return report  # without a number to compare, the value of an empty maximum does not matter
+            return report  # nothing to compare: infinities such as an empty maximum do not matter
         bad = outside(self.program, self.got)
         if bad is None:
             return self.compared()
@@ -117,7 +117,7 @@ class Judgement:
         if bad.verdict not in ("range", "unstable"):
             report.findings.append(bad)
             return report
-        # What overflows on the way may still come out as IEEE says: because the exact derivative overflows, too.
+        # An overflow along the way is excused if the exact derivative overflows, too.
         inside = self.compared()
         if all(f.verdict == "range" for f in inside.findings):
             return inside
@@ -125,7 +125,7 @@ class Judgement:
         return report
 
     def compared(self) -> Report:
-        """The comparison itself, at rising precision."""
+        """The report of the comparison at rising precision."""
         report = self.report()
         precisions = PRECISIONS[:2] if size_of(self.program) > _BIG else PRECISIONS
 
@@ -140,7 +140,7 @@ class Judgement:
         return report
 
     def at(self, report: Report, degenerate: list[str]) -> None:
-        """The whole check at the precision in force; raises where that does not decide."""
+        """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
         program, order = self.program, self.order
         oracle = self.last = self.oracle()
         oracle.evaluate()
@@ -171,7 +171,7 @@ class Judgement:
         report.findings = findings
 
     def without_slope(self) -> Finding | None:
-        """The finding for an op that has no finite derivative at its exact inputs, where there are exact values."""
+        """The finding for an op without a finite derivative at its exact inputs; None if exact values are unknown."""
         oracle = self.last
         if oracle is None or len(oracle.env) < len(self.program.nodes) or size_of(self.program) > _BIG:
             return None
@@ -183,13 +183,13 @@ class Judgement:
         return None
 
     def degenerate_along(self) -> list[str]:
-        """Why some outputs of ops along the way are not differentiable, as far as their values can be followed."""
+        """Why outputs of ops along the way are not differentiable, up to the first value that cannot be followed."""
         with precision(TIES), ties_assumed(), degenerate_noted() as reasons, contextlib.suppress(ArithmeticError):
             self.oracle().evaluate()
         return list(reasons)
 
     def depends_on_bases(self, oracle: Oracle) -> bool:
-        """Whether the derivative is another one where vectors of equal eigenvalues are chosen in another way."""
+        """True if another choice of the vectors of equal eigenvalues changes the derivative."""
         here = self.derivative(oracle)
         with bases_turned():
             try:

@@ -1,4 +1,4 @@
-"""The ladder of precisions: an exact computation is tried with more and more bits, until it is decided."""
+"""The ladder of precisions: repeats an exact computation with more bits until it is decided."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ def climb(
     order : int
         Of the derivative, for the finding.
     attempt : callable
-        Gets the number of bits, and a list that takes the reasons why outputs of ops have no derivative; returns None,
-        or raises an ArithmeticError, where more bits may decide.
+        Takes the number of bits and a list, to which it adds why outputs of ops have no derivative. Returns None, or
+        raises ArithmeticError, if more bits may decide.
     precisions : iterable of int
     ties : bool
-        Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on. Enclosures of equal
-        numbers that were computed in two ways overlap at any precision.
+        Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on, because enclosures of
+        equal numbers that were computed in two ways overlap at any precision.
     patient : bool
-        False: the first failure is the last one, if the derivative of some op is not finite at its recorded inputs.
+        If False, stop at the first failure if an op's derivative is infinite or NaN at its recorded inputs.
     otherwise : callable
-        Asked for a finding when no precision decides.
+        Called for a finding when no precision decides.
 
     Returns
     -------
     value
-        What `attempt` returned; None where no precision decided.
+        The value of `attempt`; None if no precision decided.
     finding : Finding or None
-        With a value: the convention that ties were assumed, if they were. Without one: why there is none.
+        With a value: the convention that ties were assumed, if any were. Without a value: the reason.
     """
     undecided: Finding | None = None
 

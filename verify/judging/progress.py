@@ -1,4 +1,4 @@
-"""Shows on a terminal how far a long check has come; nowhere else, and not before it has taken two seconds."""
+"""Shows the progress of a check on a terminal, once the check has taken two seconds."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ __all__ = ["VARIABLE", "shown"]
 
 VARIABLE = "GTAPE_PROGRESS"
 _PATIENCE = 2.0  # seconds
-_open = False  # a check inside a check shows nothing of its own
+_open = False  # True while a bar may be shown, because a check inside a check shows none
 
 T = TypeVar("T")
 
 
 def shown(steps: Iterable[T], total: int, what: str) -> Generator[T, None, None]:
-    """The steps of a check, one after the other, with a bar where somebody looks.
+    """Yield the steps of a check, with a progress bar on a terminal.
 
     Parameters
     ----------
     steps : iterable
     total : int
-        How many there are.
+        Number of steps.
     what : str
-        What the bar is called.
+        Label of the bar.
 
     Notes
     -----
-    The bar is drawn on stderr if that is a terminal. ``GTAPE_PROGRESS=0`` turns it off.
+    The bar appears on stderr if stderr is a terminal. ``GTAPE_PROGRESS=0`` turns it off.
     """
     global _open
     if _open or not _wanted():

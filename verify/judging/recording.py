@@ -1,4 +1,4 @@
-"""A function of tensors run once and differentiated by gtape: what is checked, and at which rows."""
+"""Runs a function of tensors once and differentiates it by gtape: the rows that a check compares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
 
 
 class _TracingTape(GradientTape):
-    """Keeps what a check needs, and checks nothing itself."""
+    """A tape that records all values for a check and runs no check itself."""
 
     def _new_session(self) -> Session:
         session = Session(trace=True, exact=True)
@@ -35,7 +35,7 @@ class _TracingTape(GradientTape):
 
 
 def checked_order(order: int) -> int:
-    """The order of a derivative, if there are checks of it."""
+    """The order of a derivative as an int; raises ValueError outside 1, 2, 3."""
     if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
         raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
     return int(order)
@@ -92,7 +92,7 @@ class Recording:
     def _derive(self, tape: GradientTape, level: list[Any], first: bool) -> list[Any]:
         """The next derivative: one tensor for each element of the last one and each input."""
         if first:
-            # The gradient of a lookup comes as rows; the next derivative is of all of it.
+            # The gradient of a lookup is IndexedSlices; the next derivative needs the dense tensor.
             made = [
                 convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in tape.gradient(level, self.inputs)
             ]
@@ -106,7 +106,7 @@ class Recording:
         return list(made)
 
     def programs(self) -> Any:
-        """For each tensor of the last level and each of its elements: (place, program, seeds, gtape's own row)."""
+        """Yield (place, program, seeds, gtape's own row): once at order 1, else for each element of the last level."""
         if self.order == 1:
             got = self.tape.gradient(self.level, self.inputs)
             program = build([(t._record, t._value) for t in self.level], self.inputs)
@@ -126,7 +126,7 @@ class Recording:
                 yield (i, index), program, [seed], [None if r is None else np.asarray(_raw(r))[index] for r in rows]
 
     def _complex_rows(self, i: int, t: Tensor, program: Program) -> Any:
-        """The gradients of the real and of the imaginary part of each element: there is no complex Jacobian."""
+        """Yield the gradients of real and imaginary part of each element, because no complex Jacobian exists."""
         for index in np.ndindex(*t._layout.shape):
             for weight in (1, 1j) if t._layout.complex else (1,):
                 seed = np.zeros(t._layout.shape, t._layout.dtype)
@@ -135,7 +135,7 @@ class Recording:
                 yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
 
     def place(self, report: Report, place: tuple[Any, ...]) -> None:
-        """Note in the findings which row of a higher derivative they are about: `place` as `programs` gives it."""
+        """Add the row of a higher derivative to the findings; `place` comes from `programs`."""
         row = ""
         if place:
             level, index = place
@@ -187,7 +187,7 @@ def _floating(outputs: list[Any]) -> list[Any]:
 
 
 def _filled(row: Any, shape: tuple[int, ...], zero: Any) -> Any:
-    """A row as an object array, which keeps what a number of ours knows of itself; zeros where there is none."""
+    """A row as an object array, so that an ExactNumber keeps its radius; zeros where the row is None."""
     if isinstance(row, np.ndarray):
         return row
     made = np.empty(shape, dtype=object)
@@ -211,7 +211,7 @@ def _raw(g: Any) -> Any:
 
 
 def refuse_complex_jacobian(recording: Recording, order: int) -> None:
-    """Refuse to give, or take, second derivatives by complex numbers one by one."""
+    """Refuse second and higher derivatives with respect to complex arguments."""
     if order > 1 and any(t._layout.complex for t in recording.inputs):
         raise UnimplementedError(
             "a function of complex numbers has no complex Hessian: `check` takes order=2; for the numbers themselves, "

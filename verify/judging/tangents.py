@@ -1,4 +1,4 @@
-"""Tangent: is what forward mode returned the exact directional derivative, by the jets of the mirrors?"""
+"""Tangent: compares the tangent that forward mode returned with the exact one, from jets of the mirrors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Tangent(Judgement):
     def along(self, env: dict[int, Any]) -> Any:
         """The tangent of the output, from the jets of all nodes."""
         exact = objects(jet_world(1).component(env[self.program.outputs[0]], 1))
-        # A comparison takes complex numbers for conjugates, which gradients are and tangents are not.
+        # A comparison conjugates complex numbers, as gradients need; conjugate first, because tangents do not.
         return turned(exact) if self.dtype.kind == "c" else exact
 
     def derivative(self, oracle: Oracle) -> list[Any]:
@@ -101,7 +101,7 @@ class Tangent(Judgement):
         return ("unstable", reason + ", ".join(sorted(way)), *who)
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
-        """An inner gradient is not what it should be: by whose fault, and what the tangent should have been."""
+        """The findings for wrong inner gradients: the ops to blame, and the exact tangent."""
         program = self.program
         backwards = Oracle(program, [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs])
         backwards.evaluate()

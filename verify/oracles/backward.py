@@ -21,7 +21,7 @@ class Algebra:
     Attributes
     ----------
     kept : dict or None
-        Takes, for each node that the sweep passes, the cotangent that arrived and those of the node's active inputs.
+        Receives for each node in the sweep the cotangent that arrived and those of the node's active inputs.
     """
 
     kept: dict[int, tuple[Any, list[Any]]] | None = None
@@ -133,7 +133,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     """
     layouts: tuple[Any, ...]
     if node.prim.kind == "linear" and not node.prim.variadic:
-        xs = layouts = tuple([_layout(v) for v in like])  # as on the tape, because the rule reads nothing else
+        xs = layouts = tuple([_layout(v) for v in like])  # as on the tape, because the rule reads only layouts
     else:
         xs, layouts = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
@@ -141,7 +141,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
-    """The cotangents of a custom gradient's active inputs: what the user's function returns for floats."""
+    """The cotangents of a custom gradient's active inputs, as the user's function returns them for floats."""
     outputs = node.output if isinstance(node.output, tuple) else (node.output,)
     given = PartialOutputs.filled(g, node.output)
     if isinstance(given, tuple):

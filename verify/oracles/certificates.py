@@ -1,4 +1,4 @@
-"""Certificates: the replay against jets of the mirrors, in random directions; inner gradients and single rules too."""
+"""Certificates compare the replay, inner gradients and single rules with jets of the mirrors in random directions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules
 
 
 class Failure(NamedTuple):
-    """A certificate that failed: which rule, of which node, and by how much."""
+    """A failed certificate: the kind of comparison, the node, the relative error, and the mark if any."""
 
     what: str
     node: Node | None
@@ -45,9 +45,9 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
     for nodes, g in zip(program.sources, gradients, strict=True):
         if not nodes or not is_floating(program.nodes[nodes[0]].output):
             continue
-        # Where the tape found no path, the mirrors must find none, either.
+        # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
         u = directions_of(program.nodes[nodes[0]], oracle.rng)
-        for i in nodes:  # what is asked for twice moves along both directions
+        for i in nodes:  # a source given twice moves along the sum of both directions
             tangents[i] = [u if i not in tangents else tangents[i][0] + u]
         if g is None:
             continue
@@ -73,7 +73,7 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
 
 
 def certify_unfollowed(oracle: Oracle) -> list[Failure]:
-    """Where jets cannot follow an inner gradient, at least each rule that it used must be that of its mirror."""
+    """Compare each rule of the inner gradients that jets cannot follow with its mirror."""
     failures: list[Failure] = []
     seen: set[int] = set()
     for node in oracle.program.nodes:
@@ -99,9 +99,9 @@ def certify_marks(
 ) -> list[Failure]:
     """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more.
 
-    Along that direction only what depends on the gradient's sources varies: the rest keeps its jets, and its
-    gradient nodes, certified among `only` or `known`, need no other look. So a chain of gradients (many inner
-    steps) is no nest of them.
+    Along that direction only nodes that depend on the gradient's sources vary. The others keep their jets, and their
+    gradient nodes, certified among `only` or `known`, are not compared again, so that a chain of gradients (many inner
+    steps) does not count as nested gradients.
     """
     failures = []
     wanted = set(only)
@@ -133,7 +133,7 @@ def certify_marks(
 def _one_direction_more(
     oracle: Oracle, members: list[Node], tangents: dict[int, list[Any]], k: int
 ) -> tuple[dict[int, Any], dict[int, list[Any]]]:
-    """A direction for each gradient node of one mark, and the tangents of the sources with theirs as one more."""
+    """A direction for each gradient node of one mark, and all tangents extended by these directions."""
     directional: dict[int, Any] = {}
     moving: dict[int, Any] = {}
     extended = {i: [*t, None] for i, t in tangents.items()}
@@ -155,9 +155,9 @@ def _compared(
     deep: dict[int, Any],
     k: int,
 ) -> list[Failure]:
-    """The recorded gradient, and its tangents, against the jets of its primal: at most one failure."""
+    """Compare a recorded gradient and its tangents with the jets of its primal; at most one failure."""
     world, deeper = jet_world(k), jet_world(k + 1)
-    # The cotangents are constants of the inner gradient: their tangents along the new direction do not count.
+    # The cotangents do not vary along the new direction, because they are constants of the inner gradient.
     for bits in range(1 << k):
         expected, scale, got = arb(0), arb(0), arb(0)
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
@@ -171,7 +171,7 @@ def _compared(
                 scale = scale + magnitude(a, b)
         for member in members:
             g = world.component(env[member.index], bits)
-            if bits and not bits & (bits - 1):  # where it is a source itself, what moves it is not from its primal
+            if bits and not bits & (bits - 1):  # subtract the own tangent of a source
                 own = tangents.get(member.index, [None] * k)[bits.bit_length() - 1]
                 g = g if own is None else objects(g - own)
             g = turned(g) if is_complex(member.output) else g
@@ -185,9 +185,9 @@ def _compared(
 
 
 def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[int]:
-    """The nodes up to the last of `among` that depend on some sources, themselves included.
+    """The nodes up to the last of `among` that depend on some sources, including the sources.
 
-    A gradient node also depends on what it is the gradient of, whatever its recorded backward ops read.
+    A gradient node also depends on its targets and cotangents, even if its recorded backward ops do not read them.
     """
     found = set(sources)
     for i in range(min(found, default=0), among[-1] + 1 if among else 0):
@@ -233,7 +233,7 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
 
 
 def faulty_rules(oracle: Oracle) -> list[Failure]:
-    """The ops whose rule is not the derivative of their mirror, along this program and its inner gradients."""
+    """The ops of a program and its inner gradients whose rule is not the derivative of their mirror."""
     found: dict[str, Failure] = {}
     for node, g, made in oracle.swept():
         if node.name in found:
@@ -241,7 +241,7 @@ def faulty_rules(oracle: Oracle) -> list[Failure]:
         try:
             failure = certify_rule(oracle, node, g, made)
         except ArithmeticError:
-            continue  # where a cotangent is zero, enclosures say nothing: other ops, or other places, may
+            continue  # enclosures around a zero cotangent decide nothing; other nodes may
         if failure is not None:
             found[node.name] = failure
     return list(found.values())
@@ -253,13 +253,13 @@ def directions_of(node: Node, rng: Any) -> Any:
 
 
 def _sources_of(node: Node) -> list[int]:
-    """The nodes that a gradient node is the derivative with respect to."""
+    """The nodes by which a gradient node is the derivative."""
     assert node.mark is not None
     return node.mark.sources[node.mark.which]
 
 
 def _lifted(value: Any, k: int) -> Any:
-    """Jets in `k` directions as jets in one more, along which nothing varies."""
+    """Jets in `k` directions as jets in `k + 1`, constant along the last."""
     from gtape.symbolic.jets import ZERO, Jet, jet_class
 
     make, none = jet_class(k + 1), [ZERO] * (1 << k)

@@ -44,16 +44,16 @@ def plus(a: Any, b: Any) -> Any:
 
 
 def inner(a: Any, b: Any) -> arb:
-    """Sum of products of two object arrays, its real part."""
+    """The real part of the sum of products of two object arrays."""
     total: Any = arb(0)
     for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
         total = total + p * q
-    # For complex numbers the real part: a cotangent tells how a real loss moves.
+    # The real part, because a cotangent describes the change of a real loss.
     return total.real if isinstance(total, acb) else arb(total)
 
 
 def magnitude(a: Any, b: Any) -> arb:
-    """Sum of magnitudes of products: what an error of the inner product is measured against."""
+    """The sum of the magnitudes of products, to which an error of the inner product is relative."""
     with np.errstate(all="ignore"):
         rough = float(np.dot(np.abs(to_float(a)).ravel(), np.abs(to_float(b)).ravel()))
     if 1e-280 < rough < 1e280:
@@ -66,7 +66,7 @@ def magnitude(a: Any, b: Any) -> arb:
 
 
 def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False) -> Any:
-    """Random nonzero integers, exact in every world; of complex numbers, for both parts."""
+    """Random nonzero integers, exact in every world; complex directions have such integers as both parts."""
     if complex:
         return objects(_JOIN(directions(shape, rng), directions(shape, rng)))
     n = rng.integers(1, 2**12, size=shape) * rng.choice([-1, 1], size=shape)
@@ -77,29 +77,29 @@ _JOIN = np.frompyfunc(acb, 2, 1)
 
 
 def is_complex(value: Any) -> bool:
-    """Whether a recorded value is of complex numbers."""
+    """True for a recorded array of complex numbers."""
     return not isinstance(value, tuple) and np.asarray(value).dtype.kind == "c"
 
 
 def turned(x: Any) -> Any:
-    """The conjugate: between TensorFlow's convention for complex gradients and the transpose, in which rules run."""
+    """The conjugate, which turns TensorFlow's complex gradients into the transpose that rules compute, and back."""
     return objects(np.frompyfunc(lambda e: e.conjugate() if isinstance(e, acb) else e, 1, 1)(objects(x)))
 
 
 def is_floating(value: Any) -> bool:
-    """Whether a recorded value, or one of several outputs, is of floats or complex numbers."""
+    """True for a recorded array of floats or complex numbers, or a tuple with such an array."""
     if isinstance(value, tuple):
         return any(is_floating(v) for v in value)
     return np.asarray(value).dtype.kind in "fc"
 
 
 def disagreement(a: arb, b: arb, scale: arb) -> float:
-    """0.0 if two enclosures may be of one number, otherwise their relative distance; raises where they are too wide.
+    """0.0 if two enclosures may hold the same number, otherwise their relative distance.
 
     Raises
     ------
     ArithmeticError
-        When the enclosures are too wide to tell: precision must be raised.
+        If the enclosures are too wide to tell; higher precision may decide.
     """
     if not (a.is_finite() and b.is_finite() and scale.is_finite()):
         raise ArithmeticError("a value along the program is not finite")
@@ -109,7 +109,7 @@ def disagreement(a: arb, b: arb, scale: arb) -> float:
     size = abs(scale)
     if difference.contains(0):
         if size.contains(0):
-            # A gradient that is zero everywhere, as far as these enclosures tell: what is compared next tells more.
+            # The gradient may be zero everywhere; the comparison of its elements that follows decides.
             if float(difference.rad()) < 2.0**-64:
                 return 0.0
             raise ArithmeticError("the enclosures are too wide")
@@ -117,7 +117,7 @@ def disagreement(a: arb, b: arb, scale: arb) -> float:
             raise ArithmeticError("the enclosures are too wide")
         return 0.0
     ratio = difference.mid() / size.mid()
-    # Far below all floats and all precisions here: only the sides of zeros (`balls.sides_of_zeros`) are that small.
+    # Only the sides of zeros (`balls.sides_of_zeros`) are this small, far below all floats and precisions.
     if min(abs(ratio), size) < arb(2) ** -15_000:
         return 0.0
     return max(abs(float(ratio)), 1e-300)

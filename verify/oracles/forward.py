@@ -23,7 +23,7 @@ class Pushing:
         self._blocked = program.blocked(program.session)
 
     def leaf(self, node: Node) -> Any:
-        """The tangent of an input or a constant, its own apart."""
+        """The tangent of an input or constant before its own in `start` is added."""
         return None
 
     def arriving(self, node: Node, moving: dict[int, Any]) -> list[Any]:
@@ -49,7 +49,7 @@ class Pushing:
         raise NotImplementedError
 
     def add(self, t: Any, own: Any) -> Any:
-        """The tangent that arrives at a node, and the one that the node has of its own."""
+        """The sum of the tangent that arrives at a node and the node's own from `start`."""
         return own if t is None else t + own
 
 
@@ -66,7 +66,7 @@ def forward(
     ----------
     program : Program
     start : dict
-        Node -> the tangent that it has of its own.
+        Node -> its own tangent, added to the one that arrives.
     pushing : Pushing
     only : iterable of int, optional
         Nodes in order; all of them by default.

@@ -1,8 +1,8 @@
-"""What a mirror tends to at points of the extended real line: infinities, and zeros approached from one side.
+"""Limits of mirrors at infinities and at zeros approached from one side.
 
-An infinity is put as five large numbers, a signed zero as five small ones; balls give the mirror's value at each, and
-the five values tell a limit, an infinity, a zero of one sign, or nothing. Where several arguments are special, they are
-moved at different speeds: a limit that depends on the way is none.
+Five large numbers stand for an infinity, five small ones for a signed zero. Enclosures of the mirror's five values show
+a limit, an infinity, a zero of one sign, or no limit. Several special arguments move at different speeds, because a
+value that depends on the path is no limit.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 ]  # fmt: skip
 
 _BITS, _MODEST_BITS = 1000, 240
-# With fractional parts, so that what is periodic is met at different phases. Balls overflow in exp of the tall ones.
+# With fractional parts, so that periodic functions are met at different phases. exp of the tall ones overflows balls.
 _TALL = ((70, 3, 0.40625), (101, 5, 0.84375), (152, 3, 0.21875), (233, 7, 0.6875), (330, 5, 0.28125))
 _LOW = ((13, 3, 0.40625), (20, 5, 0.84375), (29, 3, 0.21875), (37, 7, 0.6875), (47, 5, 0.28125))
-# Equations are solved from a float solution, which has to be near: sizes from which no condition number is too large.
+# Sizes for equations, which are solved from a float solution: small enough that condition numbers stay moderate.
 _MODEST = ((8, 3, 0.40625), (11, 5, 0.84375), (15, 3, 0.21875), (19, 7, 0.6875), (22, 5, 0.28125))
 _STEPS = len(_TALL)
 
 
 class Limit(float):
-    """A limit; `signed` tells whether the sign of a zero means anything."""
+    """A limit; `signed` is False if the sign of a zero has no meaning."""
 
     signed: bool
 
@@ -61,7 +61,7 @@ def _size(k: int, tall: bool, slow: bool) -> Any:
         return (height.root(3) * 256).floor() / 256 if slow else height
 
 
-@cache  # one object for one number: a ball that is no float is equal to itself only
+@cache  # one object per number, because an inexact ball equals no other ball
 def _placed(sign: int, zero: bool, k: int, tall: bool, slow: bool) -> Any:
     with precision(_BITS):
         size = _size(k, tall, slow)
@@ -69,7 +69,7 @@ def _placed(sign: int, zero: bool, k: int, tall: bool, slow: bool) -> Any:
 
 
 def is_special(v: Any) -> bool:
-    """Whether a number is infinite or a zero."""
+    """True for an infinity or a zero."""
     return isinstance(v, float) and (math.isinf(v) or v == 0)
 
 
@@ -82,7 +82,7 @@ def _finite(ball: Any) -> Any:
 
 
 def limit_of(balls: list[Any]) -> Limit:
-    """What a sequence of balls tends to; NaN where it does not, or is not defined."""
+    """The limit of a sequence of balls; NaN if none exists or a ball is not finite."""
     values = [_finite(b) for b in balls]
     if any(v is None for v in values):
         return _NONE
@@ -103,7 +103,7 @@ def limit_of(balls: list[Any]) -> Limit:
 
 
 def exactly(prim: Primitive, params: dict[str, Any], xs: list[Any], by: int | None) -> Any:
-    """The mirror of an elementwise op, or its partial by an argument, at balls; None where it is undecided there."""
+    """The mirror of an elementwise op, or its partial by an argument, at balls; None if undecided."""
     boxes = [objects(x) for x in xs]
     try:
         if by is None:
@@ -121,7 +121,7 @@ def _words(prim: Primitive) -> str:
 
 
 def _held(prim: Primitive) -> Collection[int]:
-    """The arguments whose zero is a point of its own, by declared convention, and not what small numbers tend to."""
+    """The arguments whose zero has a value by declared convention instead of the limit from small numbers."""
     words = _words(prim)
     if "no_nan" in prim.name:
         return (1,)
@@ -139,7 +139,7 @@ def elementwise_limit(prim: Primitive, params: dict[str, Any], point: tuple[Any,
     ----------
     prim : Primitive
     params : dict
-        Its static parameters.
+        The static parameters.
     point : tuple of float and bool
     by : int, optional
         The argument of the partial; the value by default.
@@ -147,7 +147,7 @@ def elementwise_limit(prim: Primitive, params: dict[str, Any], point: tuple[Any,
     Returns
     -------
     Limit
-        The mirror's value at the point where it has one, otherwise its limit from inside the domain; NaN without one.
+        The mirror's value at the point if defined, otherwise its limit from inside the domain, or NaN.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def elementwise_limit(prim: Primitive, params: dict[str, Any], point: tuple[Any,
 
 
 def _outside(prim: Primitive, point: tuple[Any, ...]) -> bool:
-    """Whether an argument lies beyond the end of its interval."""
+    """True if an argument lies beyond the end of its interval."""
     for v, interval in zip(point, prim.domain.intervals, strict=True):
         if isinstance(v, float):
             near = math.copysign(2.0**70, v) if math.isinf(v) else v
@@ -177,7 +177,7 @@ def _limit(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], by: 
     held = [i for i in special if point[i] == 0 and i in _held(prim)]
     if _outside(prim, point) and 0 not in held:
         return _NONE
-    # A zero at an end of the domain is approached from inside, whatever its sign: log(-0.0) is -inf in C99, too.
+    # A zero of either sign at an end of the domain is approached from inside, because log(-0.0) is -inf in C99, too.
     turned = [
         i for i in special
         if point[i] == 0 and math.copysign(1e-9, point[i]) not in prim.domain.intervals[i]
@@ -228,7 +228,7 @@ def _inside(prim: Primitive, point: tuple[Any, ...]) -> bool:
 
 
 def depends(prim: Primitive, params: dict[str, Any], point: tuple[Any, ...], on: int, by: int | None) -> bool:
-    """Whether the mirror, or its partial by one argument, changes when argument `on` is moved through its domain."""
+    """True if the mirror, or its partial by one argument, changes while argument `on` moves through its domain."""
     tried = [v for v in (0.75, -1.25, 2.5, -40.0, 40.0, 0.375, 1.5, 5.0) if v in prim.domain.intervals[on]]
     with precision(_BITS):
         seen: list[Any] = []
@@ -264,18 +264,18 @@ class Place(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the outputs of a function, and their derivatives, tend to.
+    """The limits of a function's outputs and of their derivatives.
 
-    Numbers stand in the order of the arguments' and outputs' elements; a complex element is two, its real and its
-    imaginary part.
+    Numbers come in the order of the arguments' and outputs' elements; a complex element takes two numbers, its real and
+    its imaginary part.
 
     Attributes
     ----------
     values : list of Limit
     partials : list of list of Limit
-        The Jacobian, one row an output.
+        The Jacobian, one row per output.
     pulled, pushed : list of Limit
-        The cotangents of the arguments, and the tangents of the outputs: of their sums, not the sums of limits.
+        The cotangents of the arguments, and the tangents of the outputs: limits of sums, not sums of limits.
     """
 
     values: list[Limit]
@@ -289,7 +289,7 @@ def _several(out: Any) -> list[Any]:
 
 
 def _near(prim: Primitive, params: dict[str, Any], arrays: list[Any]) -> Any:
-    """What the kernel of an implicit op gives near balls: from there its equations are solved."""
+    """The result of an implicit op's kernel near balls, as start for the solution of its equations."""
     known = [to_float(np.frompyfunc(value_of, 1, 1)(a)) if a.dtype == object else a for a in arrays]
     with np.errstate(all="ignore"):
         return prim.kernel(*known, **params)
@@ -310,7 +310,7 @@ def mirror_of(prim: Primitive, params: dict[str, Any]) -> Mirror:
 
 
 def program_mirror(program: Program) -> Mirror:
-    """The mirrors of a recorded program, with conditions and indices decided anew at each point."""
+    """The mirror of a recorded program, which decides conditions and indices again at each point."""
     where = {nodes[0]: k for k, nodes in enumerate(program.sources) if nodes}
 
     def value(world: Any, node: Node, env: dict[int, Any]) -> Any:
@@ -357,7 +357,7 @@ def _derivatives_at(
     floating: Sequence[bool],
     near: Sequence[Any] | None = None,
 ) -> tuple[list[Any], list[list[Any]]] | None:
-    """Values and columns of the Jacobian at balls; None where they are undecided, for a column an empty list."""
+    """Values and Jacobian columns at balls; None for undecided values, an empty list for an undecided column."""
     try:
         values = [p for o, c in zip(mirror(BALLS, boxes, near), complex, strict=True) for p in _parts(o, c)]
     except (ArithmeticError, ValueError, np.linalg.LinAlgError):
@@ -403,7 +403,7 @@ def _assembled(
 
 
 def _whichever_way(limits: Sequence[Limit]) -> Limit:
-    """The limit that they all are, if they are."""
+    """The common limit of all paths; NaN if the limits differ."""
     first = limits[0]
     if not all(f == first or (math.isfinite(f) and abs(f - first) <= 1e-4 * abs(first) < math.inf) for f in limits):
         return _NONE
@@ -431,7 +431,7 @@ _FEW = 4
 
 
 def _ways(n: int) -> list[tuple[bool, ...]]:
-    """Which of several places move slowly, in turn: all alike, and all but one, or all but each third."""
+    """Which of several places move slowly, for each path: none, then all but one, or two of each three."""
     if n == 1:
         return [(False,)]
     if n <= _FEW:
@@ -448,26 +448,26 @@ def array_limits(
     seeds: Sequence[float],
     tangents: Sequence[float],
 ) -> Limits | None:
-    """What a function of arrays, and its derivatives, tend to where some elements are infinite or signed zeros.
+    """The limits of a function of arrays, and of its derivatives, at infinities and signed zeros.
 
     Parameters
     ----------
     mirror : callable
         From `mirror_of` or `program_mirror`.
     arrays : sequence of arrays
-        The arguments; what stands at the places does not count.
+        The arguments; their elements at the places do not count.
     places : sequence of Place
-        The special elements. Several move at different speeds, in all the ways tried.
+        The special elements. Several of them move at different speeds.
     complex : sequence of bool
-        For each output whether it is complex.
+        True for each complex output.
     seeds, tangents : sequence of float
-        Cotangents of the outputs and tangents of the arguments, a complex one as two.
+        Cotangents of the outputs and tangents of the arguments, two numbers for each complex one.
 
     Returns
     -------
     Limits or None
-        The mirror's own values where it has some (at zeros), otherwise limits, NaN where there is none; None where
-        the mirror is undecided all the way.
+        The mirror's own values where defined (at zeros), otherwise limits, or NaN without a limit; None if the mirror
+        is undecided on every path.
 
     Examples
     --------
@@ -512,7 +512,7 @@ def array_limits(
             here = _derivatives_at(mirror, boxes(), complex, floating, arrays)
             exact = [] if here is None else [_assembled([here] * _STEPS, seeds, tangents)]
             beside = tending(_MODEST if modest else _TALL)
-            # On a branch cut the sign of a zero tells the side; at a real zero the mirror's own value counts.
+            # The sign of a zero selects the side of a branch cut; at a real zero the mirror's own value counts.
             if beside is not None and any(np.asarray(a).dtype.kind == "c" for a in arrays):
                 return _combined(_first_known, [beside, *exact])
             found = exact + ([] if beside is None else [beside])

@@ -1,10 +1,10 @@
 """The exact derivative of a recorded program.
 
-Two independent ways that must agree. The *replay* runs the tape's own rules in enclosures of the exact numbers and
-yields every element. The *jets* run the mirrors alone (partials by ``sympy.diff``), never a rule of the tape, in a
-random direction: if the sum of direction times replayed gradient is the directional derivative, the replay is exact in
-every element (a wrong element would have to be orthogonal to random integers). A gradient taken under an outer tape is
-certified against the jets of its primal in one direction more, so that a wrong inner rule is seen at second order.
+Two independent computations must agree. The *replay* runs the tape's own rules in enclosures of the exact numbers and
+gives every element. The *jets* run only the mirrors (partials by ``sympy.diff``) in a random direction. If the inner
+product of direction and replayed gradient is the directional derivative, the replay is exact in every element, because
+wrong elements would have to be orthogonal to random integers. A gradient taken under an outer tape is certified against
+the jets of its primal in one direction more, which shows a wrong inner rule at second order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Jets(Pushing):
     oracle : Oracle
     k : int
     sessions : tuple of Session or None
-        For each direction the tape whose derivative it is.
+        For each direction the session of the tape that takes the derivative.
     """
 
     def __init__(self, oracle: Oracle, k: int, sessions: tuple[Any, ...]) -> None:
@@ -50,7 +50,7 @@ class _Jets(Pushing):
     def op(self, node: Node, moving: dict[int, Any]) -> Any:
         if not is_floating(node.output):
             return BALLS.lift(node.output)
-        # A step function that rounding took to another step is constant on either side of the jump.
+        # A step function stays constant even if rounding took it to another step.
         if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
         arguments = [
@@ -71,7 +71,7 @@ class _Jets(Pushing):
 
 
 class Oracle(Replay):
-    """The exact value and derivatives of one program, by jets of the mirrors, beside the replay."""
+    """The exact values and derivatives of one program, by the replay and by jets of the mirrors."""
 
     def jets(
         self,
@@ -86,26 +86,26 @@ class Oracle(Replay):
         Parameters
         ----------
         tangents : dict
-            Node -> its tangents along each direction (None for none), added to what the node's inputs bring.
+            Node -> its own tangent along each direction, or None; added to the tangents from the node's inputs.
         only : node indices in order
         given : dict, optional
             Jets of some nodes, taken as they are.
         sessions : tuple of Session or None, optional
-            For each direction the tape whose derivative it is: nothing varies along it that this tape does not follow.
+            For each direction the session of the tape that takes the derivative; nodes that this tape does not follow
+            stay constant along the direction.
 
         Returns
         -------
         dict
-            Node -> object array of jets (or plain enclosures where nothing varies).
+            Node -> object array of jets, or of plain enclosures if the node is constant.
         """
         return forward(self.program, tangents, _Jets(self, k, sessions), only, given)
 
     def followed(self, node: Node) -> GradMark | None:
-        """Of what a node is the gradient, as jets of that can tell.
+        """The mark of a gradient node if jets of its primal give its derivative, else None.
 
-        They cannot where a declared custom gradient takes part, which is the derivative of nothing, or where the inner
-        tape followed what the outer one did not: there the recorded backward ops are the definition, and are followed
-        like any others.
+        They do not if a declared custom gradient takes part, which need not be a derivative, or if the inner tape
+        followed nodes that the outer tape did not. Then the recorded backward ops define the derivative.
         """
         mark = node.mark
         if mark is None:
@@ -118,7 +118,7 @@ class Oracle(Replay):
         return None if self._unfollowed[mark.key] else mark
 
     def _paused_outside(self, mark: GradMark, inside: list[Node]) -> bool:
-        """Whether an inner gradient went back through ops that the outer tape did not record, though they vary."""
+        """True if an inner gradient passed varying ops that the outer tape did not record."""
         program = self.program
         outer = program.blocked(program.session)
         if not outer:
@@ -137,13 +137,16 @@ class Oracle(Replay):
         return False
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
-        """A declared custom gradient is what it returns; `through_declared` adds the cotangents that it returned."""
+        """The constant value of a declared custom gradient; `through_declared` adds the cotangents that it returned."""
         if k > 1 and any(_varies(env[j]) for j in node.inputs):
             raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
         return self.env[node.index]
 
     def through_declared(self, env: dict[int, Any], only: Iterable[int]) -> tuple[arb, arb]:
-        """What flows through declared custom gradients (they need not be linear), and its magnitude."""
+        """The part of the directional derivative through declared custom gradients, and its magnitude.
+
+        Uses the cotangents of the replay, because a declared custom gradient need not be linear in its cotangent.
+        """
         world = jet_world(1)
         total, scale = arb(0), arb(0)
         for i in only:
@@ -157,7 +160,7 @@ class Oracle(Replay):
         return total, scale
 
     def along(self, source: int, element: tuple[int, ...]) -> Any:
-        """One element of the gradient, by jets alone (also where rules of inner gradients are wrong)."""
+        """One element of the gradient, by jets alone, so that wrong rules of inner gradients do not matter."""
         if is_complex(self.program.nodes[self.program.sources[source][0]].output):
             return acb(self._along(source, element, 1), -self._along(source, element, acb(0, 1)))
         return self._along(source, element, 1)
@@ -184,7 +187,7 @@ class Oracle(Replay):
         return self.slope(source, u)
 
     def exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
-        """Jets of the gradient nodes from their primals, element by element."""
+        """Jets of the gradient nodes, element by element from jets of their primals."""
         given: dict[int, Any] = {}
         world, deeper = jet_world(1), jet_world(2)
         for i in only:
@@ -217,7 +220,7 @@ class Oracle(Replay):
                     moving = np.broadcast_to(deeper.component(deep[c], 1), np.shape(target))
                     d = d + inner(weight, deeper.component(target, 3)) + inner(moving, deeper.component(target, 2))
                 values[index], slopes[index] = v, d
-            own = tangents.get(i, [None])[0]  # of a gradient that is a source itself
+            own = tangents.get(i, [None])[0]  # a gradient node may be a source itself
             given[i] = world.jet(values, slopes if own is None else objects(slopes + own))
         return given
 
@@ -231,7 +234,7 @@ def _varies(x: Any) -> bool:
 
 
 def _still(x: Any, bit: int) -> Any:
-    """A value that does not vary along one of its directions."""
+    """A value made constant along one direction."""
     from gtape.symbolic.jets import ZERO, Jet
 
     if isinstance(x, tuple):

@@ -19,7 +19,7 @@ __all__ = ["Misshapen", "Replay", "decided_anew", "is_step", "longest_sum"]
 
 
 class Misshapen(Exception):
-    """A custom gradient returned something that has not the shape of its input."""
+    """A custom gradient returned a gradient of another shape than its input."""
 
     def __init__(self, node: Node, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class _Exact(Algebra):
     ----------
     replay : Replay
     kept : dict
-        Takes node -> (the cotangent that arrived, those that its rule made of it).
+        Receives node -> (the cotangent that arrived, the cotangents that the rule made of it).
     """
 
     def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
@@ -91,30 +91,30 @@ class Replay:
                 except Undecided as e:
                     if not e.hopeless:
                         raise
-                    return BALLS.lift(node.output)  # a NaN: what was recorded stands
+                    return BALLS.lift(node.output)  # as recorded, because NaN compares in no precision
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
             elif (node.prim.kinks or node.prim.roles & {"cast", "decision"}) and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
         value = self.program.step(BALLS, node, env)
-        if is_step(node) and self._other_step(node, value):  # as a comparison: what was recorded decides
+        if is_step(node) and self._other_step(node, value):  # the recorded step counts, as for comparisons
             self.flips.append(node)
             return BALLS.lift(node.output)
         return value
 
     @staticmethod
     def _other_choice(node: Node, env: dict[int, Any]) -> bool:
-        """Whether an op that picks places (an order, the greatest of a window) certainly picks others exactly."""
+        """True if exact values certainly give an op (an order, an argmax) other indices than recorded."""
         try:
             exact = decided_anew(node, [env[i] for i in node.inputs])
-        except Undecided:  # so close that either choice will do
+        except Undecided:  # too close to tell, so that the recorded choice counts
             return False
         return bool((np.asarray(exact) != np.asarray(node.output)).any())
 
     @staticmethod
     def _other_step(node: Node, exact: Any) -> bool:
-        """Whether a step function (floor, rint) is exactly on another step than rounding left it on."""
+        """True if a step function (floor, rint) has another exact value than recorded, beyond rounding."""
         recorded = np.asarray(node.output)
         gap = np.abs(to_float(exact) - widest(recorded))
         return bool((gap > np.maximum(node.prim.ulps, 0.5) * spacing(recorded, recorded.dtype)).any())
@@ -126,7 +126,7 @@ class Replay:
         return gradient(self.program, self.seeds, _Exact(self, self.made))
 
     def used(self) -> dict[tuple[str, int], int]:
-        """(op, argument) of every rule that took part, with the length of its longest sum."""
+        """(op, argument) -> length of its longest sum, for every rule that took part."""
         found: dict[tuple[str, int], int] = {}
 
         def add(node: Node, a: int) -> None:
@@ -147,11 +147,11 @@ class Replay:
         return found
 
     def sweep(self, start: dict[int, Any]) -> dict[int, Any]:
-        """The cotangent of every node that `start` depends on, whichever tape follows it."""
+        """The cotangent of every node that `start` depends on, also through inputs that no tape follows."""
         return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
-        """The exact cotangents of an inner gradient: node -> (the one that arrived, those that its rule made)."""
+        """The exact cotangents of an inner gradient: node -> (the one that arrived, those of its active inputs)."""
         start: dict[int, Any] = {}
         for t, c in zip(mark.targets, mark.cotangents, strict=True):
             start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
@@ -160,7 +160,7 @@ class Replay:
         return kept
 
     def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
-        """Each node that a sweep passed, with what arrived there and what its rule made of it; inner gradients' too."""
+        """Yield (node, cotangent, cotangents of its active inputs) for each node of the sweep and of inner sweeps."""
         nodes = self.program.nodes
         for i, (g, made) in self.made.items():
             yield nodes[i], g, made
@@ -194,11 +194,11 @@ class Replay:
                     f"the gradient that {node.name} returns for input {a} has shape {sub.nodes[o].shape}, and the "
                     f"input has shape {wanted}",
                 )
-        # The user's function speaks TensorFlow's convention.
+        # The user's function returns gradients in TensorFlow's convention, the conjugate of the transpose.
         return [None if o is None else turned(env[o]) if is_complex(sub.nodes[o].output) else env[o] for o in outputs]
 
     def custom_back(self, node: Node, g: Any) -> tuple[Program, list[int | None], dict[int, Any]]:
-        """What the user's function does with a cotangent: its program, the gradient of each input, the values."""
+        """The user's function traced on a cotangent: its program, the node of each input's gradient, exact values."""
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
         if isinstance(g, PartialOutputs):
             g = tuple([g.parts.get(k, zeros(np.shape(o))) for k, o in enumerate(outs)])
@@ -217,7 +217,7 @@ class Replay:
         return sub, outputs, env
 
     def known(self, n: Node) -> int | None:
-        """The node of the program that a node of a user's backward pass is, if it is one."""
+        """The node of the main program that node `n` of a user's backward pass stands for; None for a new node."""
         found = self.program.by_seq.get(n.seq) if n.kind != "const" else None
         if not found:
             return None
@@ -232,7 +232,7 @@ class Replay:
 
 
 def is_step(node: Node) -> bool:
-    """Whether an op is a step function of floats: no derivative anywhere, floats that jump."""
+    """True if an op is a step function: a float result with jumps and without a derivative."""
     prim = node.prim
     return (
         node.kind == "op"
@@ -245,7 +245,7 @@ def is_step(node: Node) -> bool:
 
 
 def decided_anew(node: Node, arguments: list[Any]) -> Any:
-    """What an op that gives no floats decides at other inputs, exactly, in the dtype that was recorded."""
+    """The exact decision of an op at other inputs, in the recorded dtype."""
     if all(np.asarray(v).dtype != object for v in arguments):
         return node.prim.kernel(*map(np.asarray, arguments), **node.params)
     exact = np.asarray(getattr(BALLS, node.prim.name)(*arguments, **node.params))
@@ -253,7 +253,7 @@ def decided_anew(node: Node, arguments: list[Any]) -> Any:
 
 
 def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
-    """How many terms a rule of this op may add up: what broadcasting repeated, or the longest axis in sight."""
+    """The number of terms that a rule may sum: the repeats by broadcasting, or the longest axis."""
     if node.prim.kind == "elementwise":
         return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
     shapes = [shape, *([np.shape(v) for v in node.output] if isinstance(node.output, tuple) else [node.shape])]
@@ -261,19 +261,19 @@ def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
 
 
 def _finite(c: Any) -> Any:
-    """Which enclosures are finite; True where all are."""
+    """The mask of the finite enclosures; True if all are."""
     found = [not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()]
     return all(found) or np.array(found, dtype=bool).reshape(np.shape(c))
 
 
 def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:
-    """Record what a custom gradient's function does to its upstream gradients.
+    """Record the ops of a custom gradient's function on its upstream gradients.
 
     Parameters
     ----------
     node : Node
     cotangents : list of object arrays
-        What arrives: a function may decide by it.
+        The upstream gradients, because a function may decide by their values.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
 
 
 def _as_recorded(c: Any, like: Any) -> Any:
-    """A cotangent in the shape and dtype of an output; ones where it is no number there."""
+    """A cotangent in the shape and dtype of an output; ones if it is not finite in this dtype."""
     if like.dtype.kind not in "fc":
         return np.ones_like(like)
     v = np.broadcast_to(to_float(c), like.shape)
@@ -315,7 +315,7 @@ def _as_recorded(c: Any, like: Any) -> Any:
 
 
 def _captured(function: Any) -> list[Any]:
-    """The tensors in a function's closure: they are recorded constants of the main program."""
+    """The tensors in a function's closure, which are recorded in the main program."""
     from gtape.tensors.tensor import Tensor
 
     cells = getattr(function, "__closure__", None) or ()

@@ -1,1 +1,1 @@
-"""Random programs and planted faults: what the checks must pass, and what they must find."""
+"""Random programs, which checks must pass, and planted faults, which they must find."""

@@ -26,21 +26,21 @@ __all__ = ["Outcome", "Totals", "campaign", "main", "plant_one", "run_one"]
 
 
 class Outcome:
-    """What one program gave.
+    """The outcome of one program.
 
     Attributes
     ----------
     program : RandomProgram
     report : Report
-        Of the correct program.
+        Report of the correct program.
     alarm : str or None
-        The false alarm's text.
+        Text of the false alarm.
     fault : tuple or None
         (op, argument, worlds, relative error) of the planted fault.
     found : bool or None
-        Whether it was found; None where nothing was planted.
+        True if the check found the fault; None without a planted fault.
     named : bool
-        Whether the finding names the op.
+        True if the finding names the op.
     """
 
     __slots__ = ("alarm", "fault", "found", "named", "program", "report")
@@ -78,15 +78,15 @@ def _differ(a: list[Any], b: list[Any]) -> bool:
 
 
 def plant_one(outcome: Outcome, rng: Any, worlds: str) -> None:
-    """Plant one fault of the bar's size in a random rule that contributes to the result, and look whether it is found.
+    """Plant one fault of the size `bar` in a random rule that contributes to the result, and check the program.
 
     Parameters
     ----------
     outcome : Outcome
-        Of the correct program; filled in.
+        Outcome of the correct program; receives the result.
     rng : numpy Generator
     worlds : {"all", "floats"}
-        See `gtape.verify.programs.mutants.planted`.
+        As for `gtape.verify.programs.mutants.planted`.
     """
     program = outcome.program
     rules = sorted(outcome.report.used.items())
@@ -152,7 +152,7 @@ class Totals:
 
     @property
     def rate(self) -> float:
-        """The share of planted faults that was found."""
+        """The share of planted faults that the checks found."""
         return sum(self.found.values()) / max(1, sum(self.planted.values()))
 
     def __str__(self) -> str:
@@ -183,10 +183,10 @@ def campaign(
     Parameters
     ----------
     count, seed : int
-        The seeds are seed, seed + 1, ...
+        Number of programs, with the seeds seed, seed + 1, ...
     plant : bool
     progress : callable, optional
-        Called with the totals so far and `count` after each program.
+        ``progress(totals, count)`` after each program.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def campaign(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: 0 when there was no false alarm and at least 99 % of the faults were found."""
+    """The command: returns 0 without false alarms, below 1 % undecided, and with at least 99 % of the faults found."""
     parser = argparse.ArgumentParser(prog="python -m gtape.verify.programs.false_alarms", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")

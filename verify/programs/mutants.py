@@ -1,9 +1,8 @@
-"""Faults planted in rules and kernels, to see whether a check finds them.
+"""Plants faults in rules and kernels, which checks must find.
 
-`planted` swaps one rule of one primitive, drops every cache that could hold the old one, and puts all back at the
-end. The transforms are the ways in which derivative rules of the big libraries have been wrong: a relative error of
-any size, a lost factor or sign, swapped arguments, a missing case, a residual that a second derivative takes for
-constant.
+`planted` replaces one rule of one primitive and restores it at the end. The transforms are the ways in which derivative
+rules of the big libraries have been wrong: a relative error of any size, a lost factor or sign, a missing case, a
+residual that a second derivative treats as constant.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Transform = Callable[[Any, Callable[[], Any], Callable[..., Any], tuple[Any, ...
 
 
 def bar(dtype: Any, n: int = 1) -> float:
-    """The relative error that must be found in any single rule whose longest sum has `n` terms.
+    """The smallest relative error that checks must find in any single rule whose longest sum has `n` terms.
 
     Examples
     --------
@@ -37,12 +36,12 @@ def bar(dtype: Any, n: int = 1) -> float:
 
 
 def arguments_of(prim: Primitive) -> list[int]:
-    """The arguments that have a rule; one entry for a primitive with any number of them."""
+    """The arguments with a rule; only 0 for a variadic primitive."""
     return [0] if prim.variadic else [i for i, r in enumerate(prim.rules) if r is not None]
 
 
 def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Arguments well inside the domain of a primitive, on which each of its rules gives something.
+    """Arguments well inside the domain of a primitive, at which each of its rules contributes.
 
     Returns
     -------
@@ -83,7 +82,7 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
 
 
 def _params() -> dict[str, dict[str, Any]]:
-    """Static parameters of each elementwise primitive: the first that a rule asks for."""
+    """Static parameters of each elementwise primitive: the first set that a rule uses."""
     from gtape.verify.search.subjects import subjects
 
     found: dict[str, dict[str, Any]] = {}
@@ -103,7 +102,7 @@ def _matrix(shape: tuple[int, ...], rng: Any) -> np.ndarray:
 
 
 def _times(r: Any, f: float, like: Any) -> Any:
-    """`r` times a number, in whatever world `r` lives; integers and masks take the dtype of the arguments."""
+    """`r` times a number, in the world of `r`; integers and masks take the dtype of the arguments."""
     if isinstance(r, (list, tuple)):
         return type(r)([None if e is None else _times(e, f, like) for e in r])
     if isinstance(r, np.ndarray) and r.dtype == object:
@@ -137,7 +136,7 @@ def _zero(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i
 
 
 def _constant_residual(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i: int) -> Any:
-    """Right in value; an outer tape sees a constant."""
+    """The right value as a constant, which hides the rule from an outer tape."""
     r = value()
     return wrap(r._value) if isinstance(r, Tensor) else r
 
@@ -155,18 +154,18 @@ TRANSFORMS: dict[str, Transform] = {
 
 @contextlib.contextmanager
 def planted(name: str, argument: int, transform: Transform, *, worlds: str = "all") -> Iterator[Primitive]:
-    """Put a fault into one rule of one primitive for the length of a block.
+    """Replace one rule of one primitive by a faulty one inside a block.
 
     Parameters
     ----------
     name : str
         The primitive.
     argument : int
-        Whose rule: see `arguments_of`.
+        The argument of the rule, as from `arguments_of`.
     transform : callable
-        ``transform(xp, value, rule, args, argument)`` gives the faulty value; ``value()`` is the right one.
+        ``transform(xp, value, rule, args, argument)`` returns the faulty value; ``value()`` is the right one.
     worlds : {"all", "floats"}
-        "all": a wrong rule. "floats": right in exact arithmetic, wrong in NumPy and on the tape, as a kernel may be.
+        "all": wrong everywhere. "floats": wrong in NumPy and on the tape, right in exact arithmetic, like a bad kernel.
 
     Yields
     ------
@@ -214,7 +213,7 @@ def planted(name: str, argument: int, transform: Transform, *, worlds: str = "al
 
 @contextlib.contextmanager
 def planted_kernel(name: str, factor: float) -> Iterator[Primitive]:
-    """Multiply what a primitive's kernel returns by a factor, for the length of a block."""
+    """Multiply the results of a primitive's kernel by a factor inside a block."""
     prim = REGISTRY[name]
     kernel, scalar = prim.kernel, prim.scalar
 

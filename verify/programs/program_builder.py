@@ -1,4 +1,4 @@
-"""How a random program grows, step by step, each with operands that are in its domain."""
+"""Grows a random program step by step, with operands inside each op's domain."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Builder", "Choose"]
 
 Choose = Callable[[int], int]
 
-_REACH = 4.0  # values along the way are scaled back to this size
+_REACH = 4.0  # larger intermediate values are scaled back
 
 
 class Builder:
-    """Grows a program; every step is run as it is added, so that the next one knows shapes and values."""
+    """Grows a program and runs every step when added, so that the next step knows shapes and values."""
 
     def __init__(self, choose: Choose, program: RandomProgram) -> None:
         self.choose = choose
         self.program = program
         self.values: dict[str, Any] = {}
-        self.rest: list[str] = []  # results that are worth going on from
-        self.room = 60  # elements a result may have
+        self.rest: list[str] = []  # results that later steps may use
+        self.room = 60  # most elements of a result
 
     # -- pieces
 
@@ -36,7 +36,7 @@ class Builder:
         return options[self.choose(len(options))]
 
     def often(self, percent: int) -> bool:
-        """True in so many cases of a hundred."""
+        """True with a probability in percent."""
         return self.choose(100) >= 100 - percent
 
     def input(self, shape: tuple[int, ...], kind: str | None = None) -> str:
@@ -68,13 +68,13 @@ class Builder:
         return tuple(self.values[name].shape)
 
     def recent(self) -> str:
-        """A result to go on from: mostly the newest, sometimes an older one, which is then shared."""
+        """A result for the next step: mostly the newest, sometimes an older one, so that steps share it."""
         if not self.rest:
             self.rest.append(self.input(self.pick(_SHAPES), "variable"))
         return self.rest[-1] if self.often(75) else self.rest[self.choose(len(self.rest))]
 
     def tame(self, name: str) -> str:
-        """The same, scaled back if it has grown."""
+        """The result, scaled back if too large."""
         size = float(np.max(np.abs(self.array(name)), initial=0.0))
         if size <= _REACH:
             return name
@@ -83,7 +83,7 @@ class Builder:
         return self.step(f"tf.tanh({2.0 ** -int(np.ceil(np.log2(size / 2.0)))!r} * {name})", keep=False)
 
     def inside(self, name: str, interval: Any) -> str:
-        """The same, wrapped so that it lies well inside an interval."""
+        """The result, wrapped to lie well inside an interval."""
         name = self.tame(name)
         x = self.array(name)
         lo, hi = interval.lo, interval.hi
@@ -103,7 +103,7 @@ class Builder:
         return name
 
     def partner(self, name: str) -> str:
-        """Another operand that broadcasts with this one: an older result, or a new input."""
+        """Another operand that broadcasts with a result: an older result, or a new input."""
         shape = self.shape(name)
         fitting = [n for n in self.rest if n != name and self._fits(shape, self.shape(n))]
         if fitting and self.often(60):
@@ -124,13 +124,13 @@ class Builder:
     # -- steps
 
     def elementwise(self) -> None:
-        """Any public elementwise op, inside its domain."""
+        """Add a public elementwise op, inside its domain."""
         prim: Primitive = self.pick(_elementwise_ops())
         names = [self.recent()]
         while len(names) < len(prim.rules):
             names.append(self.partner(names[0]))
         where = prim.domain.where
-        intervals = (NONZERO,) if prim.name == "cbrt" else prim.domain.intervals  # smooth where its slope is finite
+        intervals = (NONZERO,) if prim.name == "cbrt" else prim.domain.intervals  # because its slope is infinite at 0
         wrapped = [self.inside(n, i) for n, i in zip(names, intervals, strict=True)]
         if where is not None or prim.name in ("pow", "hypot", "atan2"):
             wrapped = [
@@ -150,7 +150,7 @@ class Builder:
             return False
 
     def arithmetic(self) -> None:
-        """Plain operators."""
+        """Add plain operators."""
         a = self.tame(self.recent())
         b = self.tame(self.partner(a))
         self.step(
@@ -158,7 +158,7 @@ class Builder:
         )
 
     def selection(self) -> None:
-        """Something that picks."""
+        """Add an op that selects elements or branches."""
         self.program.selects = True
         a = self.tame(self.recent())
         shape = self.shape(a)
@@ -196,7 +196,7 @@ class Builder:
         self.step(self.pick(options))
 
     def structural(self) -> None:
-        """Reductions, scans, softmax, joins, reshapes."""
+        """Add a reduction, scan, softmax, join or reshape."""
         a = self.tame(self.recent())
         shape = self.shape(a)
         if not shape:
@@ -240,7 +240,7 @@ class Builder:
         self.step(self.pick(options))
 
     def product(self) -> None:
-        """A matrix product with a new matrix, a quadratic form, a small linear system, or a convolution."""
+        """Add a matrix product with a new matrix, a quadratic form, a small linear system, or a convolution."""
         a = self.tame(self.recent())
         shape = self.shape(a)
         if not shape:
@@ -274,7 +274,7 @@ class Builder:
             self.step(solved)
 
     def long_sum(self) -> None:
-        """Sums of 256 terms and more, of a new input, brought down to a few numbers."""
+        """Add a sum of 256 or more terms over a new input, with a few numbers as result."""
         n = 256 + self.choose(100)
         self.program.long = max(self.program.long, n)
         room, self.room = self.room, 2 * n
@@ -313,7 +313,7 @@ _SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 3), (4,), (1, 3), (2, 1), (3, 3)
 
 
 def _elementwise_ops() -> list[Primitive]:
-    """The public differentiable elementwise ops that take nothing but tensors."""
+    """The public differentiable elementwise ops that take only tensors."""
     return [
         p
         for n, p in sorted(REGISTRY.items())

@@ -1,4 +1,4 @@
-"""A random program as plain data that prints as the code that runs: what is shown is what was checked."""
+"""A random program as plain data; its printed text is the code that runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw(seed, low, high, shape, dtype, grid=0):
 
 
 class Input:
-    """A source or a constant: uniform numbers from a seed, on a grid (so that ties and kinks are met) or not."""
+    """A source or constant: uniform numbers from a seed, optionally on a grid, so that ties and kinks occur."""
 
     __slots__ = ("grid", "high", "kind", "low", "name", "seed", "shape")
 
@@ -41,19 +41,19 @@ class Input:
         )
 
     def text(self, dtype: str) -> str:
-        """The expression that makes it."""
+        """The Python expression of the input."""
         grid = f", grid={self.grid}" if self.grid else ""
         drawn = f"draw({self.seed}, {self.low!r}, {self.high!r}, {self.shape!r}, np.{dtype}{grid})"
         return f"tf.{'Variable' if self.kind == 'variable' else 'constant'}({drawn})"
 
 
 class RandomProgram:
-    """A program, its tapes and what is asked of them.
+    """A program with its tapes, targets and sources.
 
     Attributes
     ----------
     seed : int or None
-        What `generate` was given.
+        The seed of `generate`.
     dtype : "float64" or "float32"
     order : 1 or 2
         2: the gradient of a function of the gradient, by nested tapes.
@@ -62,14 +62,14 @@ class RandomProgram:
         Assignments; the text is a Python expression.
     targets : list of str
     seeds : list of (int, shape) or None
-        Of the output gradients, one a target.
+        Seeds and shapes of the output gradients, one per target.
     persistent : bool
     second : {"sum", "square", "weights"}
-        At order 2: what the outer tape differentiates.
+        At order 2, the function of the inner gradient that the outer tape differentiates.
     long : int
         The length of the longest sum.
     selects : bool
-        Whether a selection occurs.
+        True if the program has a selection.
     """
 
     def __init__(self, dtype: str, order: int, seed: int | None = None) -> None:
@@ -86,7 +86,7 @@ class RandomProgram:
 
     @property
     def depth(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return len(self.steps)
 
     @property
@@ -133,17 +133,17 @@ class RandomProgram:
         return "\n".join(lines) + "\n"
 
     def run(self, verify: Any = False) -> list[Any]:
-        """Run it.
+        """Run the program.
 
         Parameters
         ----------
         verify : bool or "strict"
-            Whether the tape whose gradient is returned checks it.
+            The flag `verify` of the tape that returns the gradients.
 
         Returns
         -------
         list
-            One gradient a source, or None where there is no path.
+            One gradient per source; None for an unconnected source.
         """
         if self._code is None:
             name = f"<random program {self.seed}>"

@@ -1,7 +1,7 @@
-"""Random correct programs: what the verifier must pass without a word, and find every planted fault in.
+"""Random correct programs, which the verifier must pass, and in which it must find every planted fault.
 
 All random decisions go through one function ``choose(n) -> 0 .. n-1``, so that a seed and Hypothesis build programs in
-the same way, and Hypothesis shrinks them.
+the same way, and Hypothesis can shrink them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Programs written for TensorFlow's tape, nearly verbatim: with ``import gtape as tf`` they give the same numbers.
 
-`SNIPPETS` has the programs: each takes nothing, prints what the original prints (``tf.print`` to standard error), and
-returns what it computed. `PROGRAMS` runs the same ones with every gradient checked. Where an original is pseudo-code
-(``model``, ``loss_object``, ``some_tf_ops``), small stand-ins fill it in.
+`SNIPPETS` holds the programs: each takes no arguments, prints the text of the original (``tf.print`` to standard
+error), and returns its results. `PROGRAMS` runs them with every gradient checked. Small stand-ins replace pseudo-code
+of the originals (``model``, ``loss_object``, ``some_tf_ops``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Results = dict[str, Any]
 
 
 class _Model:
-    """One layer with softmax: ``model(x)`` and ``model.trainable_variables`` are all that the programs ask for."""
+    """One layer with softmax; the programs use only ``model(x)`` and ``model.trainable_variables``."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.kernel = tf.Variable([[0.25 * (i - j) + 0.1 for j in range(columns)] for i in range(rows)])
@@ -52,7 +52,7 @@ def _images_and_labels() -> tuple[Any, Any]:
 
 
 def linear_model() -> Results:
-    """Training of a line, 500 steps."""
+    """Fit a line in 500 steps."""
     x_train = tf.constant([0.0, 0.5, 1.0, 1.5])
     y_train = tf.constant([1.0, 2.0, 3.0, 4.0])
 
@@ -79,7 +79,7 @@ def linear_model() -> Results:
 
 
 def two_models() -> Results:
-    """Two models one after the other; what lies outside the blocks takes no part in the gradients."""
+    """Two models in sequence; ops outside the blocks take no part in the gradients."""
     model, another_model = _Model(3, 2), _Model(2, 2)
     before = [v.numpy() for v in model.trainable_variables]
     optimizer = tf.keras.optimizers.SGD(0.1)
@@ -119,7 +119,7 @@ def two_models() -> Results:
 
 
 def another_tape() -> Results:
-    """A second tape sees only what was done inside its own block."""
+    """A second tape records only the ops inside its own block."""
     v = tf.Variable(3.0)
 
     def loss_fn() -> Any:
@@ -136,7 +136,7 @@ def another_tape() -> Results:
 
 
 def reset() -> Results:
-    """The same with ``reset``."""
+    """`another_tape` with ``reset``."""
     v = tf.Variable(3.0)
 
     def loss_fn() -> Any:
@@ -166,7 +166,7 @@ def square() -> Results:
 
 
 def second_derivative_as_printed() -> Results:
-    """Nested tapes whose inner block was printed after the outer one: nothing is left for the outer tape to see."""
+    """Nested tapes whose inner block was printed after the outer one, so that the outer tape records nothing."""
     x = tf.constant(3.0)
     with tf.GradientTape() as g:
         g.watch(x)
@@ -180,7 +180,7 @@ def second_derivative_as_printed() -> Results:
 
 
 def second_derivative() -> Results:
-    """The same properly nested."""
+    """`second_derivative_as_printed`, properly nested."""
     x = tf.constant(3.0)
     with tf.GradientTape() as g:
         g.watch(x)
@@ -206,7 +206,7 @@ def persistent() -> Results:
 
 
 def trainable_variables() -> Results:
-    """Usual training code: the variables of a model are watched by themselves."""
+    """Usual training code: the tape watches the variables of a model automatically."""
     model, loss_object = _Model(3, 2), _cross_entropy
     images, labels = _images_and_labels()
     with tf.GradientTape() as tape:
@@ -216,7 +216,7 @@ def trainable_variables() -> Results:
     return {"gradients": gradients, "predictions": predictions, "images": images, "labels": labels}
 
 
-# ---------------------------------------------------------------- what a block records
+# ---------------------------------------------------------------- the record of a block
 
 
 def power() -> Results:
@@ -229,7 +229,7 @@ def power() -> Results:
 
 
 def watch_accessed_variables() -> Results:
-    """Only what is watched by hand."""
+    """A tape without automatic watching follows only watched tensors."""
     x = tf.Variable(2.0)
     w = tf.Variable(5.0)
     with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
@@ -247,7 +247,7 @@ def watch_accessed_variables() -> Results:
 
 
 def several_targets() -> Results:
-    """The gradient of a list of targets is that of their sum: [dy1/dx1 + dy2/dx1, dy1/dx2 + dy2/dx2]."""
+    """The gradient of a list of targets is the gradient of their sum: [dy1/dx1 + dy2/dx1, dy1/dx2 + dy2/dx2]."""
     x1, x2 = tf.Variable(2.0), tf.Variable(5.0)
     with tf.GradientTape(persistent=True) as tape:
         y1 = x1 * x2
@@ -277,7 +277,7 @@ def reduced_loss() -> Results:
 
 
 def output_gradients() -> Results:
-    """Weights on the targets: by ``minimize(grad_loss=...)``, for a chain rule by hand, to turn a direction round."""
+    """Weights on the targets: by ``minimize(grad_loss=...)``, for a chain rule by hand, to reverse a direction."""
     optimizer = tf.keras.optimizers.SGD(1.0)
     w: Any = [tf.Variable([0.0, 0.1]), tf.Variable([0.0, 0.2])]
     x = 2.0
@@ -325,20 +325,20 @@ SNIPPETS: dict[str, Callable[[], Results]] = {
 
 
 def run_checked(snippet: Callable[[], Results]) -> Report:
-    """Run one program with every gradient checked; one that cannot be decided is a failure, too.
+    """Run one program with every gradient checked; an undecided gradient is a failure, too.
 
     Parameters
     ----------
     snippet : callable
-        Takes nothing.
+        Takes no arguments.
 
     Returns
     -------
     Report
-        ``checked`` numbers compared, ``coverage["gradients"]`` calls of `gradient`; what is wrong is in its findings.
+        ``checked`` counts compared numbers, ``coverage["gradients"]`` calls of `gradient`; findings hold the faults.
     """
     quiet = contextlib.redirect_stderr(io.StringIO())
-    # What raises is in the report, too.
+    # The error is suppressed, because the report holds its findings.
     with collecting() as report, contextlib.suppress(tf.VerificationError), tf.verifying("strict"), quiet:
         snippet()
     return report

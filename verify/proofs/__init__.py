@@ -1,1 +1,1 @@
-"""Proofs on symbols: the rules of a primitive against the derivatives of its mirror."""
+"""Proofs on symbols, which compare the rules of a primitive with the derivatives of its mirror."""

@@ -1,8 +1,8 @@
-"""Proofs: the rules of a primitive against ``sympy.diff`` of its mirror, on symbols.
+"""Proofs: compare the rules of a primitive with ``sympy.diff`` of its mirror, on symbols.
 
-Every vjp and jvp rule is run in the world of SymPy expressions, on generic symbols, and subtracted from what
-``sympy.diff`` makes of the mirror. The difference must be zero, and a normal form must show it (see `proof_normal`).
-No NumPy kernel runs. Rules are made of primitives, whose rules are proved in the same way, so all orders follow.
+Every vjp and jvp rule runs in the world of SymPy expressions, on generic symbols. Its difference from ``sympy.diff`` of
+the mirror must be zero, and a normal form must show this (see `proof_normal`). No NumPy kernel runs. All orders follow,
+because rules are made of primitives, whose rules are proved in the same way.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Case(NamedTuple):
     shapes : tuple of tuple of int
     params : dict
     cell : tuple of str
-        The decisions that were taken; the identity holds where they come out so.
+        The decisions taken; the identity holds where all of them have the same outcome.
     direction : {"vjp", "jvp"}
     argument : int
     how : str
-        How it was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are proofs;
-        "points" is agreement at exact points only; "refuted", "fault" and "open" are not.
+        How the identity was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are
+        proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
     seconds : float
     """
 
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
     @property
     def proved(self) -> bool:
-        """Whether a normal form showed it."""
+        """True if the identity is proved."""
         return self.how not in ("points", "refuted", "fault", "open")
 
     def __repr__(self) -> str:
@@ -69,16 +69,16 @@ class Case(NamedTuple):
 
 
 class Proof:
-    """What became of the proof of one primitive.
+    """The proof of one primitive, or its failure.
 
     Attributes
     ----------
     name : str
     cases : list of Case
     counterexample : str or None
-        Python source that runs, and shows what is wrong.
+        Python source that runs and shows the fault.
     unseen : tuple of str
-        Branches of the mirror that no sample point reached, though they hold on an open set.
+        Branches of the mirror that hold on an open set, but that no sample point reached.
 
     Examples
     --------
@@ -99,17 +99,17 @@ class Proof:
 
     @property
     def proved(self) -> bool:
-        """Whether there are cases, every one is proved, and no branch of the mirror was missed."""
+        """True if there are cases, all are proved, and no branch of the mirror is unseen."""
         return bool(self.cases) and all(c.proved for c in self.cases) and not self.unseen
 
     @property
     def certified(self) -> bool:
-        """Whether every case is proved, or at least confirmed at exact points, and no branch was missed."""
+        """True if there are cases, all are proved or confirmed at exact points, and no branch is unseen."""
         return bool(self.cases) and all(c.proved or c.how == "points" for c in self.cases) and not self.unseen
 
     @property
     def seconds(self) -> float:
-        """How long all cases took."""
+        """The time of all cases."""
         return sum(c.seconds for c in self.cases)
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     name : str
         The primitive's registered name.
     seconds : float
-        How long one identity may take before it is only tested at exact points.
+        The time limit of one identity, which is then only tested at exact points.
 
     Returns
     -------
@@ -137,10 +137,9 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     Raises
     ------
     TypeError
-        For a name that is no string.
+        If `name` is not a string.
     ValueError
-        For a name that is not registered, a primitive that is not differentiable or has no mirror, or a time that is no
-        positive number.
+        For an unknown name, a primitive without derivative or mirror, or a time limit that is not a positive number.
 
     Examples
     --------
@@ -192,9 +191,9 @@ def prove_all(progress: Callable[[Proof], Any] | None = None, *, seconds: float 
     Parameters
     ----------
     progress : callable, optional
-        Called with each `Proof` as it is done.
+        Called with each finished `Proof`.
     seconds : float
-        See `prove`.
+        As for `prove`.
 
     Returns
     -------
@@ -210,7 +209,7 @@ def prove_all(progress: Callable[[Proof], Any] | None = None, *, seconds: float 
 
 
 class _Run:
-    """The proof of one primitive, as it proceeds."""
+    """The state of the proof of one primitive."""
 
     def __init__(self, prim: Primitive, seconds: float) -> None:
         self.prim, self.zero = prim, Zero(seconds)
@@ -218,7 +217,7 @@ class _Run:
         self.counterexample: str | None = None
 
     def cell(self, cell: Cell, todo: list[Identity]) -> None:
-        """All identities on one cell."""
+        """Decide all identities on one cell."""
         for identity in todo:
             start = time.perf_counter()
             how = self.identity(cell, identity)
@@ -228,7 +227,7 @@ class _Run:
                 self.cases.append(case)
 
     def identity(self, cell: Cell, identity: Identity) -> str:
-        """Decide whether what a rule gave is what it should give."""
+        """Decide one identity; the result says how."""
         got, expected = identity.got, identity.expected
         fault = next((m for m in got if isinstance(m, Exception)), None)
         if fault is not None:
@@ -259,7 +258,7 @@ class _Run:
             if residual.has(sp.nan, sp.zoo, sp.oo):
                 raise ArithmeticError(f"{residual} is not finite")
             wrong = agree(residual, points, complex=cell.complex)
-        except (ArithmeticError, NotImplementedError, ValueError):  # not defined there, or no balls for a function
+        except (ArithmeticError, NotImplementedError, ValueError):  # undefined there, or a function without balls
             tested, wrong = False, None
         if wrong is not None:
             left, right = (sp.N(e.xreplace(wrong), 20) for e in (got, expected))
@@ -271,7 +270,7 @@ class _Run:
         return how if how is not None else "points" if tested else "open"
 
     def refute(self, cell: Cell, identity: Identity, what: str, point: Any = None) -> str:
-        """Write the counterexample down."""
+        """Keep the first counterexample."""
         if self.counterexample is None:
             at = point or _with_seeds(cell.points[0], identity.linear, 0)
             self.counterexample = counterexample(cell, identity, at, what)

@@ -1,8 +1,7 @@
-"""What a proof runs on: symbols for the arguments, and sample points that reach every branch of a mirror.
+"""Arguments of proofs: symbols, and sample points that reach every branch of a mirror.
 
-Branches are decided at a sample point, so a proof holds on the open cell in which the decisions come out as there. The
-points lie between the places where something may change: ends of the domain, kinks, poles, special points, and the
-numbers in the conditions of the mirror.
+A sample point decides branches, so that a proof holds on the open cell with the same decisions. The points lie between
+possible changes: ends of the domain, kinks, poles, special points, and the numbers in the conditions of the mirror.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["Argument", "Setting", "boxed", "settings", "symbols", "unseen"]
 # Beyond this a special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
 FAR = 50
 _ORDERS = 24
-# Further draws where none of those lies in the domain.
+# Further draws if none of these points lies in the domain.
 _TRIES = 200
 _BROADCASTS: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
     1: (((),), ((2,),), ((2, 1),)),
@@ -47,14 +46,14 @@ class Argument:
     value : tuple of int or ndarray
         A shape, for an array of symbols, or a constant array.
     interval : Interval
-        Where the symbols range; those with a lower end are written lo + p with positive p.
+        The range of the elements; with a lower end only, they are written lo + p with positive p.
 
     Attributes
     ----------
     array : ndarray
-        Of expressions, or the constant.
+        Expressions, or the constant.
     symbols : ndarray or None
-        Of symbols, one an element.
+        One symbol per element.
     """
 
     def __init__(self, index: int, value: Any, interval: Interval) -> None:
@@ -73,16 +72,16 @@ class Argument:
         self.layout = make_layout(np.dtype(np.float64) if self.array.dtype == object else self.array.dtype, self.shape)
 
     def sample(self, symbol: Any, value: Any) -> Any:
-        """What the symbol is where the element is `value`."""
+        """The value of the symbol for an element of `value`."""
         return value if self.lo is None else value - self.lo
 
     def value(self, symbol: Any, sample: Any) -> Any:
-        """What the element is where the symbol is `sample`."""
+        """The value of the element for a symbol of `sample`."""
         return sample if self.lo is None else sample + self.lo
 
 
 def symbols(name: str, shape: tuple[int, ...], **words: bool) -> np.ndarray:
-    """An array of symbols, each named by its place."""
+    """An array of symbols, each named by its index."""
     out = np.empty(shape, dtype=object)
     for at in np.ndindex(*shape):
         out[at] = sp.Symbol("_".join([name, *map(str, at)]), **words)
@@ -90,7 +89,7 @@ def symbols(name: str, shape: tuple[int, ...], **words: bool) -> np.ndarray:
 
 
 def boxed(x: Any) -> np.ndarray:
-    """An object array, 0-d included."""
+    """An object array, also for a scalar."""
     if isinstance(x, np.ndarray):
         return x if x.dtype == object else x.astype(object)
     out = np.empty((), dtype=object)
@@ -99,16 +98,14 @@ def boxed(x: Any) -> np.ndarray:
 
 
 class Setting:
-    """A primitive with parameters and arguments, and the points at which its branches are tried.
+    """A primitive with parameters and arguments, and the points that decide its branches.
 
     Attributes
     ----------
     arguments : list of Argument
     params : dict
-    points : list of dict
-        From symbols to rational numbers.
     cells : int or None
-        How many cells are wanted: 1 where another setting has seen them all.
+        The number of cells to prove: 1 if another setting covers all cells, None for all.
     """
 
     def __init__(
@@ -129,7 +126,7 @@ class Setting:
         return [s for a in self.arguments if a.symbols is not None for s in a.symbols.ravel()]
 
     def points(self) -> Iterator[dict[Any, Any]]:
-        """Sample points, each a rational number for every symbol."""
+        """Yield sample points, each with a rational number for every symbol."""
         if self.prim.kind == "elementwise" and all(a.shape == () for a in self.arguments):
             yield from self._grid()
         else:
@@ -139,13 +136,13 @@ class Setting:
         free = [(i, a) for i, a in enumerate(self.arguments) if a.symbols is not None]
         cuts = breakpoints(self.prim, self.params, len(self.arguments))
         values = [list(_between(cuts, a.interval, i)) for i, a in free]
-        # the simplest point first: it is the one at which a single cell is proved
+        # The simplest point first, because it selects the cell if only one is proved.
         for point in sorted(itertools.product(*values), key=lambda p: sum(abs(v - 1) for v in p)):
             if self.inside(point):
                 yield {a.symbols.item(): a.sample(a.symbols.item(), v) for (_, a), v in zip(free, point, strict=True)}
 
     def inside(self, point: tuple[Any, ...]) -> bool:
-        """Whether scalar arguments lie in the domain, with constants put in."""
+        """True if scalar arguments, with constants inserted, lie in the domain."""
         where = self.prim.domain.where
         if where is None:
             return True
@@ -159,7 +156,7 @@ class Setting:
         orders: Any = itertools.permutations(range(n)) if n <= 4 else (rng.sample(range(n), n) for _ in range(_ORDERS))
         some = False
         for order in orders:
-            # All above and all around zero: both orders and signs matter to some op.
+            # Shifts for all positive, mixed and all negative values, because signs matter to some ops.
             for shift in (0, n // 2, n) if n < 5 else (0, n // 2):
                 point = {}
                 for (a, s), rank in zip(elements, order, strict=True):
@@ -168,13 +165,13 @@ class Setting:
                 if self.allows(point):
                     some = True
                     yield point
-        for _ in range(0 if some else _TRIES):  # a domain of an odd shape
+        for _ in range(0 if some else _TRIES):  # an unusual domain
             point = {s: _into(a, sp.Rational(rng.randrange(-3 * 997, 3 * 997), 997)) for a, s in elements}
             if self.allows(point):
                 yield point
 
     def allows(self, point: Mapping[Any, Any]) -> bool:
-        """Whether a point lies in the domain, for every combination that broadcasting makes."""
+        """True if a point lies in the domain for every combination by broadcasting."""
         where = self.prim.domain.where
         if where is None or self.prim.kind != "elementwise":
             return True
@@ -190,7 +187,7 @@ class Setting:
 
 
 def _into(a: Argument, value: Any) -> Any:
-    """A sample of an element's symbol, moved into its interval in a way that keeps it off round numbers."""
+    """A sample of an element's symbol, moved into its interval, but not onto round numbers."""
     lo, hi = a.interval.lo, a.interval.hi
     if a.lo is not None:
         return abs(value)
@@ -211,7 +208,7 @@ def _intervals(prim: Primitive, n: int) -> list[Interval]:
 
 
 def breakpoints(prim: Primitive, params: dict[str, Any], arity: int) -> list[Any]:
-    """Where an elementwise op may change: special points and kinks, and numbers in the conditions of its mirror."""
+    """Points where an elementwise op may change: special points, kinks, ends, numbers in its mirror's conditions."""
     found = {exact_rational(float(p)) for p in (*prim.special, *prim.kinks) if not isinstance(p, str) and abs(p) <= FAR}
     found.add(sp.Integer(0))
     for interval in prim.domain.intervals:
@@ -224,7 +221,7 @@ def breakpoints(prim: Primitive, params: dict[str, Any], arity: int) -> list[Any
 
 
 def _between(cuts: list[Any], interval: Interval, index: int) -> Iterator[Any]:
-    """One point in each gap between the cuts and beyond them, at another place in the gap for each argument."""
+    """Yield one point in each gap between the cuts and beyond them, at another share of the gap per argument."""
     if interval.whole:
         yield from (sp.Integer(n) for n in (1, 2, 3) if n in interval)
         return
@@ -236,11 +233,11 @@ def _between(cuts: list[Any], interval: Interval, index: int) -> Iterator[Any]:
             yield value
 
 
-# ---------------------------------------------------------------------------------------------- what there is to prove
+# ---------------------------------------------------------------------------------------------- settings of proofs
 
 
 def _reached(orders: int = 3) -> dict[str, list[dict[str, Any]]]:
-    """With which parameters elementwise primitives occur in derivatives of those without, up to an order."""
+    """Parameters of elementwise primitives in the derivatives of primitives without parameters, up to an order."""
     front: list[tuple[str, dict[str, Any]]] = []
     front += [(p.name, {}) for p in REGISTRY.values() if p.kind == "elementwise" and not p.params]
     found: dict[str, list[dict[str, Any]]] = {}
@@ -257,9 +254,9 @@ def _reached(orders: int = 3) -> dict[str, list[dict[str, Any]]]:
 
 
 def unseen(prim: Primitive, params: dict[str, Any], visited: list[tuple[Setting, list[dict[Any, Any]]]]) -> list[str]:
-    """Branches of an elementwise mirror that none of the points reaches, though they hold on an open set.
+    """Branches of an elementwise mirror that hold on an open set, but that none of the points reaches.
 
-    A branch that is taken only where two sides of a condition are equal is a convention, and is not looked for.
+    A branch at ties only, where both sides of a condition are equal, is a convention and does not count.
 
     Parameters
     ----------
@@ -296,7 +293,7 @@ def _arm(piecewise: Any, setting: Setting, symbols: Any, point: dict[Any, Any]) 
 
 
 def _has_interior(piecewise: Any, arm: int) -> bool:
-    """Whether an arm may hold on an open set: it does at a point of a fine grid that is no tie of any condition."""
+    """True if an arm holds at a point of a fine grid off all ties, and so on an open set."""
     symbols = sorted(piecewise.free_symbols, key=str)
     relations = piecewise.atoms(sp.core.relational.Relational)
     numbers = sorted({sp.Integer(0), *(n for r in relations for n in r.atoms(sp.Rational))})
@@ -311,7 +308,7 @@ def _has_interior(piecewise: Any, arm: int) -> bool:
 
 
 def parameters(prim: Primitive) -> list[dict[str, Any]]:
-    """Values of the static parameters of an elementwise primitive: its samples', those its users give, or defaults."""
+    """Static parameters of an elementwise primitive: from its samples, from rules that call it, or defaults."""
     if not prim.params:
         return [{}]
     if prim.samples:
@@ -332,7 +329,7 @@ def parameters(prim: Primitive) -> list[dict[str, Any]]:
 
 
 def settings(prim: Primitive) -> Iterator[Setting]:
-    """All settings in which a primitive is proved.
+    """Yield all settings of the proof of a primitive.
 
     Parameters
     ----------
@@ -351,7 +348,7 @@ def settings(prim: Primitive) -> Iterator[Setting]:
     arity = len(prim.rules)
     conditions = [i for i in range(arity) if prim.rules[i] is None and prim.domain.intervals[i] is BOOLEAN]
     for k, params in enumerate(parameters(prim)):
-        # Broadcasting is no matter of parameters: all shapes for the first, scalars for the others.
+        # All shapes for the first parameters, scalars for the others, because parameters do not affect broadcasting.
         for shapes in _BROADCASTS[arity] if k == 0 else _BROADCASTS[arity][:1]:
             for flip in (False, True) if conditions else (False,):
                 values: list[Any] = list(shapes)
@@ -362,7 +359,7 @@ def settings(prim: Primitive) -> Iterator[Setting]:
 
 
 def _slices(prim: Primitive, params: dict[str, Any]) -> Iterator[Setting]:
-    """Settings with a whole constant for one argument, where only such are allowed: x**n for x < 0."""
+    """Yield settings with an integer constant for one argument, if the domain needs integers: x**n for x < 0."""
     where = prim.domain.where
     if where is None or len(prim.rules) != 2:
         return

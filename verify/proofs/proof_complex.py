@@ -1,9 +1,9 @@
-"""Proofs for complex numbers: that rules which hold for real numbers hold for a + ib too.
+"""Proofs that rules hold for complex numbers a + ib, too.
 
-A mirror that is made of holomorphic functions alone is differentiated by a complex symbol: along b its derivative is i
-times the one along a (Cauchy and Riemann), so that one identity says all. What is not holomorphic (real and imaginary
-parts, conjugates) is run on a + ib with real symbols, and its derivatives along a and along b are compared. In the
-plain transpose, in which rules run, the cotangent of z = a + ib for the cotangent g of y is
+A mirror of holomorphic functions is differentiated by a complex symbol: one identity suffices, because the derivative
+along b is i times the one along a (Cauchy and Riemann). Other mirrors (real and imaginary parts, conjugates) run on
+a + ib with real symbols, and their derivatives along a and along b are compared. Rules compute the plain transpose, in
+which the cotangent of z = a + ib for the cotangent g of y is
 
     Re(g dy/da) - i Re(g dy/db)
 """
@@ -33,7 +33,7 @@ _NOT_HOLOMORPHIC = (sp.Abs, sp.re, sp.im, sp.conjugate, sp.sign, sp.Max, sp.Min,
 
 
 class _World(SymPyWorld):
-    """SymPy expressions of complex symbols: two of them are equal only where they are so for all values."""
+    """SymPy expressions of complex symbols; two of them are equal only if equal for all values."""
 
     def _elementwise(self, name: str) -> Any:
         mirror = COMPLEX.get(name, SCALARS[name])
@@ -54,7 +54,7 @@ class _World(SymPyWorld):
         return apply
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """Only whether a generic number is another one."""
+        """0 for equal generic numbers, 1 for different ones; other relations raise Undecided."""
         difference = sp.expand(self.exact(a) - self.exact(b))
         if relation not in ("==", "!=") or (difference.is_zero is None and not difference.free_symbols):
             raise Undecided(relation, a, b, hopeless=True)
@@ -71,8 +71,8 @@ def complex_cells(prim: Primitive) -> Iterator[tuple[Cell, list[Identity]]]:
     Yields
     ------
     Cell, list of Identity
-        Nothing for a primitive without rules of its own for complex numbers, and for one that equations define: its
-        rules are rational in the entries, so that the identities proved for real symbols are identities of polynomials.
+        Nothing for a primitive without rules of its own for complex numbers, and for an implicit one, because its rules
+        are rational in the entries, so that the identities proved for real symbols are identities of polynomials.
     """
     takes = prim.complex is True or callable(prim.complex) or "complex" in prim.roles
     if not takes or prim.kind == "implicit":
@@ -120,7 +120,7 @@ class _ComplexCell(Cell):
         ]
 
     def generic(self, name: str, shape: tuple[int, ...], i: int, real: bool | None = None) -> np.ndarray:
-        """Generic numbers: complex symbols, or real and imaginary parts, which are kept as those of number `i`."""
+        """Generic numbers: complex symbols, or real and imaginary parts, which `parts[i]` keeps."""
         if not self.split:
             return symbols(name, shape)
         a, b = symbols(f"{name}a", shape, real=True), symbols(f"{name}b", shape, real=True)

@@ -1,10 +1,9 @@
-"""Deciding that an expression is zero: normal forms that prove it, exact points that refute it.
+"""Decides if an expression is zero: normal forms prove it, exact points refute it.
 
-The forms are tried in the order of their cost. The last one writes the expression as a quotient of polynomials in
-generators that have no relation but the known ones: exponentials (split into a product over the terms of the exponent),
-roots r with r**q = b, sine and cosine with s**2 + c**2 = 1, logarithms, and each other function at its arguments. The
-numerator is then reduced by these relations. Zero there is zero; what stays proves nothing, since generators may have
-relations that are not known here.
+The cheapest form comes first. The last one writes the expression as a quotient of polynomials in generators with known
+relations: exponentials (split into a product over the terms of the exponent), roots r with r**q = b, sine and cosine
+with s**2 + c**2 = 1, logarithms, and each other function at its arguments. These relations reduce the numerator. A zero
+numerator is a proof; any other numerator proves nothing, because generators may have unknown relations.
 """
 
 from __future__ import annotations
@@ -31,15 +30,14 @@ _TRIGONOMETRIC = (sp.tan, sp.cot, sp.sec, sp.csc)
 
 
 class OutOfTime(Exception):
-    """A step of a proof took longer than it may."""
+    """A step of a proof exceeded its time limit."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the block after some seconds.
 
-    SymPy offers no way to stop it but a signal, so outside the main thread, and where there is no SIGALRM, the block
-    runs to its end.
+    Outside the main thread, and on systems without SIGALRM, the block has no limit, because only a signal stops SymPy.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -82,7 +80,7 @@ class _Generators:
 
     @staticmethod
     def _exponents(node: Any) -> list[tuple[Any, Any]]:
-        """The terms of an exponent: (generator, rational power of it), roots of rational exponent aside."""
+        """The terms of an exponent as (generator, its rational power); empty for rational powers."""
         if isinstance(node, sp.exp):
             base, exponent = sp.E, node.args[0]
         elif node.is_Pow and not node.exp.is_Rational:
@@ -143,7 +141,7 @@ def _numerator(e: Any) -> Any:
 
 
 def _reduced(numerator: Any, symbol: Any, q: int, base: Any) -> Any:
-    """A polynomial with symbol**q replaced by `base`, as a numerator again."""
+    """The numerator of a polynomial with symbol**q replaced by `base`."""
     if sp.degree(numerator, symbol) < q:
         return numerator
     made = sp.Add(*[c * base ** (k // q) * symbol ** (k % q) for (k,), c in sp.Poly(numerator, symbol).terms()])
@@ -151,7 +149,7 @@ def _reduced(numerator: Any, symbol: Any, q: int, base: Any) -> Any:
 
 
 def is_zero_by_normal_form(e: Any) -> bool:
-    """Whether the numerator over generators reduces to zero; False proves nothing.
+    """True if the numerator over generators reduces to zero; False proves nothing.
 
     Parameters
     ----------
@@ -184,12 +182,12 @@ def is_zero_by_normal_form(e: Any) -> bool:
 
 
 def agree(e: Any, points: Sequence[Mapping[Any, Any]], *, complex: bool = False) -> Mapping[Any, Any] | None:
-    """A point at which the expression is certainly not zero, or None where it is zero within 1e-40 at all of them.
+    """A point at which the expression is certainly not zero, or None if it is zero within 1e-40 at all points.
 
     Raises
     ------
     ArithmeticError
-        Where a value is neither: the expression is not defined at a point.
+        If the expression is undefined or undecided at a point.
     """
     symbols = sorted(e.free_symbols, key=str)
     function = compile_balls(symbols, e, kind="acb" if complex else "arb")
@@ -212,12 +210,12 @@ def _ball(x: Any) -> Any:
 
 
 class Zero:
-    """Decides that expressions are zero, and remembers what it found.
+    """Proves that expressions are zero, and remembers proofs.
 
     Parameters
     ----------
     seconds : float
-        How long one expression may take.
+        The time limit of one expression.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
@@ -225,7 +223,7 @@ class Zero:
         self.known: dict[Any, str] = {}
 
     def quick(self, e: Any, seeds: Sequence[sp.Symbol]) -> str | None:
-        """How the expression is zero if that costs little: as built, known from another element, or by `expand`."""
+        """The name of a cheap proof that the expression is zero (as built, expanded, or known), or None."""
         if e == 0:
             return "as built"
         try:
@@ -241,16 +239,16 @@ class Zero:
         return _dearest(found)
 
     def prove(self, e: Any, seeds: Sequence[sp.Symbol], splits: Callable[[Any], list[Any]] | None = None) -> str | None:
-        """How the expression was proved to be zero, or None.
+        """The name of a proof that the expression is zero, or None.
 
         Parameters
         ----------
         e : sympy.Expr
         seeds : sequence of sympy.Symbol
-            Cotangents or tangents, in which a correct residual is linear: it is taken apart along them.
+            Cotangents or tangents, in which a correct residual is linear, so that it splits along them.
         splits : callable, optional
-            Expressions that cover the cell when one form for all of it is not found: the same with positive and
-            negative symbols.
+            Returns versions of an expression with positive and negative symbols, which together cover the cell; called
+            if no form covers the whole cell.
 
         Returns
         -------
@@ -270,15 +268,15 @@ class Zero:
     def _part(self, e: Any, splits: Callable[[Any], list[Any]] | None) -> str | None:
         if e == 0:
             return "as built"
-        # The same residual comes again in other elements of an array, with other names: names that count the symbols
-        # in the order of their appearance let it be found.
+        # Rename symbols in the order of appearance, because other elements of an array repeat the residual with other
+        # names.
         key = _renamed(e)
         how = self.known.get(key)
         if how is None:
             how = self._forms(e)
             if how is not None:
                 self.known[key] = how
-        if how is None and splits is not None:  # not kept: which signs there are is a matter of the cell
+        if how is None and splits is not None:  # not remembered, because the signs depend on the cell
             pieces = splits(e)
             if pieces and all(sp.expand(p) == 0 or is_zero_by_normal_form(p) for p in pieces):
                 how = "normal form, by signs"

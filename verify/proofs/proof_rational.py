@@ -1,7 +1,7 @@
-"""Whether a rational expression is zero: a numerator over denominators that are kept in factors.
+"""Decides if a rational expression is zero, by a numerator over factored denominators.
 
-Derivatives of quotients repeat a few denominators in ever new powers. Kept as a power of each, they are brought to one
-by counting, without a greatest common divisor and without expanding a product of them.
+Derivatives of quotients repeat a few denominators in many powers. With powers of factors, a common denominator needs
+only counting, no greatest common divisor and no expanded products.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class _Field:
 
 
 def is_zero_rational(e: Any) -> bool:
-    """Whether a rational function of symbols, with rational coefficients, is zero.
+    """True if a rational function of symbols, with rational coefficients, is zero.
 
     Parameters
     ----------
     e : sympy.Expr
-        Sums, products and whole powers of symbols and rational numbers.
+        Sums, products and integer powers of symbols and rational numbers.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def is_zero_rational(e: Any) -> bool:
     Raises
     ------
     ValueError
-        When there is anything else in it.
+        For any other expression.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A rule run on one cell: the mirror's output, what the rules make of it, and what they should have made.
+"""Runs rules on one cell: the mirror's output, the rules' results, and the expected results.
 
-A cell is an open set on which all branches are decided; it is known by a sample point.
+A cell is an open set on which all branches are decided; a sample point identifies it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
 
 __all__ = ["FAULTS", "Cell", "Identity", "cells", "identities", "pull", "pulled", "push", "pushed"]
 
-# What a rule may raise when it is wrong: the proof then says so instead of ending.
+# Errors that a wrong rule may raise, which the proof reports instead of ending.
 FAULTS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, NotImplementedError)
 MOST_SIGNS = 6
 
@@ -32,17 +32,17 @@ class Cell:
     Attributes
     ----------
     world : SymPyWorld
-        Knows the decisions that were taken.
+        The world with the decisions taken.
     points : list of dict
-        The sample points that lie in the cell.
+        The sample points in the cell.
     xs : list of object arrays
         The inputs.
     outputs : list of object arrays
-        What the mirror gives.
+        The outputs of the mirror.
     several : bool
-        Whether the op has several outputs.
+        True if the op has several outputs.
     variables : list of sympy.Symbol
-        What everything is a function of: the inputs' elements, or for a factorisation those of the output.
+        The independent variables: the inputs' elements, or for a factorisation the output's.
     """
 
     complex = False
@@ -74,7 +74,7 @@ class Cell:
         self.outputs = list(map(boxed, made)) if self.several else [boxed(made)]
 
     def _parametrise(self, shapes: list[tuple[int, ...]]) -> None:
-        """Take the output for given, and one input for what has that output."""
+        """Choose the output freely, and express one input by it."""
         index, solve = PARAMETRISED[self.prim.name]
         interval = self.setting.arguments[index].interval
         generic = [Argument(11 - k, shape, interval) for k, shape in enumerate(shapes)]
@@ -90,13 +90,13 @@ class Cell:
         self.points = [{s: self.world.samples[s] for s in self.variables}]
 
     def key(self) -> tuple[str, ...] | None:
-        """The decisions taken, or None where one was a tie."""
+        """The decisions taken; None if one was a tie."""
         if any(d.sign == 0 for d in self.world.decisions):
             return None
         return tuple(sorted(map(str, self.world.decisions)))
 
     def holds(self, point: Mapping[Any, Any]) -> bool:
-        """Whether a point lies in the domain, and all decisions come out there as they did."""
+        """True if a point lies in the domain, with the same outcome of all decisions."""
         for d in self.world.decisions:
             difference = sp.N(sp.sympify(d.left - d.right).xreplace(point), 30)
             if not (difference.is_real and difference != 0 and int(sp.sign(difference)) == d.sign):
@@ -108,20 +108,20 @@ class Cell:
         return got - expected
 
     def nearby(self) -> Iterator[dict[Any, Any]]:
-        """Points of the cell: some that were found, and one beside them."""
+        """Points of the cell: up to three found ones, and one near the first."""
         yield from self.points[:3]
         moved = {s: v * (1 + sp.Rational(k + 1, 1009 + 2 * k)) for k, (s, v) in enumerate(self.points[0].items())}
         if self.holds(moved):
             yield moved
 
     def by_signs(self, e: Any) -> list[Any]:
-        """An expression with p and -p, p positive, for its real symbols: one for each pattern of signs in the cell."""
+        """An expression with p or -p, p positive, for its real symbols: once for each pattern of signs in the cell."""
         real = [s for s in e.free_symbols if s in self.points[0] and not s.is_positive]
         if not 0 < len(real) <= MOST_SIGNS:
             return []
         pieces = []
         for signs in itertools.product((1, -1), repeat=len(real)):
-            # A pattern counts if some point of the cell, its signs put so, stays in the cell.
+            # A pattern counts if some point of the cell stays in the cell with these signs.
             turned = ({**p, **{s: abs(p[s]) * sign for s, sign in zip(real, signs, strict=True)}} for p in self.points)
             if any(map(self.holds, turned)):
                 put = {s: sp.Symbol(f"{s}p", positive=True) * sign for s, sign in zip(real, signs, strict=True)}
@@ -130,15 +130,15 @@ class Cell:
 
 
 class Identity(NamedTuple):
-    """What a rule gives, and what it should give.
+    """The result of a rule and the expected one.
 
     Attributes
     ----------
     direction : {"vjp", "jvp"}
     arguments : tuple of int
-        Those whose rules take part.
+        The arguments whose rules take part.
     got, expected : list of object arrays
-        `got` may hold an exception instead: what the rule raised.
+        `got` may hold the exception that the rule raised.
     seeds : list of object arrays
         The cotangents of all outputs, or the tangents of `arguments`.
     linear : list of sympy.Symbol
@@ -154,7 +154,7 @@ class Identity(NamedTuple):
 
 
 def _expressions(x: Any) -> np.ndarray:
-    """An array of expressions, whole numbers among them: Python's would be divided as floats."""
+    """An array of SymPy expressions, also for integers, because Python would divide its own as floats."""
     return boxed(np.frompyfunc(lambda e: sp.sympify(e, strict=True), 1, 1)(boxed(x)))
 
 
@@ -164,7 +164,7 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
     Raises
     ------
     ValueError
-        When there is none.
+        If no point reaches a cell.
     """
     found: dict[tuple[str, ...], tuple[Cell, list[Identity]]] = {}
     points = setting.points()
@@ -180,7 +180,7 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
         found[key] = (cell, made)
         if setting.cells is not None and len(found) >= setting.cells:
             break
-        if not key:  # nothing was decided, so that all other points are of this cell
+        if not key:  # without decisions, all other points lie in this cell
             if setting.prim.kind != "implicit" and not any(a.shape for a in setting.arguments):
                 cell.points.extend(points)
             break
@@ -214,7 +214,7 @@ def identities(cell: Cell) -> list[Identity]:
 
 
 def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[Any]) -> list[Identity]:
-    """With A = G(L): <rule(g), dA> == <g, dL> along every variable, and the jvp rules push dA to dL."""
+    """Identities for A = G(L): <rule(g), dA> == <g, dL> along every variable, and the jvp rules push dA to dL."""
     made = {i: pull(cell, i, gs) for i in active}
     wrong = [m for i, m in made.items() if isinstance(m, Exception) or np.shape(m) != cell.xs[i].shape]
     if wrong:
@@ -232,11 +232,11 @@ def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[A
 
 
 def pull(cell: Cell, i: int, gs: list[Any]) -> Any:
-    """The cotangent of one argument by its vjp rule, or what the rule raised."""
+    """The cotangent of one argument by its vjp rule, or the exception of the rule."""
     prim = cell.prim
     layouts = cell.layouts
     out_layouts = tuple(make_layout(cell.out_dtype, o.shape) for o in cell.outputs)
-    # What a rule does not read it gets as a stand-in with shape and dtype, as from the tape.
+    # Arguments that a rule does not read are stand-ins with shape and dtype, as on the tape.
     reads = prim.reads[i]
     xs = tuple(x if j in reads or prim.variadic else layouts[j] for j, x in enumerate(cell.xs))
     y: Any = (tuple(cell.outputs) if cell.several else cell.outputs[0]) if "y" in reads else None
@@ -250,7 +250,7 @@ def pull(cell: Cell, i: int, gs: list[Any]) -> Any:
 
 
 def push(cell: Cell, tangents: dict[int, Any]) -> list[Any]:
-    """The tangents of all outputs by the jvp rules, or what they raised."""
+    """The tangents of all outputs by the jvp rules, or their exception."""
     y = tuple(cell.outputs) if cell.several else cell.outputs[0]
     shape = () if cell.several else cell.outputs[0].shape
     given = [tangents.get(i) for i in range(len(cell.xs))]

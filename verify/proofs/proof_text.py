@@ -32,17 +32,17 @@ def _at(cell: Any, array: np.ndarray, point: Any) -> str:
 
 
 def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
-    """Source that computes what a rule gives at a point where it is wrong.
+    """Source that computes the result of a rule at a point where it is wrong.
 
     Parameters
     ----------
     cell : Cell
     identity : Identity
-        The one that does not hold.
+        The wrong identity.
     point : mapping of symbols to rational numbers
-        For the variables of the cell and the seeds.
+        Values of the cell's variables and the seeds.
     what : str
-        What is wrong, for the comment on top.
+        The fault, for the comment on top.
 
     Returns
     -------

@@ -1,8 +1,7 @@
 """The census: the worst error of every elementwise derivative, at first and second order, found by search.
 
-Points come from every binade, the neighbours of special points and kinks, and the surroundings of the worst ones so
-far. What the tape returns there is compared with the exact derivative; the figure is in units in the last place of the
-exact value.
+Points come from every binade, the neighbours of special points and kinks, and the surroundings of the worst points so
+far. The census compares the tape's derivatives there with the exact ones, in units in the last place of the exact ones.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ def __dir__() -> list[str]:
 
 
 _ROUNDS = 5  # of targeted search
-_CHUNK = 100  # so many suspects are looked at together
+_CHUNK = 100  # number of suspects judged together
 
 
 class _Real:
-    """A search among real numbers: a sixth of the points around the worst ones so far."""
+    """A search among real numbers, with a sixth of the points around the worst ones so far."""
 
     dtypes = ("float64", "float32")
     number: Any = float
@@ -70,19 +69,19 @@ class _Real:
         return list(subject.arguments(xs, dtype))
 
     def returned(self, g: Any) -> Any:
-        """The derivative, from the gradient that a tape returns."""
+        """The derivative from the gradient that a tape returns."""
         return g
 
     def exact(self, subject: Subject, xs: list[Any], keys: list[Key], dtype: Any) -> dict[Key, Exact]:
         return exact_partials(subject, xs, keys)
 
     def parts(self, v: Any) -> list[float]:
-        """A number as the rows have it."""
+        """The parts of a number for a row."""
         return [float(v)]
 
 
 class _Complex(_Real):
-    """A search among complex numbers, without one around the worst points."""
+    """A search among complex numbers, without points around the worst ones."""
 
     dtypes = COMPLEX_DTYPES
     number = complex
@@ -108,7 +107,7 @@ class _Complex(_Real):
 
 
 class _Tally:
-    """What is known of one partial derivative so far."""
+    """The results for one partial derivative so far."""
 
     def __init__(self, field: _Real) -> None:
         self.field = field
@@ -120,7 +119,7 @@ class _Tally:
         self.score: Any = np.zeros(0)
 
     def take(self, subject: Subject, xs: list[Any], key: Key, got: Any, exact: Any, dtype: Any) -> None:
-        """Judge a batch of points and keep the worst of them as places to search around."""
+        """Judge a batch of points and keep the worst ones as centres of further search."""
         score = self.field.distance(got, exact, dtype)
         self.points += int(exact.known.sum())
         self.open += int(exact.open.sum())
@@ -139,7 +138,7 @@ class _Tally:
         self.score, self.best = together[keep], [c[keep] for c in columns]
 
     def _excuse(self, subject: Subject, xs: list[Any], key: Key, got: Any, score: Any, dtype: Any) -> None:
-        """Clear the score of what the rules for kinks and roots let pass, from the worst on until one stays."""
+        """Clear the scores that the rules for kinks and roots excuse, from the worst down until a score stays."""
         high = np.flatnonzero(score > limit_of(subject.prim, dtype))
         high = high[np.argsort(-score[high], kind="stable")]
         for start in range(0, len(high), _CHUNK):
@@ -152,7 +151,7 @@ class _Tally:
                 if count == "at_roots" and len(at):
                     self.worst_at_roots = max(self.worst_at_roots, float(score[at].max()))
                 score[at] = 0.0
-            if len(chunk):  # the rest is not as bad as this, and what it is need not be known
+            if len(chunk):  # the remaining scores are lower, so that they need no judgement
                 score[high[start + _CHUNK :]] = 0.0
                 return
 
@@ -189,9 +188,9 @@ def survey(
     Raises
     ------
     TypeError
-        For something that is no subject.
+        For anything but a `Subject`.
     ValueError
-        For an order, a dtype or a number of points that there is not.
+        For an unknown order or dtype, or a number of points below 1.
 
     Examples
     --------
@@ -262,17 +261,17 @@ def census(
         Registered names of differentiable elementwise primitives; all of them by default.
     orders : sequence of {1, 2}
     dtypes : sequence of {"float64", "float32", "complex128", "complex64"}
-        For the complex ones only the primitives that take complex numbers are searched.
+        Complex dtypes search only the primitives that take complex numbers.
     points : int
         For each primitive and dtype; at least 100.
     progress : callable, optional
         Called as ``progress(done, total, op)``.
     executor : concurrent.futures.Executor, optional
-        Where to run; tasks and rows can be pickled.
+        Runs the tasks; tasks and rows can be pickled.
     processes : int
-        Without an executor: how many processes to use, 1 for this one only.
+        Number of processes without an executor; 1 uses this process only.
     seed : int
-        Another one searches other points.
+        Selects the random points.
 
     Returns
     -------
@@ -284,7 +283,7 @@ def census(
     ValueError
         For an unknown name, order or dtype, or too few points.
     WorkerDied
-        Where a task ended three processes, for want of memory say; a RuntimeError.
+        If a task ended three processes, such as by lack of memory; a RuntimeError.
 
     Examples
     --------
@@ -316,24 +315,24 @@ def search(
     seed: int = 0,
     interrupts: Interrupts | None = None,
 ) -> Harvest:
-    """The census of a command that may be interrupted: what `census` finds, and what became of each task.
+    """Run the census for a command that may be interrupted, and keep the fate of each task.
 
     Parameters
     ----------
     names, orders, dtypes, points, progress, processes, seed
         As for `census`.
     interrupts : Interrupts, optional
-        Whoever handles signals.
+        The handler of signals.
 
     Returns
     -------
     Harvest
-        `rows_of` has the rows of it.
+        `rows_of` returns its rows.
 
     Raises
     ------
     ValueError
-        As `census` does.
+        As for `census`.
 
     Examples
     --------
@@ -346,12 +345,12 @@ def search(
 
 
 def rows_of(harvest: Harvest) -> list[Row]:
-    """The rows that were found, in the order of declaration.
+    """The rows of a search, in the order of declaration.
 
     Parameters
     ----------
     harvest : Harvest
-        What `search` gave.
+        The result of `search`.
 
     Returns
     -------
@@ -387,7 +386,7 @@ def _op(label: str) -> str:
 def _plan(
     names: Sequence[str] | None, orders: Sequence[int], dtypes: Sequence[str], points: int, seed: int
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """The tasks and what they are called."""
+    """The tasks and their labels."""
     if isinstance(names, str):
         raise ValueError(f"names is a sequence of names; write [{shown(names)}]")
     if whole("census", "points", points) < 100:

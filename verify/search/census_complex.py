@@ -1,9 +1,9 @@
 """The census of complex numbers: the worst error of every holomorphic derivative, in ULP of its modulus.
 
-Points have all directions: a third of them of moderate size, a third of any size, a third close to 0, to the branch
-points and to the special points of the primitive. Exact values are the mirror's own derivatives in enclosures, at a
-precision that rises until the enclosure is narrow. Beside a root of a derivative the rule for roots holds: a point
-passes if the exact derivative at an input moved by 2 ULP reaches what was found.
+Points have all directions: a third of moderate size, a third of any size, a third close to 0, branch points and
+special points of the primitive. Exact values are the mirror's own derivatives in enclosures, at a precision that rises
+until the enclosure is narrow. Near a root of a derivative a point passes if the exact derivative at an input moved by
+2 ULP reaches the returned number.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PRECISIONS = (200, 800, 3200)
 
 
 def takes_complex(subject: Subject) -> bool:
-    """Whether a primitive has complex derivatives by its own rules (`where` only moves numbers)."""
+    """True if a primitive has complex derivatives by its own rules (`where` only moves numbers)."""
     conditions = any(subject.boolean(i) for i in range(subject.prim.arity))
     return not conditions and (subject.prim.complex is True or callable(subject.prim.complex))
 
 
 def complex_points(subject: Subject, dtype: Any, n: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Points of all sizes and directions, one array an argument."""
+    """Points of all sizes and directions, one array per argument."""
     far = 60.0 if dtype.itemsize == 8 else 300.0
     bits = int(np.finfo(dtype).nmant)
     marks = np.array([0, 1, -1, 1j, -1j, *subject.prim.special], dtype=np.complex128)
@@ -55,7 +55,7 @@ def complex_points(subject: Subject, dtype: Any, n: int, rng: np.random.Generato
 
 
 def complex_partials(subject: Subject, xs: Sequence[Any], order: int, dtype: Any) -> dict[Key, Exact]:
-    """The exact value and all partials up to an order; known where a number of the dtype can be compared with them."""
+    """The exact value and all partials up to an order; `known` where their moduli are normal numbers of the dtype."""
     name, arity = subject.prim.name, subject.prim.arity
     mirrors.load()
     made = template(COMPLEX.get(name, SCALARS[name]), arity, subject.params, "acb")
@@ -87,14 +87,14 @@ def complex_partials(subject: Subject, xs: Sequence[Any], order: int, dtype: Any
 
 
 def complex_distance(got: Any, exact: Exact, dtype: Any) -> Any:
-    """How far numbers are from the exact ones, in ULP of the modulus; 0 where the exact number is not known."""
+    """The distances of numbers from the exact ones, in ULP of the modulus; 0 where the exact number is unknown."""
     g = np.zeros(exact.high.shape) if got is None else widest(got)
     ulps = np.abs((g - exact.high) - exact.low) / spacing(exact.high, dtype)
     return np.where(exact.known, np.where(np.isfinite(ulps), ulps, np.inf), 0.0)
 
 
 def beside_roots(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:
-    """Which points pass because a derivative at inputs moved by 2 ULP reaches the number, beside a root of it."""
+    """The points near a root that pass, because the derivative at inputs moved by 2 ULP reaches `got`."""
     exact = complex_partials(subject, xs, len(key) + 1, dtype)
     here = exact[tuple(sorted(key))]
     reach = np.zeros(len(xs[0]))

@@ -1,4 +1,4 @@
-"""Do the kernels keep their declared accuracy on this machine? NumPy's vector kernels differ between machines."""
+"""Measures the kernels' accuracy on this machine, because NumPy's vector kernels differ between machines."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Kernel(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the declaration holds."""
+        """True if the kernel keeps its declared accuracy."""
         return self.measured <= self.declared
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """The result as plain data for JSON."""
         measured: Any = self.measured if np.isfinite(self.measured) else repr(self.measured)
         return {
             "op": self.op,
@@ -54,12 +54,12 @@ class Kernel(NamedTuple):
 
 
 def measure(subject: Subject, dtype: str, points: int) -> Kernel:
-    """Search one kernel for its worst value."""
+    """Search the largest error of one kernel."""
     rng = np.random.default_rng(zlib.crc32(f"value of {subject} {dtype}".encode()))
     xs = subject.arguments(points_for(subject.prim, np.dtype(dtype), points, rng), np.dtype(dtype))
     off = distance(subject.value(xs), exact_partials(subject, xs, [()])[()], np.dtype(dtype))
     high = np.flatnonzero(off > subject.prim.ulps)
-    for rule in (kink_allowance, root_allowance):  # a branch cut of the value is a kink, and its roots are roots, too
+    for rule in (kink_allowance, root_allowance):  # a branch cut of the value counts as a kink
         if len(high):
             there = [x[high] for x in xs]
             passes = rule(subject, there, (), subject.value(there), dtype)
@@ -88,7 +88,7 @@ def examine_kernels(
     names : sequence of str, optional
         Only these primitives; all of them by default.
     points : int
-        For each kernel and dtype; a fortieth of them where 1e-12 is promised instead of 4 ULP.
+        For each kernel and dtype; a fortieth of them, at least 50, for ops that promise 1e-12 instead of 4 ULP.
     processes : int
     progress : callable, optional
         ``progress(done, total, op)``.
@@ -100,9 +100,9 @@ def examine_kernels(
     Raises
     ------
     ValueError
-        For a name that is no differentiable elementwise primitive, or too few points.
+        For a name of anything but a differentiable elementwise primitive, or too few points.
     WorkerDied
-        Where a kernel ended three processes; a RuntimeError.
+        If a kernel ended three processes; a RuntimeError.
     """
     harvest = measure_all(names, points=points, processes=processes, progress=progress)
     harvest.check()
@@ -117,28 +117,28 @@ def measure_all(
     progress: Callable[[int, int, str], None] | None = None,
     interrupts: Interrupts | None = None,
 ) -> Harvest:
-    """What `examine_kernels` finds, for a command that may be interrupted, and what became of each task.
+    """Measure kernels like `examine_kernels`, for a command that may be interrupted.
 
     Parameters
     ----------
     names, points, processes, progress
         As for `examine_kernels`.
     interrupts : Interrupts, optional
-        Whoever handles signals.
+        The handler of signals.
 
     Returns
     -------
     Harvest
-        Its values are of `Kernel`.
+        The results are of type `Kernel`.
 
     Raises
     ------
     ValueError
-        As `examine_kernels` does.
+        As for `examine_kernels`.
     """
     if points < 100:
         raise ValueError(f"points must be at least 100 to search anything, got {points}")
-    # Where 1e-12 is promised instead of 4 ULP the exact values take a thousand times as long.
+    # Fewer points for ops that promise 1e-12, because their exact values take a thousand times as long.
     chosen = [(s, d) for s in subjects(names) for d in ("float64", "float32")]
     tasks = [(s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points) for s, d in chosen]
     labels = [f"{s}, {d}" for s, d in chosen]

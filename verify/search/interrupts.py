@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first one ends the work and keeps what is done, the second one ends the process."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first signal ends the work and keeps its results, the second ends the process."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Interrupted", "Interrupts", "ignore_at_exit", "signal_name"]
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
-_ONE = 0.25  # seconds within which signals are one: `timeout` sends each to the process and to its group
-_GRACE = 10.0  # seconds for a report to be written, when somebody has asked for the end
+_ONE = 0.25  # seconds within which signals count as one, because `timeout` signals the process and its group
+_GRACE = 10.0  # seconds to write the report after a signal
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asks for the end.
+    """A signal ends the work.
 
     Attributes
     ----------
     number : int
-        The signal's.
+        Number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -43,7 +43,7 @@ def signal_name(number: int) -> str:
 
 
 def ignore_at_exit() -> None:
-    """Ignore the signals while this process ends: all is done, and the interpreter would print a traceback."""
+    """Ignore the signals while this process ends, because the interpreter would print a traceback."""
 
     def ignore() -> None:
         if threading.current_thread() is threading.main_thread():
@@ -55,18 +55,18 @@ def ignore_at_exit() -> None:
 
 
 class Interrupts:
-    """Takes the signals of its block.
+    """Handles the signals inside its block.
 
-    What the first signal does depends on what goes on: preparations and a job in this process end by `Interrupted`;
-    whoever `waiting` for other processes is woken; a report that is being written is finished, if that takes no longer
-    than ten seconds. A second signal ends the process at once.
+    The first signal raises `Interrupted` during preparations and jobs in this process. While `waiting` for other
+    processes it rings the bell. While `reporting` it allows ten seconds to finish the report. A second signal ends the
+    process at once.
 
     Attributes
     ----------
     number : int or None
-        The signal that came.
+        The first signal.
     bell : Connection
-        Can be read from when a signal has come while `waiting`.
+        Becomes readable at a signal while `waiting`.
 
     Examples
     --------
@@ -88,14 +88,14 @@ class Interrupts:
 
     @property
     def status(self) -> int:
-        """The exit status, as shells have it; 0 where nothing has come."""
+        """The exit status as shells count it; 0 without a signal."""
         return 0 if self.number is None else 128 + self.number
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        if threading.current_thread() is threading.main_thread():  # because Python allows handlers only there
             for name in _NAMES:
                 number = getattr(signal, name, None)
-                # An ignored signal stays ignored: under nohup, or where a shell put the command in the background.
+                # An ignored signal stays ignored, as under nohup or in the background of a shell.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._take)
         return self
@@ -123,17 +123,17 @@ class Interrupts:
             self._hurry()
 
     def waiting(self) -> None:
-        """From now on a signal raises nothing, but rings the bell."""
+        """From now on, let a signal ring the bell instead of raising."""
         self._doing = "waiting"
 
     def reporting(self) -> None:
-        """From now on all that is left to do is to write what is known."""
+        """From now on, only the report is written; a signal limits the time for it."""
         self._doing = "reporting"
         if self.number is not None:
             self._hurry()
 
     def _hurry(self) -> None:
-        # Whoever should read the report may never do so, and the process would not end.
+        # A time limit, because the process would not end if nobody reads the report.
         self._timer = threading.Timer(_GRACE, os._exit, (self.status,))
         self._timer.daemon = True
         self._timer.start()

@@ -1,7 +1,7 @@
-"""The exact partial derivatives of an elementwise primitive at points, and how far a float result is from them.
+"""Exact partial derivatives of an elementwise primitive at points, and the distance of float results from them.
 
-They come from ``sympy.diff`` of the mirror, evaluated in balls; no rule of the tape takes part. Precision is raised for
-the points that need it until every ball is far narrower than a unit in the last place.
+They come from ``sympy.diff`` of the mirror, evaluated in enclosures (balls), and use no rule of the tape. Precision
+rises for single points until every enclosure is far narrower than a unit in the last place.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = [
     "LIMIT", "Exact", "Key", "distance", "exact_partials", "keys_of", "kink_allowance", "limit_of", "root_allowance",
 ]  # fmt: skip
 
-LIMIT = 4.0  # ULP: what every elementwise derivative keeps to
+LIMIT = 4.0  # ULP: the promised accuracy of every elementwise derivative
 
 
 def limit_of(prim: Any, dtype: Any) -> float:
-    """How many ULP the derivatives of a primitive may be off: 4, or what float64 allows where it declares more."""
+    """The allowed error of a primitive's derivatives in ULP: 4, or its declared limit in float64."""
     return float(prim.limit) if np.dtype(dtype).itemsize == 8 else LIMIT
 
 
 _PRECISIONS = (160, 640, 2560, 10240)
-_ACCURATE = 72  # bits: the enclosure is then 2**-19 ULP wide at most
-_NOTHING = arb(2) ** -1200  # below this, a float64 is 0 whatever the digits are
+_ACCURATE = 72  # bits, for enclosures of at most 2**-19 ULP
+_NOTHING = arb(2) ** -1200  # smaller numbers are 0 in float64
 _EVERYTHING = arb(2) ** 1100
 
-Key = tuple[int, ...]  # a partial derivative, by the arguments it is taken by
+Key = tuple[int, ...]  # a partial derivative, as the arguments of its differentiations
 
 
 class Exact:
@@ -52,9 +52,9 @@ class Exact:
     high, low : float64 arrays
         The value as an unevaluated sum; infinite beyond float64, with its sign.
     known : bool array
-        Where there is such a number: False outside the domain and where the enclosure stayed open.
+        True where the value is known: False outside the domain and where `open`.
     open : bool array
-        Where the enclosure stayed open although the point lies inside the domain.
+        True where the enclosure stayed too wide although the point lies inside the domain.
     """
 
     __slots__ = ("high", "known", "low", "open")
@@ -66,7 +66,7 @@ class Exact:
         self.open = np.zeros(n, dtype=bool)
 
     def put(self, i: int, x: Any) -> bool:
-        """Keep a ball, if it is narrow enough to be taken for a number."""
+        """Store the number of a ball; False if the ball is too wide."""
         if isinstance(x, int):
             x = arb(x)
         if not x.is_finite():
@@ -99,7 +99,7 @@ class _Evaluator:
         return self.made.jets(active, self.order, fixed)
 
     def __call__(self, point: tuple[Any, ...], wanted: set[Key]) -> dict[Key, Any]:
-        """The wanted partials at a point, as far as they can be had."""
+        """The wanted partials at a point, except undefined ones."""
         if self.made is None:
             return {k: self._by_jets(point, k) for k in wanted}
         active = self.subject.active
@@ -108,8 +108,8 @@ class _Evaluator:
         self._take(found, wanted, active, (), balls)
         rest = wanted - found.keys()
         if rest and len(point) > 1:
-            # Some partials do not exist here (x**y by y at x <= 0); the others are taken with the rest fixed, whole
-            # exponents as whole numbers.
+            # Some partials do not exist here (x**y by y at x <= 0). Take the others with the remaining arguments fixed,
+            # and integer exponents as integers.
             for size in range(len(active) - 1, 0, -1):
                 for some in _subsets(active, size):
                     if not any(set(k) <= set(some) for k in rest):
@@ -131,7 +131,7 @@ class _Evaluator:
                 found[key] = x
 
     def _by_jets(self, point: tuple[Any, ...], key: Key) -> Any:
-        """For a mirror that is no expression (where)."""
+        """A partial by jets, for a mirror without an expression (where)."""
         world = self.world
         assert world is not None
         arguments = []
@@ -145,7 +145,7 @@ class _Evaluator:
 
 
 def _inside(domain: Domain, point: tuple[Any, ...]) -> bool:
-    """Whether a point lies in the domain and not on its rim, where no two-sided derivative exists."""
+    """True if a point lies inside the domain and off its ends, where no two-sided derivative exists."""
     ends = any(v in (i.lo, i.hi) for v, i in zip(point, domain.intervals, strict=True) if i is not BOOLEAN)
     return point in domain and not ends
 
@@ -161,7 +161,7 @@ def _small_integer(v: Any) -> bool:
 
 
 def keys_of(subject: Subject, order: int) -> list[Key]:
-    """The partial derivatives of one order, by arguments: ``(0,)``, ``(0, 1)``; mixed ones in both orders."""
+    """The keys of all partial derivatives of one order: ``(0,)``, ``(0, 1)``; mixed ones in both sequences."""
     if order not in (1, 2):
         raise ValueError(f"order is 1 or 2, not {order!r}")
     if order == 1:
@@ -175,14 +175,14 @@ def exact_partials(subject: Subject, xs: Sequence[Any], keys: Sequence[Key]) -> 
     Parameters
     ----------
     subject : Subject
-    xs : sequence of 1-d arrays, one an argument, equally long
+    xs : sequence of 1-d arrays, one per argument, equally long
     keys : sequence of tuples of int
-        Which, see `keys_of`.
+        The partials, as from `keys_of`.
 
     Returns
     -------
     dict
-        Both orders of a mixed partial have an entry, the same object.
+        Both sequences of a mixed partial share one object.
 
     Examples
     --------
@@ -222,10 +222,10 @@ def exact_partials(subject: Subject, xs: Sequence[Any], keys: Sequence[Key]) -> 
 
 
 def distance(got: Any, exact: Exact, dtype: Any) -> Any:
-    """How far numbers are from the exact ones, in ULP of the exact ones.
+    """The distances of numbers from the exact ones, in ULP of the exact ones.
 
-    Beyond the largest float, infinity stands for the next power of two, so that overflow is right where rounding
-    would overflow, to within the same few ULP.
+    Infinity counts as the power of two beyond the largest float, so that overflow passes within the same few ULP of the
+    point where rounding would overflow.
 
     Parameters
     ----------
@@ -237,14 +237,14 @@ def distance(got: Any, exact: Exact, dtype: Any) -> Any:
     Returns
     -------
     float64 array
-        0 where the exact number is not known.
+        0 where the exact number is unknown.
     """
     g = np.zeros(exact.high.shape) if got is None else np.asarray(got, dtype=np.float64)
     top = float(np.finfo(dtype).max)
     unit = spacing(exact.high, dtype)
     with np.errstate(all="ignore"):
         edge = float(spacing(top, dtype))
-        # in units of the last place at the top, where 2**1024 itself is no float
+        # In ULP of the largest float, because 2**1024 itself is not a float.
         over = np.abs(exact.high) > top
         e = np.minimum((np.abs(exact.high) - top) / edge, 1.0)
         e = np.where(np.isinf(exact.high), 1.0, e) * over
@@ -257,7 +257,7 @@ def distance(got: Any, exact: Exact, dtype: Any) -> Any:
 
 
 def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:
-    """Which points pass because the derivative jumps there and the number lies between its one-sided values.
+    """The points that pass because the derivative jumps there and the number lies between its one-sided values.
 
     Parameters
     ----------
@@ -286,30 +286,30 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
                 moved[i] = unsteps(steps(x, dtype) + offset, dtype)
                 found.append(exact_partials(subject, moved, [key])[key].high)
         low, high = np.fmin(*near), np.fmax(*near)
-        # one neighbour further a smooth derivative moves by a few of its own last places
+        # A smooth derivative moves by a few ULP only between neighbours.
         with np.errstate(all="ignore"):
             jumps = ~(np.abs(near[1] - near[0]) <= 2.0**-10 * np.maximum(np.abs(low), np.abs(high)))
-            endless = np.zeros(n, dtype=bool)  # it grows without bound on one side, and infinity is that side's value
+            endless = np.zeros(n, dtype=bool)  # infinite, as the limit of an unbounded side
             for side, further in zip(near, far, strict=True):
                 endless |= np.isinf(value) & (np.sign(value) == np.sign(side)) & (np.abs(side) > np.abs(further))
-            # rounded as the value is: -pi in float32 lies below every number above -pi
+            # Rounded like the value, because float32(-pi) lies below every number above -pi.
             least, most = low.astype(dtype).astype(np.float64), high.astype(dtype).astype(np.float64)
         passes |= jumps & (endless | ((value >= least) & (value <= most)))
     return passes
 
 
 def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:
-    """Which points pass because they lie beside a root of the derivative, away from 0: no formula is exact there.
+    """The points that pass because they lie near a root of the derivative away from 0, where no formula is accurate.
 
-    A point does if the derivative changes sign near it (within an eighth of the argument, by Newton's step) and the
-    number returned is the exact derivative somewhere within 2 ULP of the inputs.
+    A point passes if the derivative changes sign near it (within an eighth of the argument, by Newton's step) and the
+    returned number is the exact derivative somewhere within 2 ULP of the inputs.
 
     Parameters
     ----------
     subject : Subject
     xs : sequence of 1-d arrays
     key : tuple of int
-        Which partial derivative.
+        The partial derivative.
     got : 1-d array or None
 
     Returns
@@ -339,16 +339,16 @@ def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
             low, high = np.fmin(low, there), np.fmax(high, there)
         for i in floats:
             x = xs[i].astype(np.float64)
-            # the slope of the derivative over a step that any dtype resolves
+            # The slope of the derivative, over a step that every dtype resolves.
             step = np.abs(x) * 2.0**-20
             moved = list(xs)
             moved[i] = x + step
             slope = (exact_partials(subject, moved, [key])[key].high - here) / step
             newton = -here / slope
-            least = 2 * spacing(x, dtype)  # a root may be nearer than any number is
+            least = 2 * spacing(x, dtype)  # because a root may lie between two floats
             moved[i] = x + np.where(np.abs(2 * newton) < least, np.copysign(least, newton), 2 * newton)
             beyond = exact_partials(subject, moved, [key])[key].high
             beside |= (np.abs(newton) <= np.abs(x) / 8) & (x != 0) & (np.sign(beyond) * np.sign(here) <= 0)
-        # a rounding of the result itself comes on top
+        # One rounding of the result comes on top.
         rim = spacing(here, dtype)
         return beside & (value >= low - rim) & (value <= high + rim)

@@ -1,4 +1,4 @@
-"""Where to look for a bad derivative: every binade, both sides of special points, ties, near what was worst so far."""
+"""Points of search for bad derivatives: every binade, both sides of special points, ties, near the worst so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEIGHBOURS = 64  # on each side of a special point
 
 
 def steps(x: Any, dtype: Any) -> Any:
-    """Floats as whole numbers in their order: neighbours differ by 1; both zeros are 0.
+    """Floats as integers in the same order: neighbours differ by 1; both zeros are 0.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def steps(x: Any, dtype: Any) -> Any:
 
 
 def unsteps(n: Any, dtype: Any) -> Any:
-    """The inverse of `steps`; beyond the largest finite number that number stays."""
+    """The inverse of `steps`, clipped at the largest finite number."""
     dtype = np.dtype(dtype)
     signed = np.dtype(f"i{dtype.itemsize}")
     top = int(steps(np.finfo(dtype).max, dtype))
@@ -54,7 +54,7 @@ def neighbours(x: float, dtype: Any, count: int = NEIGHBOURS) -> Any:
 
 @cache
 def _saturation(dtype: Any) -> tuple[float, ...]:
-    """Where exponentials, squares and cubes leave the range of a dtype."""
+    """Points where exponentials, squares and cubes leave the range of a dtype."""
     f = np.finfo(dtype)
     top, tiny, least = float(f.max), float(f.tiny), float(f.smallest_subnormal)
     eps = float(f.eps)
@@ -64,7 +64,7 @@ def _saturation(dtype: Any) -> tuple[float, ...]:
 
 
 def landmarks(prim: Primitive, i: int, dtype: Any) -> list[float]:
-    """The points of argument `i` whose neighbourhoods deserve search: declared ones, kinks, ends, poles, zero."""
+    """The points of argument `i` to search around: special points, kinks, ends and holes of the interval, zero."""
     interval = prim.domain.intervals[i]
     declared = [
         p
@@ -94,7 +94,7 @@ def binades(interval: Interval, dtype: Any, rng: np.random.Generator) -> Any:
 
 
 def _moderate(interval: Interval, dtype: Any, rng: np.random.Generator, n: int) -> Any:
-    """Where most programs live, whole numbers and halves among them."""
+    """Numbers of the size in most programs, including integers and halves."""
     plain = rng.choice([-1.0, 1.0], n) * np.exp2(rng.uniform(-12, 8, n))
     kind = rng.integers(0, 8, n)
     plain = np.where(kind == 0, rng.integers(-20, 21, n) / 2.0, plain)
@@ -114,7 +114,7 @@ def _approaches(marks: list[float], dtype: Any, rng: np.random.Generator, n: int
 
 
 def _whole(interval: Interval, dtype: Any, rng: np.random.Generator, n: int) -> Any:
-    """Whole numbers of an interval, small ones most often."""
+    """Integers of an interval, mostly small ones."""
     x = np.rint(_moderate(interval, dtype, rng, n))
     return np.clip(x, max(interval.lo, -(2.0**20)), min(interval.hi, 2.0**20)).astype(dtype)
 
@@ -127,7 +127,7 @@ def _inside(interval: Interval, x: Any) -> Any:
 
 
 def _in_domain(prim: Primitive, columns: list[Any]) -> list[Any]:
-    """The points, one column an argument, that lie in the domain of a primitive."""
+    """The points inside the domain of a primitive, one column per argument."""
     keep = np.logical_and.reduce([_inside(i, c) for i, c in zip(prim.domain.intervals, columns, strict=True)])
     where = prim.domain.where
     if where is not None:
@@ -143,7 +143,7 @@ def _column(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: in
     if interval.whole:
         return _whole(interval, dtype, rng, n)
     marks = landmarks(prim, i, dtype)
-    # the declared points, then a few around where any function of this dtype may saturate
+    # The declared points, then some around points where functions of this dtype may saturate.
     near = [neighbours(p, dtype, around) for p in marks]
     near += [neighbours(p, dtype, max(around // 16, 1)) for p in _saturation(np.dtype(dtype))]
     wide = binades(interval, dtype, rng)
@@ -178,12 +178,12 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
     prim : Primitive
     dtype : floating dtype
     n : int
-        With fewer than 10,000, fewer neighbours of special points and not every binade.
+        Below 10,000, points include fewer neighbours of special points and not every binade.
     rng : numpy Generator
 
     Returns
     -------
-    list of 1-d arrays of `dtype`, one an argument
+    list of 1-d arrays of `dtype`, one per argument
         Conditions as 0 and 1.
     """
     around = NEIGHBOURS if n >= 10_000 else max(4, NEIGHBOURS * n // 10_000)
@@ -194,7 +194,7 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
     for _ in range(6):
         size = n // 2
         columns = [rng.permutation(_column(prim, i, dtype, rng, size, around)) for i in range(prim.arity)]
-        # each column holds every binade; the shorter ones are gone through again
+        # Each column holds every binade; repeat the shorter columns.
         longest = max(map(len, columns))
         free = [np.resize(c, longest) for c in columns]
         marked = [_some(prim, i, dtype, rng, n // 4, around) for i in range(prim.arity)]
@@ -215,7 +215,7 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
 
 
 def _some(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: int, around: int) -> Any:
-    """Special points and their neighbours, in random order, with whole numbers and halves between them."""
+    """Special points and their neighbours in random order, mixed with numbers of moderate size."""
     interval = prim.domain.intervals[i]
     if interval is BOOLEAN:
         return rng.integers(0, 2, n).astype(dtype)
@@ -233,7 +233,7 @@ def climb(prim: Primitive, best: list[Any], dtype: Any, n: int, rng: np.random.G
     Parameters
     ----------
     best : list of 1-d arrays
-        The worst points, one array an argument.
+        The worst points, one array per argument.
     """
     count = len(best[0])
     if not count or n < 1:

@@ -1,6 +1,6 @@
-"""Jobs done by worker processes that may be killed: what is done is kept, what is lost is done again or named.
+"""Runs jobs in worker processes that may be killed: keeps results, repeats lost jobs, and names jobs without results.
 
-``concurrent.futures`` has no such pool: there one killed process breaks all that is queued.
+The pools of ``concurrent.futures`` do not fit, because one killed process breaks all queued jobs there.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from gtape.verify.search.workers import HELD_BACK, serve
 
 __all__ = ["ATTEMPTS", "Harvest", "WorkerDied", "run_all", "start_method"]
 
-ATTEMPTS = 3  # a job that ends this many workers is given up
-_NAMED = 20  # so many jobs are named for one cause; JSON has all
-_PATIENCE = 5.0  # seconds for a worker without work to end
+ATTEMPTS = 3  # number of workers that a job may end before the pool gives it up
+_NAMED = 20  # number of jobs named per cause; JSON names all
+_PATIENCE = 5.0  # seconds for an idle worker to end
 
 
 class WorkerDied(RuntimeError):
-    """A job has no result, because each process that it was given to died."""
+    """A job has no result, because each of its worker processes died."""
 
 
 class Harvest:
-    """What became of some jobs.
+    """The results of some jobs, and the reasons for missing ones.
 
     Attributes
     ----------
     labels : list of str
-        What the jobs are called.
+        The names of the jobs.
     values : dict
-        The results, by number.
+        Job number -> result.
     failed : dict
-        The exceptions of jobs that raised one, by number.
+        Job number -> exception that the job raised.
     deaths : list of (int, str)
-        Each worker's death: the job it was at, and how it ended, such as "was killed by SIGKILL".
+        For each dead worker the number of its job and the way it ended, such as "was killed by SIGKILL".
     given_up : dict
-        Why jobs have no result, by number, other than that the work was interrupted.
+        Job number -> reason for the missing result, other than an interruption.
     interrupted : int or None
         The signal that ended the work.
     """
@@ -61,21 +61,21 @@ class Harvest:
         self.interrupted: int | None = None
 
     def results(self) -> list[Any]:
-        """The results that there are, in the order of the jobs."""
+        """The known results, in the order of the jobs."""
         return [self.values[i] for i in sorted(self.values)]
 
     @property
     def partial(self) -> bool:
-        """Whether some jobs have no result."""
+        """True if some jobs have no result."""
         return len(self.values) < len(self.labels)
 
     @property
     def incomplete(self) -> bool:
-        """Whether some jobs have no result although nobody interrupted the work."""
+        """True if some jobs have no result for another reason than an interruption."""
         return bool(self.given_up or self.failed)
 
     def not_done(self) -> dict[int, str]:
-        """Why jobs have no result, by number."""
+        """Job number -> reason, for each job without a result."""
         found = {}
         for i in range(len(self.labels)):
             if i in self.failed:
@@ -87,7 +87,7 @@ class Harvest:
         return found
 
     def remarks(self) -> list[str]:
-        """What has to be said beside the results: deaths, what is not done, an interruption."""
+        """Sentences about dead workers, missing results and an interruption."""
         found = []
         for i, how in self.deaths:
             if i in self.values or (i not in self.given_up and self.interrupted is None):
@@ -105,7 +105,7 @@ class Harvest:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """The harvest as plain data for JSON, except the results."""
         return {
             "partial": self.partial,
             "interrupted": signal_name(self.interrupted) if self.interrupted else None,
@@ -116,11 +116,12 @@ class Harvest:
         }
 
     def check(self) -> None:
-        """Raise what a job raised, or that one has no result.
+        """Raise the exception of the first failed job.
 
         Raises
         ------
         WorkerDied
+            If the pool gave up jobs.
         """
         for e in self.failed.values():
             raise e
@@ -139,23 +140,23 @@ def run_all(
 ) -> Harvest:
     """Call a function once for each job.
 
-    A job whose process dies is given to a new one, twice at most.
+    A job whose process dies moves to a new process, twice at most.
 
     Parameters
     ----------
     function : callable
-        Of a module, so that another process finds it.
+        A function of a module, so that another process can import it.
     jobs : sequence of tuple
-        The arguments.
+        The arguments of each call.
     labels : sequence of str
-        What the jobs are called.
+        The names of the jobs.
     processes : int
-        How many; 1 stays in this process.
+        Number of processes; 1 uses this process only.
     progress : callable, optional
         ``progress(done, total, label)`` after each job.
     interrupts : Interrupts, optional
-        Whoever handles signals, for a command that has nothing left to do afterwards but to report; without one, Ctrl-C
-        raises KeyboardInterrupt as usual.
+        The handler of signals, for a command that only reports afterwards. Without one, Ctrl-C raises
+        KeyboardInterrupt.
 
     Returns
     -------
@@ -209,13 +210,12 @@ def _here(
 
 
 def start_method() -> str:
-    """How workers start here: "fork" on Linux in a process of one thread, "spawn" elsewhere.
+    """The start method of workers: "fork" on Linux in a process with one thread, "spawn" elsewhere.
 
-    A forked worker is there in milliseconds and has all that this process has: its modules, the primitives that a
-    script or a notebook has declared, its environment. A fork copies the locks that other threads hold, and nobody
-    ever opens the copies; Python warns of it from 3.12 on. The default of Python is left alone, because it is another
-    one in each version and on each system: forkserver on Linux from 3.14 on, whose workers have the environment of the
-    first of them.
+    A forked worker starts in milliseconds and has the modules, declared primitives and environment of this process.
+    With several threads a fork may deadlock, because it copies the locks that other threads hold; Python warns of it
+    from 3.12 on. Python's own default is not used, because it differs between versions and systems: forkserver on Linux
+    from 3.14 on, whose workers keep the environment of the first of them.
     """
     return "fork" if sys.platform.startswith("linux") and threading.active_count() == 1 else "spawn"
 
@@ -239,7 +239,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class _Worker:
-    """One process, and the job that it is at."""
+    """One process and its current job."""
 
     def __init__(self, process: Any, connection: Connection) -> None:
         self.process, self.connection = process, connection
@@ -256,7 +256,7 @@ class _Worker:
 
 
 class _Pool:
-    """Some workers, and what is left for them to do."""
+    """Some workers and the queue of their jobs."""
 
     def __init__(
         self,
@@ -289,9 +289,9 @@ class _Pool:
                     why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
                     self.give_up(f"workers end before they have begun; {why}")
             for w in self.workers:
-                self.hear(w)  # stopped: what is done is kept
+                self.hear(w)  # after an interruption, keep finished results
         finally:
-            # All are killed before one is waited for, because another Ctrl-C may end the waiting.
+            # Kill all workers before waiting for any, because another Ctrl-C may end the waiting.
             for w in self.workers:
                 w.process.kill()
             for w in self.workers:
@@ -304,11 +304,11 @@ class _Pool:
         self.queue.clear()
 
     def fill(self, processes: int) -> int:
-        """Start workers for what is queued; how many there can be is returned."""
+        """Start workers for the queue; return the possible number of workers."""
         while self.queue and len(self.workers) < processes:
             try:
                 worker = self.start()
-            except OSError as e:  # no more processes or files: then with those that there are
+            except OSError as e:  # no more processes or files: continue with the existing workers
                 if not self.workers:
                     self.give_up(f"no worker can be started: {e.strerror or e}")
                 return max(len(self.workers), 1)
@@ -338,12 +338,12 @@ class _Pool:
 
     def assign(self, worker: _Worker) -> None:
         worker.job = self.queue.popleft()
-        # A worker that is dead cannot be written to; its death is seen when it is listened to.
+        # Ignore a dead worker here, because `listen` notices its death.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send((worker.job, self.jobs[worker.job]))
 
     def listen(self) -> None:
-        """Wait until a worker, or a signal, has something to say, and take it in."""
+        """Wait for a message, a death or a signal, and handle it."""
         listened: list[Any] = [w.process.sentinel for w in self.workers] + [w.connection for w in self.workers]
         if self.interrupts is not None:
             listened.append(self.interrupts.bell)
@@ -362,7 +362,7 @@ class _Pool:
                     w.end()
 
     def hear(self, worker: _Worker) -> bool:
-        """Take in all that a worker has sent; whether more may come."""
+        """Handle all messages of a worker; return False if no more can come."""
         heard, more = [], True
         try:
             while worker.connection.poll():
@@ -382,10 +382,10 @@ class _Pool:
         return more
 
     def bury(self, worker: _Worker) -> None:
-        """A worker is dead: what it was at is done again, or given up."""
+        """Remove a dead worker; queue its job again, or give the job up."""
         self.workers.remove(worker)
         worker.process.join(_PATIENCE)
-        if worker.process.is_alive():  # it has closed its pipe, and cannot be reached any more
+        if worker.process.is_alive():  # it has closed its pipe, so that no message reaches it
             worker.process.kill()
             worker.process.join()
         how = _ending(worker.process.exitcode)
@@ -400,7 +400,7 @@ class _Pool:
             return
         self.attempts[i] += 1
         if self.attempts[i] < ATTEMPTS:
-            self.queue.append(i)  # last, because memory that others need now may be free then
+            self.queue.append(i)  # at the end, because more memory may be free later
         else:
             self.harvest.given_up[i] = f"the worker {how}, {ATTEMPTS} times"
 

@@ -1,4 +1,4 @@
-"""Row: what the census found for one partial derivative."""
+"""Row: the result of the census for one partial derivative."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Row(NamedTuple):
     name : str
         The primitive's registered name.
     argument : str
-        Which derivative: "0" by the first argument, "0,1" by the first, then by the second.
+        The derivative: "0" by the first argument, "0,1" by the first, then by the second.
     order : int
     dtype : str
     points : int
-        How many points were compared.
+        Number of compared points.
     worst_ulp : float
         The largest error outside the rule for roots, in ULP.
     where : tuple of float
-        The point that shows it.
+        The point with the largest error.
     got, exact : float
-        What was returned there, and what is exact.
+        The returned and the exact number at this point.
     at_roots : int
-        How many points pass only by the rule for roots.
+        Number of points that pass only by the rule for roots.
     worst_at_roots : float
-        The largest error among those.
+        The largest error among these.
     at_kinks : int
-        How many points lie where the derivative jumps and pass because they lie between the one-sided values.
+        Number of points where the derivative jumps and the number lies between the one-sided values.
     open : int
-        How many points of the domain have no two-sided derivative (kinks) or were not decided.
+        Number of points of the domain without a two-sided derivative (kinks) or without a decision.
     verdict : str
         "correct" or "unstable".
 
@@ -65,5 +65,5 @@ class Row(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the promise of 4 ULP is kept."""
+        """True if the error stays within the promise (4 ULP, or the declared limit)."""
         return self.verdict == "correct"

@@ -1,7 +1,7 @@
-"""Where ops do not return what their mirrors tend to at NaN, infinities and signed zeros: a table with the reasons.
+"""A table of the ops that do not return their mirror's limit at NaN, infinities and signed zeros, with the reasons.
 
-Everywhere else a NaN makes NaN of all that depends on it, and an infinity or a signed zero gives the mirror's limit:
-tests/test_special_values.py compares every op at every argument with `gtape.verify.oracles.limits`, less these rows.
+Everywhere else a NaN argument gives NaN, and an infinity or a signed zero gives the mirror's limit.
+tests/test_special_values.py compares every op at every argument with `gtape.verify.oracles.limits`, except these rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Point = tuple[Any, ...]
 
 
 class Kept(NamedTuple):
-    """Points at which ops keep a convention of their own.
+    """Points where ops keep a convention of their own.
 
     Attributes
     ----------
@@ -27,10 +27,10 @@ class Kept(NamedTuple):
     where : str
         The points, in words.
     gives : str
-        What the ops return there.
+        The results of the ops there.
     reason : str
     holds : callable
-        ``holds(point, by)``: whether the row is about a point, and about the value (`by` is None) or a derivative.
+        ``holds(point, by)``: True if the row covers a point, for the value (`by` is None) or a derivative.
     """
 
     ops: tuple[str, ...]
@@ -152,17 +152,17 @@ def kept(op: str, point: Point, by: int | None) -> Kept | None:
 
 
 class KeptByArrays(NamedTuple):
-    """What ops of arrays give in place of a limit.
+    """Results of ops on arrays that differ from the limit.
 
     Attributes
     ----------
     ops : tuple of str
         Names of primitives, and of functions composed of them.
     at : {"infinity", "equal infinities", "zero", "zeros"}
-        Which special values; the plural is for several of one value in an argument, and for nothing else.
+        The special values; the plurals mean several equal values in one argument only.
     of : {"value", "derivative", "both"}
     gives : {"NaN", "a zero of the other sign", "an infinity of another sign", "a number for no limit", "a number"}
-        Where NaN stands here, any number would be an error still; `a number` may stand for another one, too.
+        "NaN" excuses no number; "a number" also excuses a number in place of another one.
     reason : str
     """
 
@@ -335,19 +335,20 @@ KEPT_BY_ARRAYS: tuple[KeptByArrays, ...] = (
 def kept_by_arrays(
     name: str, special: float, several: bool, what: str, got: float, expected: float, complex: bool = False
 ) -> KeptByArrays | None:
-    """The row about an op of arrays that gives `got` in place of a limit, or None.
+    """The row about an op on arrays that returns `got` instead of the limit, or None.
 
     Parameters
     ----------
     name : str
     special : float
-        What stands in an argument; `several` tells whether in more than one element.
+        The special value in an argument.
     several : bool
+        True if the value stands in more than one element.
     what : str
         "value", or anything else for a derivative.
     got, expected : float
     complex : bool
-        Whether it is about complex numbers, which have rows of their own.
+        True for complex numbers, which have rows of their own.
 
     Examples
     --------

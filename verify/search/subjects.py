@@ -1,7 +1,7 @@
-"""How an elementwise primitive is called in a test: its static parameters, and its derivatives as the tape forms them.
+"""Elementwise primitives with static parameters for tests, and their derivatives as the tape forms them.
 
-Slopes such as ``erf_derivative(n=2)`` have parameters that only the rules choose. They are found by running the rules
-that lead to them, so that no list has to be kept.
+Only the rules choose the parameters of slopes such as ``erf_derivative(n=2)``. Running the rules finds them, so that no
+list has to be kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gtape.tensors.tensor import wrap
 
 __all__ = ["Subject", "asked_by", "subject_of", "subjects"]
 
-_DEPTH = 4  # how many derivatives deep to look for parameters
+_DEPTH = 4  # order of derivatives searched for parameters
 
 
 class Subject:
@@ -36,9 +36,9 @@ class Subject:
     params : dict
         Static keyword parameters of every call.
     active : tuple of int
-        The arguments that have a derivative.
+        The arguments with a derivative.
     kinked : bool
-        Whether it, or a slope that its first derivatives use, has kinks.
+        True if the primitive, or a slope in its first derivatives, has kinks.
     """
 
     __slots__ = ("active", "kinked", "params", "prim")
@@ -60,11 +60,11 @@ class Subject:
         return f"{self.prim.name}({inside})" if inside else self.prim.name
 
     def boolean(self, i: int) -> bool:
-        """Whether argument `i` is a condition."""
+        """True if argument `i` is a condition."""
         return self.prim.domain.intervals[i] is BOOLEAN
 
     def arguments(self, xs: Sequence[Any], dtype: Any) -> list[np.ndarray]:
-        """Arrays of the dtypes that a call takes."""
+        """The arguments as arrays of the dtypes that a call takes."""
         return [np.asarray(x).astype(np.bool_ if self.boolean(i) else dtype) for i, x in enumerate(xs)]
 
     def value(self, xs: Sequence[Any]) -> Any:
@@ -72,7 +72,7 @@ class Subject:
         with np.errstate(all="ignore"):
             return self.prim.kernel(*xs, **self.params)
 
-    # -- derivatives as the library forms them, elementwise: the gradient of the sum holds them all
+    # -- derivatives as the library forms them; the gradient of the sum holds those of all elements
 
     def first(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
         """First partials by reverse mode: ``{(i,): array}``."""
@@ -85,7 +85,7 @@ class Subject:
         return dict(zip([(i,) for i in self.active], map(_array, tape.gradient(y, chosen)), strict=True))
 
     def second(self, xs: Sequence[Any]) -> dict[tuple[int, ...], Any]:
-        """Second partials by nested tapes, mixed ones in both orders: ``{(i, j): array}``, d/dx_j of d/dx_i."""
+        """Second partials by nested tapes, mixed ones in both sequences: ``{(i, j): array}``, d/dx_j of d/dx_i."""
         tensors = [wrap(x) for x in xs]
         chosen = [tensors[i] for i in self.active]
         found: dict[tuple[int, ...], Any] = {}
@@ -134,7 +134,7 @@ def _array(t: Any) -> Any:
 
 
 class _Spy:
-    """A world that only notes which primitives a rule asks for."""
+    """A world that only notes the primitives that a rule calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -163,7 +163,7 @@ _ANYTHING = _Anything()
 
 
 def _defaults(prim: Primitive) -> dict[str, Any] | None:
-    """The parameters that a call without any would use; None where the rules must choose them."""
+    """The default parameters of a primitive; None if one has no default, so that the rules must choose."""
     if not prim.params:
         return {}
     known = inspect.signature(prim.kernel).parameters
@@ -173,7 +173,7 @@ def _defaults(prim: Primitive) -> dict[str, Any] | None:
 
 
 def asked_by(prim: Primitive, params: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Which primitives the partials of `prim` use, with which parameters."""
+    """The primitives that the partials of `prim` call, with their parameters."""
     spy = _Spy()
     for rule in prim.partials or ():
         if callable(rule):
@@ -196,7 +196,7 @@ def _found(version: int) -> tuple[Subject, ...]:
         if params is not None:
             found[p.name, tuple(sorted(params.items()))] = params
             front.append((p, params))
-    # What first derivatives of those ask for; then, for primitives that only deeper derivatives reach, one set each.
+    # Parameters from first derivatives; then one set for each primitive that only higher derivatives reach.
     seen = dict(found)
     for depth in range(1, _DEPTH + 1):
         named = {name for name, _ in found}
@@ -226,7 +226,7 @@ def _found(version: int) -> tuple[Subject, ...]:
 
 
 def subject_of(name: str, params: dict[str, Any]) -> Subject:
-    """The subject of a primitive that has certain static parameters."""
+    """The subject of a primitive with the given static parameters."""
     return next(s for s in subjects([name]) if s.params == params)
 
 
@@ -245,7 +245,7 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     Raises
     ------
     ValueError
-        For a name that is no differentiable elementwise primitive.
+        For a name of anything but a differentiable elementwise primitive.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""One call of a primitive that is not elementwise, its derivatives in every mode, and their reports.
+"""Differentiates one call of a primitive on arrays in every mode, and judges the derivatives.
 
-What forward mode returns is judged like any claimed gradient: against the exact one, within the bounds of the reverse
+Tangents of forward mode are judged like any claimed gradient: against the exact one, within the bounds of the reverse
 program.
 """
 
@@ -37,19 +37,19 @@ def others(names: Sequence[str] | None = None) -> list[Primitive]:
 
 
 def dominated(a: Any) -> Any:
-    """A symmetric matrix with a dominant positive diagonal: what factorisations and solvers take."""
+    """A symmetric matrix with a dominant positive diagonal, as factorisations and solvers need."""
     a = (a + np.swapaxes(a, -1, -2)) / 2
     n = a.shape[-1]
     return a + np.eye(n, dtype=a.dtype) * (1 + np.abs(a).sum(axis=-1, keepdims=True))
 
 
 def fitted(prim: Primitive, arrays: list[Any]) -> list[Any]:
-    """The arguments moved into the domain, where the declaration says how."""
+    """The arguments moved into the domain if the declaration has a `fit`, else unchanged."""
     return arrays if prim.domain.fit is None else list(prim.domain.fit(*arrays))
 
 
 def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether the arguments lie in the domain, and the kernel takes them and returns finite numbers."""
+    """True if the arguments lie in the domain and the kernel returns finite numbers for them."""
     where = prim.domain.where
     if where is not None and prim.kind != "elementwise" and not where(*arrays):
         return False
@@ -64,12 +64,12 @@ def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bo
 def random_arguments(
     prim: Primitive, sample: Sequence[Any], params: dict[str, Any], dtype: Any, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Arrays for one of a primitive's samples: given ones as they are, the others random, some with ties and zeros.
+    """Arrays for one of a primitive's samples: given integers and booleans unchanged, others random, some with ties.
 
     Raises
     ------
     ValueError
-        If the kernel takes none of what was tried.
+        If the kernel refuses all random arguments.
     """
     for attempt in range(8):
         arrays = []
@@ -118,11 +118,11 @@ def trial(
     ----------
     prim : Primitive
     arrays : sequence of arrays
-        Its arguments; floating ones are differentiated by.
+        The arguments; the derivative is by the floating-point ones.
     params : dict
         Static parameters.
     order : {1, 2}
-        At order 2 the squares of the results are differentiated twice, so that linear ones are reached, too.
+        Order 2 differentiates the squares of the results twice, so that linear ops have second derivatives, too.
     mode : {"reverse", "forward"}
         At order 2, "forward" is forward over reverse.
     rng : numpy Generator, optional
@@ -139,7 +139,7 @@ def trial(
     rng = np.random.default_rng(0) if rng is None else rng
     values = [np.asarray(a) for a in arrays]
     if mode == "forward":
-        # The exact program begins with x + s t, which makes 0 of -0; bases of matrices may depend on that sign.
+        # Turn -0 into 0, as x + s t does in the exact program, because bases of matrices may depend on this sign.
         values = [v + v.dtype.type(0) if v.dtype.kind in "fc" else v for v in values]
     tensors = [wrap(v) for v in values]
     sources = [t for i, t in enumerate(tensors) if t._layout.inexact and prim.connected(0 if prim.variadic else i)]
@@ -212,7 +212,7 @@ def _second(
         with GradientTape() as inner:
             inner.watch(sources)
             squares = [y * y for y in _call(prim, tensors, params)]
-        # The gradient of a lookup comes as rows; the next derivative is of all of it.
+        # The gradient of a lookup is IndexedSlices; the next derivative needs the dense tensor.
         made = inner.gradient(squares, sources)
         return [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]
 
@@ -223,7 +223,7 @@ def _second(
         return report
     with ForwardAccumulator(sources, weights) as acc:
         pushed = [None if g is None else acc.jvp(g) for g in slopes()]
-    # the Hessian is symmetric: what forward mode makes of the tangents, reverse mode makes of them as cotangents
+    # Reverse mode with the tangents as cotangents gives the same numbers, because the Hessian is symmetric.
     with GradientTape(persistent=True, verify=True) as outer:
         outer.watch(sources)
         gs = slopes()

@@ -1,9 +1,8 @@
-"""What a worker process does: one job after another, until its parent has no more of them or is gone.
+"""The work of a worker process: one job after another, until its parent has no more jobs or ends.
 
-A worker ends with its parent, whatever ended the parent. Three things see to it, because each has a gap: Linux kills
-the worker when the parent dies, also while C code keeps the interpreter busy; a pipe that only the parent can write to
-closes; and the worker asks each second who its parent is, because a stranger that the parent forked may keep that pipe
-open.
+A worker ends with its parent, whatever ended the parent. Three mechanisms ensure this, because each has a gap: Linux
+kills the worker when the parent dies, also during long C code; a pipe that only the parent can write to closes; and the
+worker checks its parent's id each second, because another child of the parent may keep this pipe open.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 
 __all__ = ["HELD_BACK", "serve"]
 
-# Held back while a process is made, so that none of them meets the parent's handlers inside the worker.
+# Held back while a process starts, so that the worker never runs the parent's handlers.
 HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _PR_SET_PDEATHSIG = 1
@@ -38,21 +37,22 @@ def serve(
     modules: Sequence[str],
     function: Callable[..., Any],
 ) -> None:
-    """Do the jobs that come in, and never return.
+    """Do the incoming jobs, and never return.
 
     Parameters
     ----------
     jobs : Connection
-        Brings ``(number, arguments)`` and takes ``(number, whether it went well, result or exception)``. Ahead of all
-        a None is sent when the worker is ready, or a text that says why it cannot begin.
+        Brings ``(number, arguments)`` and takes ``(number, success, result or exception)``. The first message of the
+        worker is None when it is ready, or a text that says why it cannot begin.
     lifeline : Connection
-        Ends when the parent is gone.
+        Closes when the parent ends.
     close : sequence of Connection
-        The parent's own ends of all pipes, which a fork has copied: while a worker holds them, they do not close.
+        The parent's ends of all pipes, which a fork has copied; the worker closes them, because the pipes stay open
+        while it holds a copy.
     parent : int
         The parent's process id.
     modules : sequence of str
-        Are imported first, because they declare primitives.
+        Imported first, because they declare primitives.
     function : callable
     """
     status = 1
@@ -67,12 +67,12 @@ def serve(
             _work(jobs, function)
             status = 0
     except (EOFError, OSError):
-        status = 0  # the parent has closed the pipe: there is nothing more to do
+        status = 0  # the parent has closed the pipe: no more jobs
     except BaseException:
         with contextlib.suppress(Exception):
             traceback.print_exc()
     finally:
-        # Not by sys.exit: what the parent has registered to be done at its end, and has not yet written, is its own.
+        # Not sys.exit, because the parent's exit handlers and unwritten output, copied by a fork, belong to the parent.
         os._exit(status)
 
 
@@ -96,7 +96,7 @@ def _work(jobs: Connection, function: Callable[..., Any]) -> None:
             jobs.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             raise
-        except Exception as e:  # what cannot be pickled
+        except Exception as e:  # the result cannot be pickled
             jobs.send((number, False, RuntimeError(f"the result cannot be sent: {type(e).__name__}: {e}")))
 
 
@@ -111,7 +111,7 @@ def _that_can_be_sent(e: Exception) -> Exception:
 
 
 def _obey_the_parent_only() -> None:
-    """Ctrl-C and a closed terminal reach the whole group of processes; what they mean is the parent's decision."""
+    """Ignore Ctrl-C and a closed terminal, which reach the whole process group, because the parent decides."""
     for number in HELD_BACK:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -122,7 +122,7 @@ def _end_with(parent: int, lifeline: Connection) -> None:
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:  # it died before Linux was told
+    if os.getppid() != parent:  # the parent died before prctl
         os._exit(0)
 
     def watch() -> None:

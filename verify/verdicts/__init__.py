@@ -1,1 +1,1 @@
-"""What a check says: verdicts, findings, reports, distances in ULP."""
+"""Results of checks: verdicts, findings, reports, distances in ULP."""

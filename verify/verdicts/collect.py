@@ -1,4 +1,4 @@
-"""Collects the reports of the checks that the verify flag runs, for whoever wants to count them."""
+"""Collects the reports of the checks that the verify flag runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _open: ContextVar[tuple[Report, ...]] = ContextVar("gtape_collecting", default=(
 
 @block
 def collecting() -> Iterator[Report]:
-    """Gather what all checks of this thread find inside the block.
+    """Collect the reports of all checks of this thread inside the block.
 
     Yields
     ------
     Report
-        Grows with every gradient that is checked; ``coverage["gradients"]`` counts them.
+        Grows with every checked gradient; ``coverage["gradients"]`` counts the gradients.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def collecting() -> Iterator[Report]:
 
 
 def note(report: Report) -> None:
-    """Add one check to every open collection; called for each check, before it may raise."""
+    """Add the report of one check to every open collection; called before the check may raise."""
     for whole in _open.get():
         whole.extend(report)
         whole.coverage["gradients"] += 1

@@ -1,4 +1,4 @@
-"""Which primitives a name stands for that somebody typed: a primitive's own, or that of a function made of them."""
+"""Finds the primitives behind a typed name: a primitive, or a function made of primitives."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gtape.namespaces import catalogue
 
 __all__ = ["importing", "made_of", "primitives_named"]
 
-_DEPTH = 4  # functions that call functions that call primitives
+_DEPTH = 4  # levels of calls searched for primitives
 
 
 def importing(prim: Primitive) -> str:
-    """The line of source that declares a primitive again; nothing for those of gtape.
+    """The line of source that declares a primitive again; empty for primitives of gtape.
 
     Examples
     --------
@@ -32,12 +32,12 @@ def importing(prim: Primitive) -> str:
 
 
 def made_of(name: str) -> list[str]:
-    """The differentiable primitives that the code of a public function names, in the order of the registry.
+    """The differentiable primitives in the code of a public function, in the order of the registry.
 
     Parameters
     ----------
     name : str
-        Such as "reduce_sum" or "tf.nn.conv2d"; what stands before the last dot does not count.
+        Such as "reduce_sum" or "tf.nn.conv2d"; only the part after the last dot counts.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def made_of(name: str) -> list[str]:
         seen.add(id(f))
         for word in code.co_names:
             look(f.__globals__.get(word), depth + 1)
-        # Asked of a world, as in TAPE.sum(x), or of the registry itself.
+        # Names read from a world, as in TAPE.sum(x), or from the registry.
         words = [*(code.co_names if "TAPE" in code.co_names else ()), *_texts(code, "REGISTRY")]
         for word in words:
             if word in REGISTRY and word not in f.__globals__:
@@ -79,7 +79,7 @@ def _texts(code: Any, beside: str) -> list[str]:
 
 
 def primitives_named(names: Iterable[str]) -> list[str]:
-    """The primitives that are meant, each once; a function of the public interface stands for those it is made of.
+    """The primitives behind some names, each once; a public function stands for the primitives in its code.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def primitives_named(names: Iterable[str]) -> list[str]:
     Raises
     ------
     ValueError
-        For a name that is neither; it says what is spelt nearly the same.
+        For any other name; the message suggests similar names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Distances in units in the last place, from exact balls."""
+"""Distances in units in the last place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["spacing", "ulps_between", "widest"]
 
-# ml_dtypes' bfloat16 has no finfo in NumPy
+# dtype -> (largest number, smallest subnormal, mantissa bits), kept because np.finfo is slow.
 _FINFO: dict[Any, tuple[float, float, int]] = {}
 
 
@@ -26,7 +26,7 @@ def spacing(x: Any, dtype: Any) -> Any:
 
     Parameters
     ----------
-    x : float64 array, or complex128, of which the modulus counts
+    x : float64 or complex128 array; complex numbers count by their modulus
     dtype : floating or complex dtype
 
     Returns
@@ -35,7 +35,7 @@ def spacing(x: Any, dtype: Any) -> Any:
         At least the smallest subnormal; at infinity and beyond, the gap at the largest finite number.
     """
     largest, tiniest, bits = _info(np.dtype(dtype))
-    if np.ndim(x) == 0:  # most numbers of long programs: without the dozen calls that an array takes
+    if np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
         size = min(
             abs(complex(x) if getattr(x, "dtype", None) is not None and x.dtype.kind == "c" else float(x)), largest
         )

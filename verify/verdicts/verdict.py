@@ -1,4 +1,4 @@
-"""Verdicts, findings and reports: what a check says."""
+"""Verdicts, findings and reports: the results of a check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
 __all__ = ["GRAVITY", "Cause", "Finding", "Report"]
 
-# Why numbers lie beyond their bounds: verdict, reason, op, the user's line.
+# Why numbers lie beyond their bounds: (verdict, reason, op, line of the user's code).
 Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings.
@@ -31,7 +31,7 @@ GRAVITY = (
 
 
 def _plain(x: Any) -> Any:
-    """A value that JSON has: infinities and NaN as text, NumPy's scalars as Python's, tuples as lists."""
+    """A value fit for JSON: infinities and NaN as text, NumPy's scalars as Python's, tuples as lists."""
     if isinstance(x, (tuple, list)):
         return [_plain(v) for v in x]
     x = x.item() if hasattr(x, "item") else x
@@ -39,7 +39,7 @@ def _plain(x: Any) -> Any:
 
 
 class Finding:
-    """One thing that a check found.
+    """One result of a check.
 
     Attributes
     ----------
@@ -49,30 +49,30 @@ class Finding:
     order : int
         1 for a first derivative, 2 for a second.
     op : str or None
-        The op that is to blame, if it is known.
+        The op to blame, if known.
     line : (file, number, function) or None
-        The user's source line that made the op.
+        The line of the user's code that called the op.
     element : tuple or None
-        (source number, index in that source). Where an op was looked at by itself, (what of it, index): its "value",
-        the derivative by "argument 0", the "sum" of the cotangents that arrive.
+        (source number, index in that source). For an op checked by itself (part, index), where the part is its "value",
+        "argument 0" for the derivative by this argument, or "sum" for the sum of its cotangents.
     got : float or None
-        The value that was returned.
+        The returned value.
     exact : str or None
         The exact value to 40 digits.
     ulps : float or None
         The distance in units in the last place of the exact value's dtype.
     condition : float or None
-        How many times a relative error of one rounding grows on the way to this element.
+        Factor by which a relative error of one rounding grows on the way to this element.
     inside : bool or None
-        For conventions: whether the value lies between the one-sided derivatives.
+        For conventions: True if the value lies between the one-sided derivatives.
     reason : str
         Cause in words.
     source : str or None
-        The name of the variable that `element` is of, where it has one.
+        The name of the variable with `element`, if named.
     witness : str or None
-        A smallest program that shows it, as text that runs.
+        A minimal program that shows the fault, as text that runs.
     ok : bool
-        Whether this is nothing to worry about.
+        True if the finding is harmless.
 
     Examples
     --------
@@ -119,12 +119,12 @@ class Finding:
 
     @property
     def gravity(self) -> int:
-        """Position in `GRAVITY`: the smaller, the graver."""
+        """Position in `GRAVITY`; a smaller number is graver."""
         outside = self.verdict == "convention" and self.inside is False
         return GRAVITY.index("convention-outside" if outside else self.verdict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as plain data, fit for JSON; infinities and NaN, which JSON lacks, as text."""
+        """The finding as plain data, fit for JSON, with infinities and NaN as text."""
         made = {name: _plain(getattr(self, name)) for name in self.__slots__}
         made["got"] = None if self.got is None else repr(self.got)
         return made
@@ -158,7 +158,7 @@ class Finding:
 
 
 def _said(finding: Finding) -> Any:
-    """What a finding that is about an op as a whole says, the same for every row of a derivative."""
+    """The key of a harmless finding about a whole op, equal for every row of a derivative; None for other findings."""
     if finding.element is not None or not finding.ok:
         return None
     return finding.verdict, finding.op, finding.line, finding.order
@@ -173,19 +173,19 @@ def _findings(given: Any) -> list[Finding]:
 
 
 class Report:
-    """All that one check found.
+    """The result of one check.
 
     Attributes
     ----------
     findings : list of Finding
     checked : int
-        How many numbers were compared with the exact ones.
+        Number of numbers compared with the exact ones.
     coverage : dict
-        What was looked at: ops, rules, elements, precision in bits, directions that certified the replay.
+        Extent of the check, such as "ops", "rules", and the precision in "bits".
     max_ulp : float
         The largest distance from the exact value among all numbers, in ULP.
     used : dict
-        (op, argument) of the rules that took part, with the length of the longest sum in each.
+        (op, argument) of each rule that took part -> length of its longest sum.
 
     Examples
     --------
@@ -211,16 +211,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every finding is harmless."""
+        """True if every finding is harmless."""
         return all(f.ok for f in self.findings)
 
     @property
     def verdict(self) -> str:
-        """The gravest verdict; "correct" if nothing was found."""
+        """The gravest verdict; "correct" without findings."""
         return min(self.findings, key=lambda f: f.gravity).verdict if self.findings else "correct"
 
     def extend(self, other: Report) -> None:
-        """Take in another report."""
+        """Add another report to this one."""
         if not isinstance(other, Report):
             raise TypeError(f"Report.extend takes a Report, not {shown(other)}")
         known = {_said(f) for f in self.findings}
@@ -234,7 +234,7 @@ class Report:
             self.coverage[k] = max(old, v) if k == "bits" and old is not None else v if old is None else old + v
 
     def name_sources(self, sources: list[Any]) -> None:
-        """Tell the findings the names of the variables that their elements are of."""
+        """Set `source` of the findings to the names of the variables."""
         sources = each(self, "sources", sources, "a list of variables")
         for f in self.findings:
             of = f.element[0] if isinstance(f.element, tuple) else None
@@ -258,7 +258,7 @@ class Report:
         Parameters
         ----------
         strict : bool
-            Whether `undecided` raises, too.
+            True raises for `undecided`, too.
         """
         strict = flag(self, "strict", strict)
         bad = [f for f in self.findings if not f.ok and (strict or f.verdict != "undecided")]
