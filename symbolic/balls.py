@@ -118,7 +118,7 @@ def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
 
 
 def _relation(symbol: str, holds: Callable[..., Any], fails: Callable[..., Any], tied: bool) -> Callable[..., bool]:
-    """A three-valued comparison, from two of flint's that are True only if certain; `tied` is the answer for equal numbers."""
+    """A three-valued comparison, from two that are True only if certain; `tied` is the answer for equal numbers."""
 
     def decide(a: Any, b: Any) -> bool:
         if holds(a, b):

@@ -114,7 +114,7 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of the targets of a gradient; value None for a leaf that is not a source, because it adds nothing."""
+    """(record, value) of a gradient's targets; value None for a leaf that is not a source, because it adds nothing."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:

@@ -1,8 +1,8 @@
 """SymPy expressions as Python functions of enclosures (balls).
 
 Constants are exact: integers stay integers, every other constant is a ball at the precision of the call. Shared
-subexpressions are computed once. Of a Piecewise only the branch that applies is computed; if the balls do not decide the
-branch, the function raises `Undecided`.
+subexpressions are computed once. Of a Piecewise only the branch that applies is computed; if the balls do not decide
+the branch, the function raises `Undecided`.
 """
 
 from __future__ import annotations

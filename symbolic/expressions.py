@@ -153,7 +153,7 @@ class SymPyWorld(ObjectWorld):
     # -- signs
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """The sign of a - b: the one for all values of the symbols, else that at the sample (recorded as a decision)."""
+        """The sign of a - b: for all values of the symbols, else at the sample (recorded as a decision)."""
         left, right = self.exact(a), self.exact(b)
         difference = left - right
         sign = self._signs.get(difference)

@@ -2,10 +2,11 @@
 
 An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. These equations are
 polynomials, and Newton's method solves them (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a
-subspace each. Those that floats cannot separate share one; the problem is solved again within it, magnified. Eigenvalues
-that stay together at every precision are one multiple eigenvalue. Each then gets the mean of their derivatives, which is
-right for functions that are symmetric in them; a note says that other functions are not differentiable. Functions of the
-vectors must be the same in every basis of them (`another_basis`). Singular values are eigenvalues of [0 A; A' 0].
+subspace each. Those that floats cannot separate share one; the problem is solved again within it, magnified.
+Eigenvalues that stay together at every precision are one multiple eigenvalue. Each then gets the mean of their
+derivatives, which is right for functions that are symmetric in them; a note says that other functions are not
+differentiable. Functions of the vectors must be the same in every basis of them (`another_basis`). Singular values are
+eigenvalues of [0 A; A' 0].
 
 A Hermitian matrix, written in real numbers with the block [a -b; b a] in place of a + ib, has each eigenvalue twice
 (`fold` 2), with the vectors x and ix.

@@ -1,7 +1,7 @@
 """Derivatives of Piecewise, Abs, Max, sinc and powers that hold at every point; SymPy's are wrong at some points.
 
-``sympy.diff`` differentiates each arm of a Piecewise. So it takes the value at a removable point (the 1 of sin(x)/x at 0)
-for a constant function. Here the derivative at such a point is the limit of the derivative around it.
+``sympy.diff`` differentiates each arm of a Piecewise. So it takes the value at a removable point (the 1 of sin(x)/x at
+0) for a constant function. Here the derivative at such a point is the limit of the derivative around it.
 """
 
 from __future__ import annotations

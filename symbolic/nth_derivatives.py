@@ -22,7 +22,7 @@ def logistic_derivative(x: Any, n: int) -> Any:
 
 
 def quadratic_power_derivative(x: Any, n: int, k: int, c: int, b: int = 1) -> Any:
-    """The n-th derivative of f(x²), f(u) = (c + b u)^(-k/2): sum of n!/(j! (n-2j)!) (2x)^(n-2j) f^(n-j) (Faà di Bruno)."""
+    """The n-th derivative of f(x²), f(u) = (c + b u)^(-k/2): sum of n!/(j! (n-2j)!) (2x)^(n-2j) f^(n-j)(x²)."""
     half = sp.Rational(k, 2)
     u = c + b * x**2
     return sum(
