@@ -2,8 +2,8 @@
 
 A jet has 2**k components, one for each set of directions, numbered by bitmask: k = 1 is (value, d), k = 2 the
 hyper-dual (value, du, dv, dudv). Components are enclosures (balls) or any other numbers. The Python integer 0 stands
-for a component that is zero by construction. It stays zero times infinity, unlike a computed ball 0. Constants are plain
-balls, because they need no derivatives.
+for a component that is zero by construction. It stays zero times infinity, unlike a computed ball 0. Constants are
+plain balls, because they need no derivatives.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _whole_power(x: Array, n: int) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """a / b; for b = 0 infinite in the direction of a (plain complex division gives NaN), and NaN for 0 / 0."""
+    """a / b; for b = 0 the result is inf + 0j, because plain complex division gives NaN parts, and NaN for 0 / 0."""
     out = np.divide(a, b)
     pole = np.equal(b, 0) & ~np.equal(a, 0) & ~np.isnan(a)
     return np.where(pole, np.array(complex(np.inf, 0), out.dtype), out) if np.any(pole) else out

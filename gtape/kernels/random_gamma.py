@@ -52,7 +52,7 @@ _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6)
 
 @cache
 def _nodes() -> tuple[RealPair, RealPair]:
-    """Nodes and weights on [0, 1], denser near 0, where most of the integral lies: the Gauss-Legendre rule in the root."""
+    """Nodes and weights of Gauss-Legendre rules in the root of [0, 1], denser near 0, where most of the integral lies."""
     x = RealPair(np.polynomial.legendre.leggauss(_NODES)[0])
     for _ in range(3):
         before, now = RealPair(np.ones(_NODES)), x
