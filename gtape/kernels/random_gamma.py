@@ -52,7 +52,7 @@ _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6)
 
 @cache
 def _nodes() -> tuple[RealPair, RealPair]:
-    """Nodes and weights of Gauss-Legendre rules in the root of [0, 1], denser near 0, where most of the integral lies."""
+    """Nodes and weights of Gauss-Legendre rules in the root of [0, 1], denser near 0, where most of the integral is."""
     x = RealPair(np.polynomial.legendre.leggauss(_NODES)[0])
     for _ in range(3):
         before, now = RealPair(np.ones(_NODES)), x
@@ -180,7 +180,7 @@ def _product(f: list[Any], g: list[Any], k: int) -> Any:
 def _derivative(a: Any, y: Any, order: int) -> Any:
     """The derivative of order `order` >= 1 of y(a) at fixed probability, from its power series."""
     slopes = _slopes(a, y, order - 1)
-    ds = [[v] for v in slopes]  # of G and its derivatives in a, along the curve
+    ds = [[v] for v in slopes]  # series of G and its derivatives in a, along the curve
     ys, logs, inverse = [y], [np.log(y)], [1 / y]
     psi = [[_polygamma(n, a)] for n in range(order - 1)]
     for k in range(order):

@@ -3,8 +3,8 @@
 J, Y, I and K, Dawson's function, Ei and Fresnel's integrals satisfy p_r(x) f^(r) + ... + p_0(x) f = 0 with polynomials
 p_j. The equation gives the Taylor coefficients at one point. Their sums give the values at the next point, and so on
 along the line (analytic continuation). All of this runs in fixed-point integers of about 400 bits, which lose no
-digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of any of its derivatives, in
-pairs, so results are accurate even near roots. Large arguments use the asymptotic series.
+digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of any of its
+derivatives, in pairs, so results are accurate even near roots. Large arguments use the asymptotic series.
 """
 
 from __future__ import annotations
