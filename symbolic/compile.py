@@ -69,7 +69,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _complex_power(x: Any, y: Any) -> Any:
-    """The principal power; an exact whole exponent needs no logarithm."""
+    """The principal power; an exact integer exponent needs no logarithm."""
     n = whole_number(y, 64)
     if n is None:
         return acb(x) ** y
@@ -367,7 +367,7 @@ class _Writer:
             f"no ball evaluation of {type(e).__name__} in {e}; write the mirror with functions that have one"
         )
 
-    # -- the whole
+    # -- the complete function
 
     def finish(self, targets: Sequence[str], single: bool) -> Callable[..., Any]:
         head = [f"def compiled({', '.join(self.arguments)}):"]

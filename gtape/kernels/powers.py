@@ -110,7 +110,7 @@ def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
     out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
     extreme = inner & ~((p > 1e-200) & (p < 1e200))
     if np.any(extreme):
-        # x**e leaves the range, but the product may not: multiply by the root twice. For a root of 0 it is 0.
+        # x**e leaves the range, but the product may not: multiply by the root twice. A root of 0 gives 0.
         half = np.power(ax, 0.5 * e)
         far = (k * half) * half
         # only for y near 0 can the root be infinite and the product finite; the power is then x**-n
