@@ -111,7 +111,7 @@ def _tie(a: Any, b: Any) -> bool:
 
 
 def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
-    """The answer for equal numbers if a tie may be assumed; otherwise raise `Undecided`."""
+    """The answer for equal numbers if both are one object or an assumed tie; otherwise raise `Undecided`."""
     if (a is b and not _is_nan(a)) or _tie(a, b):
         return answer
     raise Undecided(relation, a, b)
