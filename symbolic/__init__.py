@@ -1,4 +1,4 @@
-"""Mirrors of every op in SymPy, and the worlds in which they and the rules run: SymPy, balls, jets."""
+"""The mirror of every op in SymPy, and the worlds in which mirrors and rules run: SymPy, enclosures (balls), jets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Balls: real numbers with a rigorous error bound (``flint.arb``), their comparisons, precision and conversions.
 
-A comparison of balls is three-valued. It is decided only where it holds for every pair of numbers in the two balls;
-otherwise `Undecided` is raised, and the caller raises the precision and runs again. One ball object stands for one
-number, so that it equals itself, however wide.
+A ball is an enclosure: an interval that certainly contains the exact number. A comparison of two balls is decided only
+if all pairs of their numbers agree on it. Otherwise it raises `Undecided`, and the caller runs again with a higher
+precision. One ball object stands for one number: it equals itself, however wide it is.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 
 
 class Undecided(ArithmeticError):
-    """A comparison that the enclosures at hand leave open.
+    """A comparison that the enclosures leave open at this precision.
 
     Attributes
     ----------
     relation : str
-        The comparison asked for, such as ``"<"``.
+        The comparison, such as ``"<"``.
     left, right : object
-        What was compared.
+        The compared objects.
     hopeless : bool
-        True where more precision cannot help: a side is NaN, or a symbol without a sample value.
+        True if more precision cannot help: a side is NaN, or a symbol without a sample value.
 
     Examples
     --------
@@ -68,12 +68,12 @@ def _is_nan(x: Any) -> bool:
 
 
 def _anew() -> None:
-    """In a forked child: the assumptions of the parent's threads do not hold here."""
+    """Reset the state in a forked child, because the assumptions of the parent's threads do not hold there."""
     assumed.clear()
     ctx.prec = _gradient_of_one_scalar
 
 
-# The precision of flint, and what is assumed here, hold for the whole process: one thread at a time computes in balls.
+# Only one thread at a time computes in balls, because flint's precision and `assumed` hold for the whole process.
 _one_thread = Lock(_anew)
 _gradient_of_one_scalar = ctx.prec
 assumed: dict[str, Any] = {}
@@ -81,7 +81,7 @@ assumed: dict[str, Any] = {}
 
 @block
 def assume(name: str, value: Any) -> Iterator[Any]:
-    """Inside, `assumed` has the value under this name."""
+    """Set `assumed[name]` to the value inside the block."""
     with _one_thread:
         before = assumed.get(name)
         assumed[name] = value
@@ -92,9 +92,9 @@ def assume(name: str, value: Any) -> Iterator[Any]:
 
 
 def ties_assumed() -> Block[Any]:
-    """Inside, balls that agree to a third of the precision in force are taken for one number, and listed.
+    """Treat balls that agree to a third of the current precision as one number, and list them, inside the block.
 
-    Equal numbers that were computed in different ways overlap at every precision; no enclosure can prove them equal.
+    Enclosures of equal numbers that were computed in different ways overlap at every precision: none proves equality.
     """
     return assume("ties", [])
 
@@ -111,14 +111,14 @@ def _tie(a: Any, b: Any) -> bool:
 
 
 def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
-    """The answer for equal numbers, where the balls leave nothing else; `Undecided` where they may differ."""
+    """The answer for equal numbers if both are one object or an assumed tie; otherwise raise `Undecided`."""
     if (a is b and not _is_nan(a)) or _tie(a, b):
         return answer
     raise Undecided(relation, a, b)
 
 
 def _relation(symbol: str, holds: Callable[..., Any], fails: Callable[..., Any], tied: bool) -> Callable[..., bool]:
-    """A three-valued comparison, from flint's two that are True where certain; `tied` is the answer for one number."""
+    """A three-valued comparison, from two that are True only if certain; `tied` is the answer for equal numbers."""
 
     def decide(a: Any, b: Any) -> bool:
         if holds(a, b):
@@ -154,7 +154,7 @@ def precision(bits: int) -> Iterator[None]:
     Raises
     ------
     ValueError
-        For fewer bits.
+        For fewer than 2 bits.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def precision(bits: int) -> Iterator[None]:
             ctx.prec = before
 
 
-# FLINT ends the process where it cannot have the memory for a number.
+# FLINT ends the process if it cannot allocate the memory of a number.
 MOST_DIGITS = 1_000_000
 _MOST_BITS = 4 * MOST_DIGITS
 
@@ -191,9 +191,9 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
 
 
 def infinities_as_limits() -> Block[Any]:
-    """Inside, an infinity is lifted as a number beyond all floats: what a function tends to, where it does.
+    """Lift an infinity as a number larger than all floats inside the block, so that functions give their limits.
 
-    An infinite ball makes NaN of most that it meets; a mask of -inf in a softmax tends to something all the same.
+    Most functions of an infinite ball are NaN, but a softmax with a mask of -inf has a limit.
 
     Examples
     --------
@@ -210,16 +210,15 @@ def _limit(x: float) -> arb:
 
 
 def sides_of_zeros() -> Block[Any]:
-    """Inside, a zero part of a complex number, and a negative zero, is lifted as a number far below all others.
+    """Lift negative zeros and zero parts of complex numbers as tiny numbers of the same sign inside the block.
 
-    It has the sign of the zero, because balls have no signed zero, by which floats say on which side of a branch cut
-    they lie.
+    The sign of a zero tells the side of a branch cut, but balls have no signed zero.
     """
     return assume("sides", True)
 
 
 def sided(sign: float) -> arb:
-    """Zero; inside `sides_of_zeros` a number next to it with that sign."""
+    """Zero; inside `sides_of_zeros` a tiny number with that sign."""
     return arb(sign) * arb(2) ** -20_000 if assumed.get("sides") else arb(0)
 
 
@@ -233,7 +232,7 @@ def lift_complex(x: np.ndarray) -> np.ndarray:
 
 
 def has_complex(x: Any) -> bool:
-    """Whether an object array holds complex balls, or jets of them."""
+    """True if an object array holds complex balls, or jets of them."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
 
 
@@ -250,7 +249,7 @@ def integer_power(x: Any, n: int) -> Any:
 
 
 def whole_number(x: Any, most: int) -> int | None:
-    """The whole number that an int or an exact ball is; None for other numbers, and for those beyond `most`."""
+    """The integer that an int or an exact ball equals; None for other numbers and for integers beyond `most`."""
     if isinstance(x, acb):
         return whole_number(x.real, most) if x.imag == 0 else None
     if isinstance(x, arb):
@@ -330,7 +329,7 @@ def to_float(x: Any) -> np.ndarray:
 
 
 def _low(x: Any, high: float) -> float:
-    """What a midpoint has beyond its float."""
+    """The difference between a midpoint and its float."""
     low = float(x - high) if x.__class__ is arb else float(arb(x) - high)
     return low if low == low and abs(high) != _INFINITY else 0.0
 
@@ -415,9 +414,9 @@ def digits(x: Any, n: int = 40) -> str:
     Raises
     ------
     TypeError
-        For what is neither a ball nor a number.
+        If `x` is neither a ball nor a number.
     ValueError
-        For an `n` that is no positive integer, or more than a million.
+        If `n` is not a positive integer, or is more than a million.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From records to the `Program` that they make."""
+"""Makes a `Program` from records."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class _Builder:
         return self.found[_key(record, value)]
 
     def numbers(self, record: Any) -> list[int]:
-        """The nodes of a record: a leaf has one for each value that was read of it."""
+        """The nodes of a record: a leaf has one for each value that was read from it."""
         return [] if record is None else list(self.program.by_seq.get(record[SEQ], []))
 
     def visit(self, roots: list[tuple[Any, Any]]) -> None:
-        """Add the nodes of (record, value) pairs and of all that they depend on, without recursion."""
+        """Add the nodes of (record, value) pairs and of all their ancestors, without recursion."""
         pending = [(r, v, False) for r, v in reversed(roots)]
         while pending:
             record, value, ready = pending.pop()
@@ -51,7 +51,7 @@ class _Builder:
                 pending.extend((r, v, False) for r, v in reversed(_needs(record)))
 
     def finish(self, record: Any) -> None:
-        """Add the node of a record whose inputs have theirs."""
+        """Add the node of a record whose inputs already have nodes."""
         step = step_of(record)
         if step.prim is None:  # one output of an op with several
             whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
@@ -69,7 +69,7 @@ class _Builder:
             node.mark = self.mark(t.body)
 
     def mark(self, g: Any) -> GradMark:
-        """What a result of gradient() is the gradient of."""
+        """The mark that says what a result of gradient() is the gradient of."""
         targets = [(r, v, c) for (r, v), c in zip(_targets_of(g), g.cotangents, strict=True) if v is not None]
         return GradMark(
             id(g.targets),  # one list for all results of one call
@@ -90,7 +90,7 @@ def _key(record: Any, value: Any) -> Any:
 
 
 def _traced(record: Any) -> bool:
-    """Whether a record says how its value was made; None, a constant, and a leaf do not."""
+    """True if a record says how its value was computed. None (a constant) and a leaf do not."""
     if record is None or record[STEP] is None:
         return False
     if step_of(record).prim is None:
@@ -99,7 +99,7 @@ def _traced(record: Any) -> bool:
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:
-    """What must be there before a record's node can be made: (record, value) of its inputs."""
+    """The (record, value) pairs of the inputs: a record's node needs their nodes first."""
     step = step_of(record)
     if step.prim is None:
         return [(record[PARENTS], None)]
@@ -114,7 +114,7 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of what a gradient was taken of; value None for a leaf that is no source: it adds nothing."""
+    """(record, value) of a gradient's targets; value None for a leaf that is not a source, because it adds nothing."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:
@@ -128,19 +128,19 @@ def _targets_of(g: Any) -> list[tuple[Any, Any]]:
 
 
 def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
-    """Whether a tape's gradient may arrive at a source: it watches or recorded it, or it is a target itself."""
+    """True if a tape's gradient may reach a source: the tape watches or recorded it, or it is a target itself."""
     return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
 
 
 def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None) -> Program:
-    """The program that computed some targets.
+    """The program that computed the targets.
 
     Parameters
     ----------
     targets : list of (record, value)
     sources : list of tensors or variables
     session : Session, optional
-        Of the tape whose gradients are in question.
+        The session of the tape whose gradients are checked.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""SymPy expressions as Python functions of balls.
+"""SymPy expressions as Python functions of enclosures (balls).
 
 Constants are exact: integers stay integers, every other constant is a ball at the precision of the call. Shared
-subexpressions are computed once. Only the branch taken of a Piecewise is computed; where the balls do not decide the
-branch, `Undecided` is raised.
+subexpressions are computed once. Of a Piecewise only the branch that applies is computed; if the balls do not decide
+the branch, the function raises `Undecided`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _polygamma(n: Any, x: Any) -> Any:
     k = whole_number(n, 199)
     if k is None or k < 0:
         return acb(x).polygamma(n).real
-    if x > 0:  # by zeta, which is quicker
+    if x > 0:  # zeta is quicker
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)
-    if x < 0:  # reflected: acb's own is no use far out
+    if x < 0:  # reflected, because acb's own function is of no use far out
         cot = x.cot_pi()
         part = sum((c * integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
         return -arb.fac_ui(k) * arb(k + 1).zeta(1 - x) - arb.pi() ** (k + 1) * part
@@ -69,7 +69,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _complex_power(x: Any, y: Any) -> Any:
-    """The principal power; an exact whole exponent needs no logarithm."""
+    """The principal power; an exact integer exponent needs no logarithm."""
     n = whole_number(y, 64)
     if n is None:
         return acb(x) ** y
@@ -78,7 +78,7 @@ def _complex_power(x: Any, y: Any) -> Any:
 
 def _zeta(s: Any, a: Any = 1) -> Any:
     s, a = arb(s), arb(a)
-    if s > 2**30 and a > 0:  # flint's own gives up: some terms, and a bound on the rest by the integral
+    if s > 2**30 and a > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
         total = sum(((1 + k / a) ** -s for k in range(1, 64)), arb(1))
         rest = (1 + 64 / a) ** -s * (1 + (a + 64) / (s - 1))
         return a**-s * (total + arb(0).union(rest))
@@ -101,14 +101,14 @@ def _extremum(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def step(x: Any) -> Any:
         y = nearest(arb(x))
-        if not y.is_exact():  # the ball holds an integer: which side it lies on is open
+        if not y.is_exact():  # the ball contains an integer, so the side is open
             raise balls.Undecided(f"{nearest.__name__} of", x, "")
         return y
 
     return step
 
 
-# SymPy's functions of one argument, and the methods of balls for them where these have another name.
+# Methods of balls for SymPy's functions of one argument that have another name there.
 _OF_ONE_ARGUMENT = """
 exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh
 erf erfc erfi erfinv erfcinv gamma sinc digamma loggamma=lgamma Si=si Ci=ci Shi=shi Chi=chi Ei=ei
@@ -157,7 +157,7 @@ _CONSTANTS = {
     sp.S.ImaginaryUnit: "arb('nan')",  # a real function has no value there; a complex one: see `_Writer.kind`
 }
 
-# What comparisons of balls are called in compiled functions.
+# The names of comparisons of balls in compiled functions.
 _RELATIONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 _PARTS: dict[Any, str] = {sp.re: ".real", sp.im: ".imag", sp.conjugate: ".conjugate()"}
@@ -192,7 +192,7 @@ class _Writer:
 
     def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False, kind: str = "arb") -> None:
         self.symbols = tuple(symbols)
-        self.kind = kind  # of the arguments: arb or acb
+        self.kind = kind  # type of the arguments: arb or acb
         self.real = True if kind == "arb" else None
         self.arguments = [f"a{i}" for i in range(len(symbols))]
         self.names: dict[Any, str] = dict(zip(symbols, self.arguments, strict=True))
@@ -294,7 +294,7 @@ class _Writer:
         return self.function(e)
 
     def ball(self, e: Any) -> str:
-        """`e` as something that has methods: never a bare integer."""
+        """`e` as an object with methods, so never a bare integer."""
         return self.literal(e) if e.is_Integer else self.write(e)
 
     def sum(self, e: Any) -> str:
@@ -355,7 +355,7 @@ class _Writer:
         if self.kind == "acb" and e.func in _PARTS:
             return f"acb(acb({self.write(e.args[0])}){_PARTS[e.func]})"
         own = getattr(e.func, "ball", None)
-        if own is not None:  # a function of ours (gtape.symbolic.special_functions) evaluates itself
+        if own is not None:  # functions of gtape.symbolic.special_functions evaluate themselves
             self.namespace[f"own_{e.func.__name__}"] = own
             return f"own_{e.func.__name__}({', '.join(self.write(a) for a in e.args)})"
         method = _METHODS.get(e.func)
@@ -367,7 +367,7 @@ class _Writer:
             f"no ball evaluation of {type(e).__name__} in {e}; write the mirror with functions that have one"
         )
 
-    # -- the whole
+    # -- the complete function
 
     def finish(self, targets: Sequence[str], single: bool) -> Callable[..., Any]:
         head = [f"def compiled({', '.join(self.arguments)}):"]
@@ -386,7 +386,7 @@ class _Writer:
 
 
 def _constant(value: Any) -> Callable[[], Any]:
-    """A maker of the ball of a constant at the precision of the call."""
+    """A function that returns a constant as a ball at the current precision."""
     if value.is_Rational:
         p, q = int(value.p), int(value.q)
         return (lambda: arb(p)) if q == 1 else (lambda: arb(p) / q)
@@ -396,7 +396,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def compile_balls(symbols: Sequence[sp.Symbol], expression: Any, *, kind: str = "arb") -> Callable[..., Any]:
-    """A Python function of balls that evaluates an expression, at the precision in force when it is called.
+    """A Python function of balls that evaluates an expression at the precision of each call.
 
     Parameters
     ----------
@@ -415,9 +415,9 @@ def compile_balls(symbols: Sequence[sp.Symbol], expression: Any, *, kind: str = 
     Raises
     ------
     NotImplementedError
-        Where the expression holds a function that balls do not have.
+        If the expression contains a function that balls lack.
     Undecided
-        By the function made, where the balls do not decide a branch.
+        Raised by the returned function if the balls do not decide a branch.
 
     Examples
     --------

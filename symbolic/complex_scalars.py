@@ -1,4 +1,4 @@
-"""Real and imaginary parts of scalars of any world: functions that are linear over the reals, on jets by component."""
+"""Real and imaginary parts of scalars of any world; on jets by component, because these functions are linear."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["conjugate", "imag", "is_complex", "joined", "over", "real", "widened
 
 
 def is_complex(x: Any) -> bool:
-    """Whether an object array holds numbers that are not written as real ones."""
+    """True if an object array holds numbers that are not real by type."""
     return has_complex(x) or any(isinstance(e, sp.Basic) and e.has(sp.I) for e in np.asarray(x).ravel().tolist())
 
 
@@ -58,14 +58,14 @@ def widened(x: Any) -> Any:
 
 
 def _placed(x: Any) -> Any:
-    """A complex ball beside the axes where the sides of branch cuts matter (`balls.sides_of_zeros`)."""
+    """A complex ball, moved off the axes inside `balls.sides_of_zeros`, because branch cuts lie on them."""
     if isinstance(x, Jet):
         return x.__class__(_placed(x.components[0]), *x.components[1:])
     return acb(*[sided(1.0) if v == 0 else v for v in (x.real, x.imag)]) if isinstance(x, acb) else x
 
 
 def over(f: Callable[..., Any], place: bool = False) -> Callable[..., Any]:
-    """The mirror that applies such a function to every element; `place`: and puts the result beside branch cuts."""
+    """The mirror that applies `f` to every element; with `place` it moves results off branch cuts (see `_placed`)."""
 
     def one(*e: Any) -> Any:
         made = _map(f, *e)

@@ -1,4 +1,4 @@
-"""A program for reading: LaTeX of its outputs, assignments as text, and a diagram."""
+"""Prints a program: its outputs in LaTeX, its assignments as text, and a diagram."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def expressions(program: Program) -> list[Any]:
     Returns
     -------
     list
-        One object array for each output, or the bare expression for a scalar. Branches are those that the recording
-        took.
+        One object array for each output, or the bare expression for a scalar. Branches are those of the recording.
 
     Examples
     --------

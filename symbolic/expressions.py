@@ -1,7 +1,7 @@
-"""The world of SymPy expressions, with sample points that decide every branch.
+"""The world of SymPy expressions, with sample points that decide branches.
 
-A proof runs a rule on symbols. Where a mirror branches, the branch is the one taken at the sample point, and the
-decision is written down: what is then proved holds wherever the decisions come out the same.
+A proof runs a rule on symbols. If a mirror branches, the sample point decides the branch, and the decision is recorded.
+The proof then holds for all inputs with the same decisions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Decision:
     ----------
     left, right : sympy.Expr
     sign : int
-        Of left - right at the sample: -1, 0 or 1. A 0 holds at the sample only, not on an open set around it.
+        The sign of left - right at the sample: -1, 0 or 1. A 0 holds only at the sample, not on an open set around it.
     """
 
     __slots__ = ("left", "right", "sign")
@@ -51,8 +51,8 @@ class SymPyWorld(ObjectWorld):
     Parameters
     ----------
     samples : mapping of sympy.Symbol to rational numbers, optional
-        Decides comparisons. Without it only what holds for all values of the symbols is decided, else `Undecided`;
-        with it the expressions that come out hold no Piecewise, Abs, sign, Max, Min, floor.
+        Decides comparisons. Without it, a comparison that depends on the values of the symbols raises `Undecided`;
+        with it, results contain no Piecewise, Abs, sign, Max, Min or floor.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class SymPyWorld(ObjectWorld):
         self._signs: dict[Any, int] = {}
 
     def exact(self, x: Any) -> Any:
-        """A number as a SymPy number: floats as the rationals that they are."""
+        """A number as a SymPy number; a float as the rational that it equals."""
         if isinstance(x, np.generic):
             x = x.item()
         try:
@@ -102,7 +102,7 @@ class SymPyWorld(ObjectWorld):
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """The mirror with expressions put in for its symbols, branches resolved."""
+        """The mirror with expressions in place of its symbols, and with branches resolved."""
         made = template(mirror, arity, params)
         expression = made.plain if self.samples else made.expression
         branches = expression.has(sp.Piecewise, sp.floor, sp.ceiling)
@@ -153,7 +153,7 @@ class SymPyWorld(ObjectWorld):
     # -- signs
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """The sign of a - b: for all values of the symbols, else at the sample (and written down)."""
+        """The sign of a - b: for all values of the symbols, else at the sample (recorded as a decision)."""
         left, right = self.exact(a), self.exact(b)
         difference = left - right
         sign = self._signs.get(difference)
@@ -175,7 +175,7 @@ class SymPyWorld(ObjectWorld):
 
 
 def _number_sign(value: Any) -> int | None:
-    """The sign of a constant expression, exactly; None where it is not real or not decided at 3200 bits."""
+    """The exact sign of a constant expression; None if it is not real or not decided at 3200 bits."""
     if value.is_Rational:
         return int(sp.sign(value))
     if value in (sp.oo, -sp.oo):

@@ -1,14 +1,15 @@
-"""Exact factors of matrices: what mirrors of eigenvalues, singular values and orthogonal factors share.
+"""Exact factors of matrices, for the mirrors of eigenvalues, singular values and orthogonal factors.
 
-An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1, C fixed rows: polynomials, which
-Newton's method solves (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a subspace each; those that
-floats do not tell apart have one together, in which the problem is solved again, magnified. Eigenvalues that stay
-together at any precision are one eigenvalue several times: each has the mean of their derivatives, which is right for
-functions that are symmetric in them, and a note says that nothing else is differentiable; functions of the vectors must
-be the same in every basis of theirs (`another_basis`). Singular values are eigenvalues of [0 A; A' 0].
+An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. These equations are
+polynomials, and Newton's method solves them (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a
+subspace each. Those that floats cannot separate share one; the problem is solved again within it, magnified.
+Eigenvalues that stay together at every precision are one multiple eigenvalue. Each then gets the mean of their
+derivatives, which is right for functions that are symmetric in them; a note says that other functions are not
+differentiable. Functions of the vectors must be the same in every basis of them (`another_basis`). Singular values are
+eigenvalues of [0 A; A' 0].
 
-A Hermitian matrix in real numbers, with the block [a -b; b a] in place of a + ib, has each eigenvalue twice (`fold` 2),
-with vectors x and ix.
+A Hermitian matrix, written in real numbers with the block [a -b; b a] in place of a + ib, has each eigenvalue twice
+(`fold` 2), with the vectors x and ix.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _EQUAL = (
 def factorisation(
     name: str, factors: Callable[..., Any], whole: Callable[..., Any], shapes: Callable[..., Any], axes: int = 2
 ) -> None:
-    """Declare the mirror of a primitive that makes factors of a matrix, and its parametrised mirror.
+    """Declare the mirror of a primitive that factorises a matrix, and its parametrised mirror.
 
     Parameters
     ----------
@@ -56,12 +57,12 @@ def factorisation(
     factors : callable
         ``factors(W, matrix, *recorded) -> outputs``; `recorded` are the float outputs of that matrix, or None for each.
     whole : callable
-        ``whole(at, *outputs, matrix) -> (*outputs, matrix)``: from generic entries to outputs with the structure that
-        they have, and to the matrix that has these outputs; `at` is the place of the matrix in the batch.
+        ``whole(at, *outputs, matrix) -> (*outputs, matrix)``: from generic entries to outputs with the right structure,
+        and to the matrix with these outputs; `at` is the place of the matrix in the batch.
     shapes : callable
-        From the input's shape to a tuple of the outputs' shapes, or to the shape of the only one.
+        From the input's shape to a tuple of the outputs' shapes, or to the shape of the only output.
     axes : int
-        How many axes a matrix has: 3 where the first one holds real and imaginary parts.
+        The number of axes of a matrix: 3 if the first one holds real and imaginary parts.
     """
     found = shapes((0,) * axes)
     several = isinstance(found[0], tuple)
@@ -109,13 +110,13 @@ def product(W: Any, *factors: Any) -> Any:
 
 
 def times_power_of_two(x: Any, power: int) -> Any:
-    """Times a power of two, exactly."""
+    """x * 2**power, exactly."""
     factor = arb(2) ** power
     return mapped(lambda e: e * factor, objects(x))
 
 
 def _exponent(values: Any) -> int:
-    """The power of two that brings the largest of some balls to between 1/2 and 1."""
+    """The exponent of the power of two that scales the largest ball into [1/2, 1]."""
     largest = max((arb(e).mid() for e in np.abs(values).ravel().tolist()), default=arb(0))
     if not largest.is_finite():
         raise ArithmeticError("a value along the program is not finite")
@@ -126,14 +127,14 @@ def _exponent(values: Any) -> int:
 
 
 def scaled(W: Any, a: Any) -> tuple[Any, int, np.ndarray]:
-    """A matrix with elements of about 1, the power of two that was taken out, and its floats."""
+    """The matrix scaled to elements of about 1, the exponent of the removed power of two, and its floats."""
     power = _exponent(W.component(a, 0))
     a = times_power_of_two(a, -power)
     return a, power, to_float(W.component(a, 0))
 
 
 def gram_schmidt(W: Any, a: Any, signs: Any = None) -> tuple[Any, Any]:
-    """Orthonormal columns and the triangle by which they make `a`; `signs` are those of its diagonal."""
+    """Orthonormal columns and the triangle whose product is `a`; `signs` are those of the triangle's diagonal."""
     m, n = a.shape
     k = min(m, n)
     q, r = np.empty((m, k), dtype=object), np.full((k, n), 0, dtype=object)
@@ -180,7 +181,7 @@ def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
 
 
 def _groups(w: np.ndarray) -> list[list[int]]:
-    """Neighbouring eigenvalues, in order, that are too close to be told apart by floats."""
+    """Groups of neighbouring eigenvalues that are too close for floats to separate, in order."""
     groups: list[list[int]] = []
     for i in range(len(w)):
         if i and w[i] - w[i - 1] < TOGETHER:
@@ -200,8 +201,8 @@ def eigenpairs(
 ) -> tuple[list[Any], list[Any]]:
     """Eigenvalues in ascending order and eigenvectors of one symmetric matrix whose largest element is about 1.
 
-    `basis` has the float eigenvectors, `like` the recorded ones, `wanted` says which are asked for; the others are
-    left out (None). With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
+    `basis` has the float eigenvectors, `like` the recorded ones. `wanted` says which to compute; the others are
+    None. With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
     """
     n = len(a)
     rough = to_float(W.component(a, 0))
@@ -213,7 +214,7 @@ def eigenpairs(
             continue
         size = len(group)
         begin = basis[:, group]
-        if like is not None and size > 1:  # within a subspace, as near to the recorded vectors as may be
+        if like is not None and size > 1:  # within a subspace, as near to the recorded vectors as possible
             u, _, vt = np.linalg.svd(begin.T @ like[:, group])
             begin = begin @ u @ vt
         q = _subspace(W, a, rough, begin)
@@ -230,7 +231,7 @@ def eigenpairs(
             note_degenerate(_EQUAL)
             turn = another_basis(size // fold)
             alike = [mean] * size
-            if turn is not None:  # then what moves each of its vectors, whose sum alone is determined
+            if turn is not None:  # the motion of each vector; only the sum is determined
                 turn = np.kron(turn, unit(fold))
                 q = product(W, q, turn)
                 if W.k:
@@ -249,18 +250,18 @@ def eigenpairs(
 
 
 def _float_vectors(a: np.ndarray, fold: int) -> np.ndarray:
-    """Eigenvectors of a symmetric matrix; of a Hermitian one in real numbers (`fold` 2), in pairs."""
+    """Eigenvectors of a symmetric matrix; in pairs for a Hermitian matrix in real numbers (`fold` 2)."""
     if fold == 1:
         return np.asarray(np.linalg.eigh(a)[1])
     return paired(np.linalg.eigh(a[0::2, 0::2] + 1j * a[1::2, 0::2])[1])
 
 
 def _all_equal(rest: Any) -> bool:
-    """Whether the differences of eigenvalues are zero; `Undecided` where more precision is needed to say."""
+    """True if the differences of eigenvalues are zero; raises `Undecided` if more precision is needed."""
     flat = rest.ravel().tolist()
     if any(not arb(e).contains(0) for e in flat):
         return False
-    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # all of them: each may say that it is undecided
+    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # no short cut, because each may raise Undecided
     return all(decided)
 
 
@@ -272,7 +273,7 @@ def singular_pairs(
 ) -> list[tuple[Any, Any]]:
     """The largest `rank` singular values of one matrix, descending, each with its vectors u and v as one vector.
 
-    `rough` has the floats of `a`, and `recorded` those of the vectors, which fix signs and phases: complex ones, where
+    `rough` has the floats of `a`. `recorded` has the float vectors, which fix signs and phases; they are complex if
     `a` is a complex matrix in real numbers (`fold` 2). Then each value comes once, with the first vector of its pair.
     """
     m, n = rough.shape
@@ -286,7 +287,7 @@ def singular_pairs(
     def both(u: Any, v: Any) -> Any:
         return np.concatenate([u, v]) * np.sqrt(0.5)
 
-    # Ascending: the negative ones, zeros, the positive ones.
+    # Ascending order: negative values, zeros, positive values.
     minus = both(left[:, :k], -right[:, :k])
     none = np.block([[left[:, k:], np.zeros((m, n - k))], [np.zeros((n, m - k)), right[:, k:]]])
     plus = both(left[:, :k], right[:, :k])
@@ -302,7 +303,7 @@ def singular_pairs(
 def singular_values(
     W: Any, a: Any, s: Any = None, u: Any = None, v: Any = None, rank: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """The factors of one real matrix, with the signs of recorded ones; only the first `rank` columns, where given."""
+    """The factors of one real matrix, with the signs of the recorded ones; only the first `rank` columns, if given."""
     m, n = a.shape
     a, power, rough = scaled(W, a)
     pairs = singular_pairs(W, a, rough, None if u is None else (u, v), min(m, n) if rank is None else rank)
@@ -324,7 +325,7 @@ def cayley(s: Any) -> Any:
 
 
 def rotation(entries: Any) -> Any:
-    """A rotation from the entries below the diagonal; its first k columns, where there are k columns of entries."""
+    """A rotation from the entries below the diagonal; its first k columns if there are k columns of entries."""
     n, k = entries.shape
     s = np.full((n, n), 0, dtype=object)
     for i in range(n):

@@ -1,7 +1,7 @@
-"""What SymPy lacks or gets wrong at a point: derivatives of Piecewise, Abs, Max, sinc and powers that hold everywhere.
+"""Derivatives of Piecewise, Abs, Max, sinc and powers that hold at every point; SymPy's are wrong at some points.
 
-``sympy.diff`` works armwise on a Piecewise, so that the value put in at a removable point (sin(x)/x, or 1 at 0) is
-taken for a constant function. Here the derivative there is the limit of the derivative beside it.
+``sympy.diff`` differentiates each arm of a Piecewise. So it takes the value at a removable point (the 1 of sin(x)/x at
+0) for a constant function. Here the derivative at such a point is the limit of the derivative around it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ __all__ = ["Removable", "derivative", "plain"]
 class Removable(sp.Function):
     """``Removable(rest, own, x, c, f, at)``: a derivative of a Piecewise at an isolated point x = c of its conditions.
 
-    `rest` is the derivative beside the point, `own` that of the branch at the point, `f` and `at` are the function
-    beside and at it. Where the function is continuous, the derivative is the limit of `rest`, if it is the same from
-    all sides on which there is a function. Elsewhere it is a matter of convention, and `own` is it.
+    `rest` is the derivative around the point, `own` that of the branch at the point; `f` and `at` are the function
+    around and at the point. If the function is continuous and `rest` has the same limit from all sides on which the
+    function exists, this limit is the derivative. Otherwise the derivative is `own`, by convention.
     """
 
     nargs = 6
 
     def limit(self) -> sp.Expr:
-        """The value as an expression free of x; NaN where SymPy cannot find it."""
+        """The value as an expression free of x; NaN if SymPy cannot find it."""
         rest, own, x, c, f, at = self.args
         try:
             values, slopes = _limits(f, x, c), _limits(rest, x, c)
@@ -60,11 +60,11 @@ def _limits(expr: sp.Expr, x: sp.Symbol, c: sp.Expr) -> list[sp.Expr]:
 
 
 def _side(expr: sp.Expr, x: sp.Symbol, c: sp.Expr, direction: str) -> sp.Expr:
-    """`expr` with its Piecewise resolved as they are just beside x = c; NaN where none of their branches applies."""
+    """`expr` with each Piecewise resolved as it is next to x = c; NaN if no branch applies."""
     beside = c + (-1 if direction == "-" else 1) * sp.Rational(1, 10**30)
 
     def resolve(piecewise: sp.Expr) -> sp.Expr:
-        if isinstance(piecewise, Removable):  # the point of another condition, not this one
+        if isinstance(piecewise, Removable):  # belongs to the point of another condition
             return piecewise
         for arm, condition in piecewise.args:
             holds = condition.subs(x, beside)
@@ -125,12 +125,12 @@ _REWRITTEN: dict[Any, Any] = {
 
 
 def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
-    """d expr / dx, with Piecewise differentiated by arms and removable points by limits.
+    """d expr / dx: arms of Piecewise are differentiated one by one, removable points by limits.
 
     Parameters
     ----------
     expr : sympy.Expr
-        Free of Abs, sign, Max, Min (see `plain`); Piecewise and Removable may stand anywhere in it.
+        Free of Abs, sign, Max and Min (see `plain`); may contain Piecewise and Removable anywhere.
     x : sympy.Symbol
 
     Returns
@@ -148,7 +148,7 @@ def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
     opaque = outermost(expr, (sp.Piecewise, Removable, sp.floor, sp.ceiling))
     if not opaque:
         return _powers(sp.diff(expr, x))
-    # What does not depend on x must not seem to: SymPy would write x**n with a division by x.
+    # Parts free of x become plain symbols, because SymPy would otherwise write x**n with a division by x.
     names = [
         sp.Function(f"p{i}_", real=True)(x) if p.has(x) else sp.Symbol(f"p{i}_", real=True)
         for i, p in enumerate(opaque)
@@ -204,7 +204,7 @@ def _piecewise_derivative(p: sp.Piecewise, x: sp.Symbol) -> sp.Expr:
 
 
 def _powers(expr: sp.Expr) -> sp.Expr:
-    """x**y*y/x as y*x**(y-1): SymPy leaves a division by x that is wrong at 0."""
+    """Rewrite x**y*y/x as y*x**(y-1), because SymPy's division by x is wrong at 0."""
     if any(not p.exp.is_number for p in expr.atoms(sp.Pow)):
         return sp.powsimp(expr, combine="exp")
     return expr

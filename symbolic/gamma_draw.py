@@ -1,7 +1,7 @@
-"""The gamma draw y(a, z) with P(a, y) = Phi(z), and its derivatives in a, in balls.
+"""The gamma draw y(a, z) with P(a, y) = Phi(z), and its derivatives in a, as enclosures (balls).
 
 P is the regularised lower incomplete gamma function, Phi the normal distribution. The derivatives come from the power
-series of y in a, which Newton's method finds from the equation: no formula is shared with the tape's kernels.
+series of y in a, which Newton's method finds from the equation. The tape's kernels share no formula with this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["GammaDraw"]
 
 
 class GammaDraw(sp.Function):
-    """``GammaDraw(n, a, z)``: the n-th derivative in a of the draw."""
+    """``GammaDraw(n, a, z)``: the n-th derivative of the draw in a."""
 
     nargs = 3
 
@@ -60,7 +60,7 @@ def _lower(a: Any, y: Any) -> tuple[Any, Any]:
             break
         if k > 200_000:
             raise ArithmeticError("the series of the incomplete gamma function does not end")
-    # What is left out is less than a geometric series in each coefficient.
+    # In each coefficient a geometric series bounds the omitted terms.
     rest = [8 * (1 + abs(term[i]).upper()) * small * abs(total[0]).upper() for i in range(ctx.cap)]
     total = total + arb_series([arb(0, r) for r in rest], ctx.cap)
     log_density = a * y.log() - y - a.lgamma()
@@ -69,7 +69,7 @@ def _lower(a: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _probability(a: Any, y: Any) -> Any:
-    """P(a, y) for balls; flint's own function loses all digits, and seconds, for some large arguments."""
+    """P(a, y) for balls, because flint's own function loses all digits and takes seconds for some large arguments."""
     return _lower(arb_series([a], 1), arb_series([y], 1))[0][0]
 
 
@@ -88,12 +88,12 @@ def _series(a: Any, z: Any, n: int) -> Any:
     for _ in range((n + 1).bit_length()):
         have, slope = _lower(line, full)
         full = full - (have - aim) / slope
-    # Newton's step is exact only as far as the series before it was: coefficient by coefficient all are right by now.
+    # A Newton step is exact up to the order of the series before it, so all coefficients are right by now.
     return full
 
 
 def _start(a: Any, z: Any, aim: Any) -> Any:
-    """A ball around y(a, z): Newton's method for its middle, then an enclosure by the sign of P - aim at both ends."""
+    """A ball around y(a, z): its middle by Newton's method, its radius by the signs of P - aim at both ends."""
     from gtape.kernels.random_gamma import gamma_draw
 
     cap = ctx.cap
@@ -108,7 +108,7 @@ def _start(a: Any, z: Any, aim: Any) -> Any:
             if step > 1 or step < -1:
                 step = arb(1) if step > 0 else arb(-1)
             guess = (guess * (-step).exp()).mid()
-            if abs(step) < arb(2) ** (-ctx.prec // 2 - 8):  # the next one would be within the precision
+            if abs(step) < arb(2) ** (-ctx.prec // 2 - 8):  # the next step would be below the precision
                 break
         width = abs(guess) * arb(2) ** (-ctx.prec + 48)
         while width < guess:

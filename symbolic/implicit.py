@@ -1,12 +1,11 @@
-"""Exact outputs of ops that are defined by equations F(y, x) = 0: Newton's method, on balls and on jets.
+"""Exact outputs of ops that equations F(y, x) = 0 define: Newton's method, on enclosures (balls) and on jets.
 
 A factorisation has no closed form, but a float result is close to the exact one. Newton's method with the inverse of a
-float Jacobian converges from there to the exact value, as far as the precision goes; where F is a polynomial of degree
-2 in y, the contraction of that iteration is known in a whole neighbourhood, and with it a rigorous enclosure. Jets
-follow from the same equations: each component of F(y, x) = 0 is a linear system with the same matrix. Nothing here
-knows a derivative rule.
+float Jacobian converges from there to the exact value, up to the precision. F is a polynomial of degree 2 in y, so a
+bound on the contraction holds in a whole neighbourhood and gives a rigorous enclosure. Jets follow from the same
+equations: each component of F(y, x) = 0 is a linear system with the same matrix. No derivative rule takes part.
 
-Signs and order are not in the equations: they are those of the recorded output (`recorded`), otherwise of LAPACK.
+The equations leave signs and order open: these are those of the recorded output (`recorded`), otherwise LAPACK's.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = [
 
 
 def recorded(output: Any) -> Block[Any]:
-    """Inside, mirrors that must choose a sign or an order choose those of `output`, what the program computed."""
+    """Let mirrors choose the signs and the order of `output`, the program's recorded result, inside the block."""
     return assume("recorded", output)
 
 
@@ -36,28 +35,27 @@ def start() -> Any:
 
 
 def degenerate_noted() -> Block[Any]:
-    """Inside, mirrors list the reasons why some outputs are not differentiable; their symmetric functions may be."""
+    """List the reasons why single outputs are not differentiable, although symmetric functions of them may be."""
     return assume("degenerate", [])
 
 
 def note_degenerate(reason: str) -> None:
-    """Say that single outputs have no derivative here, though functions that are symmetric in them have one."""
+    """Note that single outputs have no derivative here, although functions that are symmetric in them have one."""
     noted = assumed.get("degenerate")
     if noted is not None and reason not in noted:
         noted.append(reason)
 
 
 def bases_turned() -> Block[Any]:
-    """Inside, mirrors that choose one of many bases (of the vectors of equal eigenvalues) choose another one.
+    """Let mirrors choose another basis for the vectors of equal eigenvalues inside the block.
 
-    What is differentiable there has the same value and the same derivative in every basis.
+    A function that is differentiable there has the same value and the same derivative in every basis.
     """
     return assume("turned", True)
 
 
 def another_basis(n: int) -> np.ndarray | None:
-    """An orthogonal matrix, exactly, that turns every direction of a space; None where bases are to stay (outside
-    `bases_turned`)."""
+    """An exact orthogonal matrix that turns every direction of a space; None outside `bases_turned`."""
     if not assumed.get("turned"):
         return None
     # Cayley: (1 + S)(1 - S)^-1 with an antisymmetric S, here with elements of one size and no pattern.
@@ -86,14 +84,14 @@ def solve_equations(
     ----------
     W : BallWorld or JetWorld
     equations : callable
-        ``equations(W, y, *xs)`` with the unknowns as one vector, which returns as many residuals; a polynomial of
-        degree at most 2 in `y`.
+        ``equations(W, y, *xs)`` takes the unknowns as one vector and returns as many residuals, polynomials of degree
+        at most 2 in `y`.
     y : ndarray of float64, shape [n]
-        Where to start.
+        The approximation to start from.
     xs : sequence of object arrays
-        What is given, of the world's scalars.
+        The given arrays, of the world's scalars.
     jacobian : ndarray of float64, shape [n, n]
-        Derivative of the residuals by `y`, there, up to rounding.
+        The derivative of the residuals by `y` at the start, up to rounding.
     curvature : float
         A bound L: the derivative changes by at most L * h, in the maximum norm, when `y` moves by h.
 
@@ -104,7 +102,7 @@ def solve_equations(
     Raises
     ------
     ArithmeticError
-        When the iteration is not known to contract: the solution is not isolated, or too far away.
+        If the iteration is not known to contract, because the solution is not isolated or is too far away.
     """
     with np.errstate(all="ignore"):
         try:
@@ -173,7 +171,7 @@ def _largest(v: Any) -> arb:
 
 
 def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], step: _Step) -> None:
-    """Correct the components that `residuals` gives until their corrections are at the end of the precision."""
+    """Correct the components that `residuals` gives until the corrections are below the precision."""
     last: arb | None = None
     for _ in range(ctx.prec // 4 + 20):
         moves = {s: step(r) for s, r in residuals().items()}
@@ -183,13 +181,13 @@ def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], ste
         scale = _largest(np.concatenate([found[s] for s in moves]))
         if largest <= arb(2) ** (8 - ctx.prec) * scale:
             return
-        if last is not None and not largest < last / 2:  # at the end of what wide inputs allow, or it diverges
+        if last is not None and not largest < last / 2:  # wide inputs allow no more digits, or the iteration diverges
             return
         last = largest
 
 
 def _enclose(residuals: dict[int, Any], found: dict[int, Any], step: _Step, contraction: float) -> None:
-    """Give components the radius that their residual proves."""
+    """Give each component the radius that its residual proves."""
     for s, r in residuals.items():
         radius = _largest(step(r)) / (1 - arb(contraction))
         ball = arb(0, radius.abs_upper())

@@ -1,9 +1,9 @@
 """Jets: a value with its derivatives along k directions, each taken once (e_i * e_i = 0).
 
 A jet has 2**k components, one for each set of directions, numbered by bitmask: k = 1 is (value, d), k = 2 the
-hyper-dual (value, du, dv, dudv). Components are balls or any other numbers. The Python integer 0 stands for a component
-that is zero by construction: it stays zero through an infinite factor, which a computed ball 0 does not.
-A number without derivatives is no jet: constants stay plain balls.
+hyper-dual (value, du, dv, dudv). Components are enclosures (balls) or any other numbers. The Python integer 0 stands
+for a component that is zero by construction. It stays zero times infinity, unlike a computed ball 0. Constants are
+plain balls, because they need no derivatives.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """The components of q from q * b = a, one after the other."""
+    """The components of the quotient q, one by one from q * b = a."""
     below = b[0]
     q = [a[0] / below]
     for s, pairs in enumerate(_splits(len(a))[1:], 1):
@@ -61,7 +61,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _operator(with_number: Callable[..., Any], with_jet: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """An operator of a jet, from functions of its components and a number, or the components of another jet."""
+    """An operator of jets, from a function of components and a number, and one of the components of two jets."""
 
     def operate(self: Jet, other: Any) -> Any:
         if other.__class__ is self.__class__ and with_jet is not None:
@@ -80,12 +80,12 @@ def _comparison(relation: Callable[..., bool]) -> Callable[..., bool]:
 
 
 class Jet:
-    """A truncated number ``sum over s of c[s] * e_s``, s a set of directions.
+    """A truncated number: the sum of ``c[s] * e_s`` over the sets s of directions.
 
     Parameters
     ----------
     *components
-        2**k numbers, by bitmask. Classes for one k come from `jet_class`.
+        2**k numbers, by bitmask. `jet_class` gives the class for a fixed k.
     """
 
     __slots__ = ("components",)
@@ -134,7 +134,7 @@ class _Jet1(Jet):
     __slots__ = ()
     k = 1
 
-    # Programs are made of these, which take a third of the time without the detours of the general case.
+    # Programs mostly use these special cases, which take a third of the time of the general case.
 
     def __add__(self, other: Any) -> Any:
         if other.__class__ is _Jet1:
@@ -166,12 +166,12 @@ def jet_class(k: int) -> type[Jet]:
 
 
 def value_of(x: Any) -> Any:
-    """The value of a jet; a number is its own."""
+    """The value of a jet; a number is its own value."""
     return x.components[0] if isinstance(x, Jet) else x
 
 
 def multi_indices(n: int, k: int) -> list[tuple[int, ...]]:
-    """Which partial derivatives of n arguments jets in k directions need: sorted argument numbers, by order.
+    """The partial derivatives of n arguments that jets in k directions need: sorted argument numbers, by order.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _partitions(s: int) -> list[list[int]]:
 
 @cache
 def _plan(n: int, k: int) -> tuple[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], ...]:
-    """The general chain rule: for each set of directions the terms (number of the partial, factors (argument, set))."""
+    """The chain rule: for each set of directions, the terms (number of the partial, factors (argument, set))."""
     where = {m: i for i, m in enumerate(multi_indices(n, k))}
     plan = []
     for s in range(1, 1 << k):
@@ -216,7 +216,7 @@ def compose(k: int, n: int) -> Callable[..., Jet]:
     Returns
     -------
     callable
-        ``(partials, *components) -> Jet``: values of the partial derivatives in the order of `multi_indices`, and the
+        ``(partials, *components) -> Jet``, with the partial derivatives in the order of `multi_indices` and the
         components of each argument.
     """
     make = jet_class(k)

@@ -1,4 +1,4 @@
-"""Matrices of the scalars of any world: products, determinants, elimination; functions of each of a batch."""
+"""Matrices of the scalars of any world: products, determinants, elimination, functions of each matrix of a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SMALL = 5
 def each(f: Callable[..., Any], axes: int, *arrays: Any) -> Any:
     """Apply `f`, which returns an array of `axes` axes, to the last two axes of every array.
 
-    The leading axes broadcast: a batch of cotangents has one more than the matrix that it is solved with.
+    Leading axes broadcast, because a batch of cotangents has one axis more than the matrix of its system.
     """
     arrays = tuple(objects(a) for a in arrays)
     batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
@@ -45,7 +45,7 @@ def unit(n: int, one: Any = 1) -> Any:
 
 
 def triangle(x: Any, lower: bool = True) -> Any:
-    """The lower, or upper, triangle of matrices, and zeros."""
+    """The lower (or upper) triangle of matrices, with zeros elsewhere."""
     x = objects(x)
     ones = np.ones(x.shape[-2:], dtype=bool)
     return np.where(np.tril(ones) if lower else np.triu(ones), x, 0)
@@ -57,14 +57,14 @@ def triangle(x: Any, lower: bool = True) -> Any:
 def determinant(W: Any, a: Any) -> Any:
     """The determinant of one matrix of ring elements.
 
-    Small ones are expanded along the first row. Larger ones go by Bird's method, which needs products of matrices only,
-    so that exact balls and jets pass through singular matrices as through any other.
+    A small matrix is expanded along its first row. A larger one uses Bird's method, which needs only products of
+    matrices, so it works for singular matrices, too.
     """
     n = len(a)
     if n == 0:
         return 1
     if n <= _SMALL:
-        # Minors of the last rows, by the set of their columns: each is formed once.
+        # Minors of the last rows, by the set of their columns; each is computed once.
         minors: dict[tuple[int, ...], Any] = {(j,): a[n - 1, j] for j in range(n)}
         for row in range(n - 2, -1, -1):
             larger: dict[tuple[int, ...], Any] = {}
@@ -88,7 +88,7 @@ def determinant(W: Any, a: Any) -> Any:
 
 
 def cofactors(W: Any, a: Any) -> Any:
-    """The cofactors of one matrix: signed determinants of the rest without a row and a column."""
+    """The cofactors of one matrix: signed determinants of the matrix without a row and a column."""
     n = len(a)
     if n > _SMALL:
         return _cofactors_by_traces(W, a)
@@ -101,7 +101,7 @@ def cofactors(W: Any, a: Any) -> Any:
 
 
 def _cofactors_by_traces(W: Any, a: Any) -> Any:
-    """The same by Faddeev and LeVerrier: products and traces, divided by whole numbers only."""
+    """The cofactors by Faddeev and LeVerrier: products and traces, divided only by integers."""
     n = len(a)
     m = unit(n)
     for k in range(1, n):
@@ -115,11 +115,11 @@ def _cofactors_by_traces(W: Any, a: Any) -> Any:
 
 
 def _magnitude(x: Any) -> float:
-    """How large an element is, roughly: only to choose pivots, so that balls stay small."""
+    """The rough size of an element, to choose pivots that keep balls narrow."""
     x = getattr(x, "value", x)
     try:
         return abs(float(x))
-    except (TypeError, ValueError):  # an expression with symbols: taken as not zero unless it is written so
+    except (TypeError, ValueError):  # an expression with symbols counts as zero only if it is literally 0
         return 0.0 if x == 0 else 1.0
 
 
@@ -174,17 +174,17 @@ _FEW = 64
 
 
 def matmul_components(left: list[Any], right: list[Any]) -> list[Any]:
-    """Products of matrices of truncated numbers: component s is the sum of left[t] @ right[s without t] over t in s.
+    """Products of matrices of jets: component s is the sum of left[t] @ right[s without t] over the subsets t of s.
 
     Parameters
     ----------
     left, right : lists of object ndarrays
-        2**k components by bitmask, the first always given; None stands for one that is 0.
+        2**k components by bitmask; None stands for a zero component, but not for the first.
 
     Returns
     -------
     list
-        The components of the product; None where no term contributes.
+        The components of the product; None for a component without terms.
     """
     a, b = left[0], right[0]
     if a.ndim == 0 or b.ndim == 0:
@@ -226,7 +226,7 @@ def _convolve(left: list[Any], right: list[Any], times: Any) -> list[Any]:
 
 
 def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
-    """Each component is converted once; the sums are those of ``arb_mat`` too."""
+    """The same for two matrices, by ``arb_mat``; each component is converted once."""
 
     def product(kind: Any) -> Any:
         a, b = (_put(lambda x: kind(*x.shape, x.ravel().tolist()), parts) for parts in (left, right))

@@ -22,7 +22,7 @@ def logistic_derivative(x: Any, n: int) -> Any:
 
 
 def quadratic_power_derivative(x: Any, n: int, k: int, c: int, b: int = 1) -> Any:
-    """Faà di Bruno for f(x²), f(u) = (c + b u)^(-k/2): sum of n!/(j! (n-2j)!) (2x)^(n-2j) times f's derivative n-j."""
+    """The n-th derivative of f(x²), f(u) = (c + b u)^(-k/2): sum of n!/(j! (n-2j)!) (2x)^(n-2j) f^(n-j)(x²)."""
     half = sp.Rational(k, 2)
     u = c + b * x**2
     return sum(

@@ -1,4 +1,4 @@
-"""What the worlds of object arrays share: every primitive's mirror on NumPy arrays of SymPy expressions, balls or jets.
+"""The base class of the worlds of object arrays: NumPy arrays of SymPy expressions, enclosures (balls) or jets.
 
 ``W.name(*arrays, **params)`` applies the mirror of the primitive `name`; rules written against a namespace ``xp`` run
 here unchanged. Results are object ndarrays, 0-d included; conditions and indices are plain NumPy arrays.
@@ -30,21 +30,21 @@ _ON_INTEGERS = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-# The signs of a - b for which a relation holds.
+# For each relation the signs of a - b for which it holds.
 _SIGNS = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "==": (0,), "!=": (-1, 1)}
 
 
 class ObjectWorld:
-    """What the worlds of object arrays share; they differ in their scalars.
+    """The base class of the worlds of object arrays, which differ in their scalars.
 
     Subclasses give `exact` (a number as a scalar of the world), `lift_floats`, `scalar_function` and `sign_of`.
 
     Attributes
     ----------
     symbolic : bool
-        Whether scalars are expressions, and not numbers.
+        True if scalars are expressions, False if they are numbers.
     k : int
-        Along how many directions scalars carry derivatives; see `component`.
+        The number of directions along which scalars carry derivatives; see `component`.
     pi, ln2, ln10, sqrt2, two_over_sqrt_pi : ndarray
         Constants, 0-d.
     """
@@ -68,9 +68,9 @@ class ObjectWorld:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
             try:
-                with np.errstate(all="ignore"):  # flags that flint leaves behind say nothing
+                with np.errstate(all="ignore"):  # ignore the floating-point flags that flint leaves behind
                     out = mapped(function, *arrays)
-            except TypeError:  # a complex ball is no argument of a function of real ones
+            except TypeError:  # functions of real balls refuse complex ones
                 if not any(map(has_complex, arrays)):
                     raise
                 function, boolean = self.scalar_function(COMPLEX.get(name, mirror), len(arrays), params, "acb")
@@ -91,7 +91,7 @@ class ObjectWorld:
         return apply
 
     def _argument(self, x: Any) -> Any:
-        """Arrays and numbers of the world as object arrays; what is a list of them, element by element."""
+        """Arrays and numbers of the world as object arrays; lists element by element."""
         if isinstance(x, (np.ndarray, float, np.generic, arb, acb, Jet, sp.Basic)):
             return self.lift(x)
         if isinstance(x, (list, tuple)) and any(isinstance(e, (np.ndarray, arb, acb, Jet, sp.Basic)) for e in x):
@@ -114,7 +114,7 @@ class ObjectWorld:
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """An elementwise mirror as a function of scalars, real or complex ("acb"), and whether it is a condition."""
+        """An elementwise mirror as a function of real or complex ("acb") scalars, and True if it is a condition."""
         raise NotImplementedError
 
     def lift_complex(self, x: np.ndarray) -> np.ndarray:
@@ -122,22 +122,22 @@ class ObjectWorld:
         raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {x.dtype}")
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """-1, 0 or 1 as a < b, a == b, a > b; `Undecided` (naming `relation`) where that is open."""
+        """-1, 0 or 1 for a < b, a == b, a > b; raises `Undecided` (naming `relation`) if this is open."""
         raise NotImplementedError
 
     def lift(self, x: Any) -> np.ndarray:
-        """An array or number as this world has it.
+        """An array or number in the form of this world.
 
         Parameters
         ----------
         x : array_like
-            Floats become exact scalars (float32 and float16 too). Integers and booleans stay a plain array: they are
-            indices and conditions. Object arrays stay.
+            Floats of any dtype become exact scalars. Integers and booleans stay a plain array, because they are indices
+            and conditions. Object arrays stay as they are.
 
         Returns
         -------
         ndarray
-            Of objects for floats.
+            An object array for floats.
         """
         if isinstance(x, (arb, acb, Jet, sp.Basic)):
             return box(x)
@@ -168,7 +168,7 @@ class ObjectWorld:
         return objects(x)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
-        """The components as object arrays; None for one that is zero by construction everywhere."""
+        """The components as object arrays; None for a component that is zero by construction everywhere."""
         return [x]
 
     def from_components(self, components: list[Any]) -> np.ndarray:
@@ -208,10 +208,10 @@ class ObjectWorld:
         return mapped(lambda x, y: self.holds(x, y, relation), self.objects(a), self.objects(b)).astype(bool)
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
-        """Whether a relation such as "<=" holds between two scalars, or `Undecided`."""
+        """True if a relation such as "<=" holds between two scalars; may raise `Undecided`."""
         return self.sign_of(a, b, relation) in _SIGNS[relation]
 
-    # Of arrays: booleans, or `Undecided` where the scalars leave them open.
+    # Comparisons of arrays return booleans, or raise `Undecided` if the scalars leave one open.
     less = partialmethod(_compare, relation="<")
     less_equal = partialmethod(_compare, relation="<=")
     greater = partialmethod(_compare, relation=">")
@@ -220,7 +220,7 @@ class ObjectWorld:
     not_equal = partialmethod(_compare, relation="!=")
 
     def where(self, condition: Any, a: Any, b: Any) -> np.ndarray:
-        """a where the condition holds, else b; a condition of scalars holds where it is not 0."""
+        """a where the condition holds, else b; a condition of scalars holds where it is nonzero."""
         condition = np.asarray(condition)
         if condition.dtype == object:
             condition = self.not_equal(condition, 0)
@@ -231,7 +231,7 @@ class ObjectWorld:
         return self.objects(np.add.reduce(self.objects(x), axis=axis, keepdims=keepdims))  # type: ignore[call-overload]
 
     def max_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
-        """The greatest elements along axes; a tie is shared equally (derivatives are the mean of the tied ones).
+        """The greatest elements along axes; at a tie the derivative is the mean of those of the tied elements.
 
         Raises
         ------

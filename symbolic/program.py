@@ -1,9 +1,8 @@
 """Program: a recorded computation as a list of let-bound assignments.
 
-Every node is assigned once, so an expression never grows: whoever evaluates a program (floats, SymPy, balls, jets)
-keeps one value a node and is linear in its length. A gradient that was taken under an outer tape is there as the ops
-that computed it, with a mark (`GradMark`) on each result that says of what, and with respect to what, it is the
-gradient.
+Each node is assigned once, so expressions never grow: an evaluation (with floats, SymPy, enclosures or jets) keeps one
+value for each node, and its cost is linear in the program's length. A gradient taken under an outer tape is in the
+program as the ops that computed it. A mark (`GradMark`) on each of its results names targets and sources.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ class Node:
     kind : {"leaf", "const", "op", "custom", "item"}
     prim : Primitive or None
     inputs : tuple of int
-        The nodes it reads.
+        The nodes that it reads.
     active : tuple of int
-        Which inputs a gradient flows to.
+        The inputs that a gradient flows to.
     flows : tuple of frozenset or None
-        For each input the tapes' sessions that follow it back; None for all.
+        For each input, the sessions of the tapes that follow it back; None for all.
     params : dict
         Static parameters.
     output : raw value or tuple
-        What the recording computed.
+        The recorded result.
     seq : int
         The record's number, which identifies it.
     line : (file, number, function) or None
-        Where the user's code made it.
+        The line of the user's code that ran the op.
     """
 
     __slots__ = (
@@ -66,7 +65,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The op's name, or the kind of leaf; fit for messages, because a custom gradient may have any name."""
+        """The op's name, or the kind of leaf; made printable, because a custom gradient may have any name."""
         return plain(self.prim.name) if self.prim is not None else self.kind
 
     @property
@@ -74,7 +73,7 @@ class Node:
         return np.shape(self.output)
 
     def apply(self, world: Any, arguments: list[Any]) -> Any:
-        """The op in a world; where equations define the output, the recorded one says which of their solutions."""
+        """The op in a world; if equations define the output, the recorded output selects the solution."""
         function = getattr(world, self.prim.name)
         if self.prim.kind != "implicit":
             return function(*arguments, **self.params)
@@ -88,7 +87,7 @@ class Node:
 
 
 class GradMark(NamedTuple):
-    """What a gradient node is the gradient of.
+    """The targets and the source of a gradient node.
 
     Attributes
     ----------
@@ -98,7 +97,7 @@ class GradMark(NamedTuple):
     which : int
         The source that this result belongs to.
     session : Session
-        Of the tape that took the gradient.
+        The session of the tape that took the gradient.
     """
 
     key: int
@@ -115,15 +114,15 @@ class Program:
     Attributes
     ----------
     nodes : list of Node
-        In an order in which every node comes after what it reads.
+        Every node comes after the nodes that it reads.
     outputs : list of int
         The nodes of the targets.
     sources : list of list of int
-        For each source, the nodes that are it: several where a variable was assigned between two reads.
+        For each source, its nodes: several if a variable was assigned between two reads.
     session : Session or None
-        Of the tape that is asked for the gradient: what it did not record is constant to it. None: nothing is.
+        The session of the tape that takes the gradient; ops that it did not record are constants. None: no op is.
     stops : frozenset of int
-        Record numbers of further constants for that gradient, such as the ``stop_gradients`` of `gtape.gradients`.
+        Record numbers of further constants, such as the ``stop_gradients`` of `gtape.gradients`.
 
     Examples
     --------
@@ -151,10 +150,10 @@ class Program:
         return [(f"v{n.index}", _call_text(n)) for n in self.nodes if n.kind in ("op", "custom", "item")]
 
     def blocked(self, session: Any) -> dict[int, frozenset[int]]:
-        """Node -> those of its active inputs that a tape does not follow back; nodes without any are left out.
+        """For each node the active inputs that a tape does not follow back; nodes without such inputs are left out.
 
-        A tape follows neither what it did not record (it was paused, or not there yet) nor what lies behind a result
-        that it watches.
+        A tape does not follow ops that it did not record (because it was paused or not yet open), nor ops behind a
+        result that it watches.
         """
         if session is None:
             return {}
@@ -195,9 +194,9 @@ class Program:
         Parameters
         ----------
         world : object-array world
-            Its `lift` takes recorded values, its attributes are the mirrors.
+            Its `lift` converts recorded values; its attributes are the mirrors.
         values : dict, optional
-            Given values of some nodes, in the world's own form.
+            Known values of some nodes, in the world's form.
         only : iterable of int, optional
             The nodes to evaluate, in order; all by default.
 
@@ -233,7 +232,7 @@ class Program:
         return node.apply(world, [env[i] for i in node.inputs])
 
     def expr(self) -> Any:
-        """The output as a SymPy expression in x0, x1, ... (several: a list of them); see `gtape.symbolic.display`."""
+        """The output as a SymPy expression in x0, x1, ..., or a list for several; see `gtape.symbolic.display`."""
         from gtape.symbolic import display
 
         found = display.expressions(self)

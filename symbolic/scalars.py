@@ -1,6 +1,6 @@
-"""From the mirror of an elementwise primitive to functions of scalars: of SymPy expressions, of balls, of jets.
+"""Turns elementwise mirrors into functions of scalars: of SymPy expressions, of enclosures (balls), of jets.
 
-A mirror is applied once to plain symbols; everything else is made from that template and kept.
+A mirror is applied once to plain symbols. All functions are made from this template and cached.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Template:
     Parameters
     ----------
     kind : {"arb", "acb"}
-        Whether the symbols are real or complex numbers.
+        The type of the symbols: real or complex.
 
     Attributes
     ----------
     symbols : tuple of sympy.Symbol
     expression : sympy.Expr
     boolean : bool
-        Whether the mirror is a condition; `expression` is then 1 or 0.
+        True if the mirror is a condition; `expression` is then 1 or 0.
     """
 
     __slots__ = ("_balls", "_jets", "_plain", "boolean", "exponents", "expression", "kind", "symbols")
@@ -70,7 +70,7 @@ class Template:
         Parameters
         ----------
         fixed : tuple of (argument, int)
-            Arguments that are known integers; put in first, so that x**n has the derivatives of a polynomial at 0.
+            Arguments that are known integers. They are substituted first, so that x**n is a polynomial at 0.
         """
         put = {self.symbols[i]: sp.Integer(n) for i, n in fixed}
         found: dict[tuple[int, ...], sp.Expr] = {}
@@ -83,7 +83,7 @@ class Template:
         return list(found.values())
 
     def jets(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...]) -> Callable[..., Any]:
-        """``(*values) -> value and partials`` in balls, compiled once."""
+        """The function ``(*values) -> value and partials`` of balls, compiled once."""
         key = (active, k, fixed)
         made = self._jets.get(key)
         if made is None:
@@ -103,7 +103,7 @@ def exact_parameter(value: Any) -> Any:
 
 
 def exact_rational(x: float) -> sp.Expr:
-    """The rational number that a float is; infinities and NaN as SymPy has them."""
+    """The rational number that a float equals; infinities and NaN become SymPy's."""
     if x != x:
         return sp.nan
     if x in (float("inf"), float("-inf")):

@@ -1,6 +1,6 @@
-"""Special functions that SymPy lacks, or that need another form: their derivatives, and how balls evaluate them.
+"""Special functions that SymPy lacks or has in another form: their derivatives and their enclosures (balls).
 
-A function here has ``fdiff``, the textbook derivative, and a static method ``ball``, which `compile_balls` calls.
+Each function has ``fdiff``, the textbook derivative, and a static method ``ball``, which `compile_balls` calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Dawson(sp.Function):
 
 
 class ScaledBesselI(sp.Function):
-    """exp(-x) I_m(x) for whole m (DLMF 10.29.1)."""
+    """exp(-x) I_m(x) for an integer m (DLMF 10.29.1)."""
 
     nargs = 2
 
@@ -66,7 +66,7 @@ class ScaledBesselI(sp.Function):
 
 
 class ScaledBesselK(sp.Function):
-    """exp(x) K_m(x) for whole m (DLMF 10.29.1)."""
+    """exp(x) K_m(x) for an integer m (DLMF 10.29.1)."""
 
     nargs = 2
 
@@ -83,7 +83,7 @@ class ScaledBesselK(sp.Function):
         m, x = arb(m), arb(x)
         if ctx.prec <= 400:
             return x.bessel_k(m, scaled=True)
-        # By Tricomi's function (DLMF 10.39.6) at many bits, where flint's own takes minutes for x near 500.
+        # By Tricomi's function (DLMF 10.39.6) at many bits, because flint's own K takes minutes for x near 500.
         return arb.pi().sqrt() * (2 * x) ** m * (2 * x).hypgeom_u(m + arb(1) / 2, 2 * m + 1)
 
 
@@ -123,7 +123,7 @@ class IncompleteGamma(sp.Function):
             return 1 - x.gamma_upper(a, 1)
         if m == 0 and a <= 300:
             return x.gamma_lower(a, 1)
-        if 20 * x < 19 * a or (not a >= 2 and x < 2000):  # a ball around 2 is neither above nor below
+        if 20 * x < 19 * a or (not a >= 2 and x < 2000):  # `not`, because a ball around 2 is neither above nor below
             return _by_series(m, a, x)
         if m == 0:
             return 1 - x.gamma_upper(a, 1)
@@ -159,7 +159,7 @@ class IncompleteBeta(sp.Function):
     @staticmethod
     def ball(a: Any, b: Any, x: Any) -> Any:
         a, b, x = arb(a), arb(b), arb(x)
-        if 2 * x > 1:  # flint's takes seconds beside 1
+        if 2 * x > 1:  # flint's function takes seconds near 1
             return 1 - (1 - x).beta_lower(b, a, regularized=True)
         return x.beta_lower(a, b, regularized=True)
 
@@ -202,12 +202,12 @@ def _by_series(m: int, a: Any, x: Any) -> Any:
 
 
 def _by_differences(m: int, a: Any, x: Any) -> Any:
-    """Central differences of Q in a, at far more digits than are asked for, and a bound on what they leave out.
+    """Central differences of Q in a at far more digits than the result needs, and a bound on their error.
 
     Q is regular within 1 of a >= 2, and less than 3 there: |Γ(s, x)| <= Γ(Re s), and |Γ(Re s) / Γ(s)|² is the product
     of 1 + (Im s / (Re s + n))² over n >= 0 (DLMF 5.8.3). So no Taylor coefficient exceeds 3, nor does one of the
-    density of x, which is at most 1 for a >= 1. Balls are wider than the step of the differences: these are taken in
-    the middle, and the slopes tell what the radii add.
+    density of x, which is at most 1 for a >= 1. The differences are taken at the midpoints, because balls are wider
+    than their step; the slopes bound the share of the radii.
     """
     before = ctx.prec
     radii = abs(a - a.mid()).upper(), abs(x - x.mid()).upper()

@@ -1,4 +1,4 @@
-"""From a function to the `Program` of one run."""
+"""Records one run of a function as a `Program`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["as_input", "trace"]
 
 @diagnosed
 def trace(f: Callable[..., Any], *args: Any) -> Program:
-    """Record what a function does to its arguments.
+    """Record the ops that a function runs on its arguments.
 
     Parameters
     ----------
     f : callable
         Takes tensors, returns a tensor or a nest of tensors.
     *args : tensor, array or number
-        Where to run it; Python floats are taken as float64.
+        The arguments of the run; Python floats become float64.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     Raises
     ------
     TypeError
-        When the function returns what is no tensor.
+        If the function returns an object that is not a tensor.
 
     Examples
     --------

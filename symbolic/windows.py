@@ -1,4 +1,4 @@
-"""Where windows that slide over an image lie: which element each tap of each window meets."""
+"""Places of the windows that slide over an image: the element under each tap of each window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Sizes = tuple[int, ...]
 
 
 def places(size: Sizes, taps: Sizes, p: dict[str, Any]) -> Sizes:
-    """How many windows of `taps` elements there are along each axis; `p` has strides, dilations and padding."""
+    """The number of windows of `taps` elements along each axis; `p` has strides, dilations and padding."""
     return tuple(
         (n + sum(around) - d * (k - 1) - 1) // s + 1
         for n, k, s, d, around in zip(size, taps, p["strides"], p["dilations"], p["padding"], strict=True)
@@ -18,10 +18,10 @@ def places(size: Sizes, taps: Sizes, p: dict[str, Any]) -> Sizes:
 
 
 def met(size: Sizes, windows: Sizes, taps: Sizes, p: dict[str, Any], by_image: bool = False) -> list[list[list[Any]]]:
-    """For each axis, window and tap: the place of the image that they meet in, None outside.
+    """For each axis, window and tap: the image element under the tap, None outside.
 
-    With `by_image`: for each axis, place of the image and tap, the window that meets it with this tap, None where none
-    does.
+    With `by_image`: for each axis, image element and tap, the window whose tap lies on the element, None if there is
+    none.
     """
     found = []
     for n, o, k, s, d, (before, _) in zip(

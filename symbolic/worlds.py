@@ -1,4 +1,4 @@
-"""The worlds in which mirrors and rules run, beside NumPy and the tape: SymPy expressions, balls, jets."""
+"""The worlds in which mirrors and rules run besides NumPy and the tape: SymPy expressions, enclosures (balls), jets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["BallWorld", "JetWorld", "ObjectWorld", "SymPyWorld"]
 
 
 class BallWorld(ObjectWorld):
-    """The world of balls: exact digits with a rigorous enclosure, at the precision in force (`precision`).
+    """The world of balls: rigorous enclosures of exact numbers, at the current precision (`precision`).
 
     Examples
     --------
@@ -54,11 +54,11 @@ class BallWorld(ObjectWorld):
         raise Undecided(relation, a, b)
 
     def mean(self, tied: list[Any]) -> Any:
-        """One of them: equal balls stand for the same number."""
+        """One of them, because tied balls stand for the same number."""
         return tied[0]
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
-        """Whether a relation holds for all numbers in the balls; `Undecided` where for some only."""
+        """True if a relation holds for all numbers in the balls; raises `Undecided` if only for some."""
         return RELATIONS[relation](value_of(a), value_of(b))
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ class JetWorld(BallWorld):
     Parameters
     ----------
     k : int
-        How many directions: 1 for a directional derivative, 2 for a second one, and so on.
+        The number of directions: 1 for first derivatives, 2 for second derivatives, and so on.
 
     Examples
     --------
@@ -100,12 +100,12 @@ class JetWorld(BallWorld):
         ----------
         value : array of floats or balls
         *tangents : `k` arrays of that shape, or None
-            None, and elements that are exactly 0, are constant along that direction.
+            None, or an element that is exactly 0, is constant along that direction.
 
         Returns
         -------
         object ndarray
-            Of jets; of plain balls where all tangents are 0.
+            Jets; plain balls where all tangents are 0.
         """
         if len(tangents) != self.k:
             raise ValueError(f"this world has {self.k} directions, got {len(tangents)} tangents")
@@ -114,7 +114,7 @@ class JetWorld(BallWorld):
         for i, t in enumerate(tangents):
             if t is not None:
                 column = np.broadcast_to(self.objects(t), value.shape).ravel().tolist()
-                # whole numbers become balls: Python would divide them as floats
+                # integers become balls, because Python would divide them as floats
                 columns[1 << i] = [ZERO if c == 0 else arb(c) if isinstance(c, int) else c for c in column]
         columns[0] = value.ravel().tolist()
         return self._join(columns, value.shape)
@@ -142,7 +142,7 @@ class JetWorld(BallWorld):
         return mapped(pick, self.objects(x))
 
     def components_of(self, x: np.ndarray) -> list[Any]:
-        """The components as object arrays; None for one that is zero by construction everywhere."""
+        """The components as object arrays; None for a component that is zero by construction everywhere."""
         rest = self._constant_tail
         flat = [e.components if isinstance(e, Jet) else (e, *rest) for e in x.ravel().tolist()]
         first, *others = zip(*flat, strict=True) if flat else ((), *[(ZERO,)] * len(rest))
@@ -164,7 +164,7 @@ class JetWorld(BallWorld):
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """The mirror and its derivatives, compiled for jets; a condition looks at values only."""
+        """The mirror and its derivatives, compiled for jets; a condition depends on values only."""
         made = template(mirror, arity, params, kind)
         if made.boolean:
             return (lambda *xs: made.balls(*map(value_of, xs))), True

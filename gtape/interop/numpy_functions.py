@@ -1,6 +1,6 @@
-"""NumPy's functions by gtape's ops: the same arguments, recorded on the tape. The table is at the end.
+"""NumPy's functions, made of gtape's ops: the same arguments, recorded on the tape. The table is at the end.
 
-Integers follow NumPy where a mean is taken (it is a float64); everything else has the dtypes of gtape's ops.
+The mean of integers is a float64, as in NumPy; all other results have the dtypes of gtape's ops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _floats(a: Any, dtype: Any = None) -> Any:
 
 def _as(a: Any, dtype: Any) -> Any:
     t = as_operand(a)
-    if dtype is None and t._layout.dtype.kind == "b":  # NumPy counts what is true
+    if dtype is None and t._layout.dtype.kind == "b":  # NumPy sums booleans by counting
         dtype = np.int64
     return t if dtype is None else T.cast(t, dtype)
 
@@ -123,7 +123,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
-    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if there is one, because NaN sorts last
+    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if there is any, because NaN sorts last
     made = T.where(T.is_nan(last), last, made)
     return T.reshape(made, shape) if keepdims else made
 
@@ -164,7 +164,7 @@ def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
         found = getattr(T, name)(t, axis=k)
-        if t._layout.real:  # the first NaN, if there is one
+        if t._layout.real:  # the first NaN, if there is any
             missing = T.is_nan(t)
             found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:
@@ -242,7 +242,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
-# Functions without a derivative: NumPy works on the values.
+# Functions without a derivative: NumPy computes them from the values.
 VALUES_ONLY = frozenset({
     "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
     "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",

@@ -1,7 +1,8 @@
-"""NumPy's functions on tensors and variables: recorded, by the op of gtape that does the same.
+"""NumPy's functions on tensors and variables, recorded as the equivalent ops of gtape.
 
 ``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. Functions without a derivative (shapes, comparisons, printing)
-work on the values. Other functions raise, because they would leave the tape silently; ``np.f(x.numpy())`` is explicit.
+work on the values. Other functions raise an error, because they would leave the tape silently: write
+``np.f(x.numpy())`` to leave it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gtape.tensors.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
 
-# gtape's names by NumPy's, where they differ.
+# NumPy's names that differ from gtape's.
 _UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "fabs": "abs", "float_power": "pow",
@@ -34,7 +35,7 @@ _SAME = frozenset({
     "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
     "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
 })  # fmt: skip
-# Without a derivative: NumPy works on the values.
+# Functions without a derivative: NumPy computes them from the values.
 _VALUES_ONLY = frozenset({
     "bitwise_count", "gcd", "isnat", "lcm", "left_shift", "right_shift", "signbit", "nextafter", "spacing",
 })  # fmt: skip
@@ -83,7 +84,7 @@ def _matmul(x: Any, y: Any) -> Any:
 
 
 def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator that commutes, with the tensor first because its dtype counts."""
+    """A commutative operator with the tensor first, because the tensor's dtype decides."""
     return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
 
 
@@ -124,16 +125,16 @@ def _ufunc_call(name: str) -> Callable[..., Any] | None:
 
 
 def _varies(inputs: tuple[Any, ...]) -> bool:
-    """Whether an in-place operation on an array gives a tensor: if a derivative exists and a tensor can hold it."""
+    """True if an in-place operation on an array gives a tensor: a derivative exists, and a tensor can hold it."""
     array, *others = inputs
     dtypes = [t.dtype for t in others if is_tensor(t)]
     return any(d.is_complex or (d.is_floating and array.dtype.kind != "c") for d in dtypes)
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """``__array_ufunc__`` of tensors; TypeError where gtape cannot record.
+    """``__array_ufunc__`` of tensors; TypeError if gtape cannot record the call.
 
-    Returns an ndarray where no derivative exists, and where `out` is written. ``array += tensor`` updates the array and
+    Returns an ndarray if no derivative exists or `out` is given. ``array += tensor`` updates the array and
     binds the name to a recorded tensor, as in TensorFlow.
     """
     name = ufunc.__name__
@@ -141,7 +142,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     if name in _VALUES_ONLY or (out is not None and not any(is_tensor(o) for o in out)):
         in_place = method == "__call__" and options.keys() == {"out"} and inputs[0] is options["out"][0]
         ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
-        made = None if ours is None else ours(*inputs)  # before the array changes
+        made = None if ours is None else ours(*inputs)  # computed before the array changes
         try:
             written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
         except TypeError as e:
@@ -169,7 +170,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
 
 
 def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``__array_function__`` of tensors: NumPy's result where no derivative exists; TypeError where not recordable."""
+    """``__array_function__`` of tensors: NumPy's result if no derivative exists; TypeError if gtape lacks it."""
     from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
 
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
@@ -184,7 +185,7 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     signature = inspect.signature(ours)
     try:
-        # Options that gtape's function lacks may have their default value.
+        # An option that gtape's function lacks may be given if it has its default value.
         given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
         signature.bind(*args, **given)
     except (TypeError, ValueError) as e:
@@ -199,7 +200,7 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of NumPy's own function of the values."""
+    """The result of NumPy's own function on the values."""
     try:
         with np.errstate(all="ignore"):
             return function(*_plain(args), **_plain(kwargs))

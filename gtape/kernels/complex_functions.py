@@ -1,8 +1,8 @@
 """Kernels of the holomorphic functions and their slopes for complex numbers.
 
-Each is computed in the next wider type (complex64 in complex128, complex128 in NumPy's clongdouble, or in pairs of
-doubles where that is no wider) by a formula without overflow or needless cancellation, and rounded once. Errors are
-normwise: of the modulus.
+Each kernel computes in the next wider type and rounds once: complex64 in complex128, complex128 in NumPy's clongdouble,
+or in pairs of doubles if clongdouble is no wider. The formulas avoid overflow and cancellation. Errors are relative to
+the modulus.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gtape.kernels.complex_pairs import ComplexPair, in_pairs
 
 Array = Any
 _WIDER: dict[Any, Any] = {np.dtype(np.complex64): np.complex128, np.dtype(np.complex128): np.clongdouble}
-EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
+EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # False on Windows and on Apple's ARM
 
 
 def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
-    """Run a kernel in the wider type and round; real operands of a complex one are taken along."""
+    """Run a kernel in the wider type and round; real operands besides a complex one become complex, too."""
 
     @wraps(core)
     def kernel(*xs: Any, **params: Any) -> Array:
@@ -40,7 +40,7 @@ def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _one_plus(x: Array) -> Array:
-    """1 + x, with the sign of a zero imaginary part: it says on which side of a branch cut x lies."""
+    """1 + x that keeps the sign of a zero imaginary part, because it tells the side of a branch cut."""
     return x - (-1)
 
 
@@ -49,7 +49,7 @@ def _one_minus(x: Array) -> Array:
 
 
 def _whole_power(x: Array, n: int) -> Array:
-    """x**n for a whole n >= 0, by squaring: no logarithm, and exact zeros stay."""
+    """x**n for an integer n >= 0, by squaring, because logarithms would spoil exact zeros."""
     if n == 1:
         return x
     out = np.ones_like(x)
@@ -64,7 +64,7 @@ def _whole_power(x: Array, n: int) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """a / b; at b = 0 infinite in the direction of a, NaN for 0 / 0, where a complex division only knows NaN."""
+    """a / b; for b = 0 the result is inf + 0j, because plain complex division gives NaN parts, and NaN for 0 / 0."""
     out = np.divide(a, b)
     pole = np.equal(b, 0) & ~np.equal(a, 0) & ~np.isnan(a)
     return np.where(pole, np.array(complex(np.inf, 0), out.dtype), out) if np.any(pole) else out
@@ -75,7 +75,7 @@ def _inverse_power(x: Array, n: int) -> Array:
 
 
 def _divide_power(a: Array, b: Array, *, n: int) -> Array:
-    for _ in range(n):  # a power of b might leave the range where the quotient stays
+    for _ in range(n):  # repeated, because a power of b might leave the range although the quotient does not
         a = _quotient(a, b)
     return a
 
@@ -111,7 +111,7 @@ xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 
 
 def _log1p(x: Array) -> Array:
-    """log(1 + x): the modulus from |1 + x|² - 1 = 2a + a² + b², which keeps the digits that 1 + x rounds away."""
+    """log(1 + x), with the modulus from |1 + x|² - 1 = 2a + a² + b², because 1 + x would round digits away."""
     a, b = x.real, x.imag
     out = np.log(_one_plus(x))
     near = np.abs(x) < 0.5
@@ -128,7 +128,7 @@ def _joined(a: Array, b: Array) -> Array:
 
 
 def _expm1(x: Array) -> Array:
-    """exp(a) cos(b) - 1 = expm1(a) cos(b) - 2 sin(b/2)²."""
+    """exp(x) - 1, with the real part exp(a) cos(b) - 1 = expm1(a) cos(b) - 2 sin(b/2)²."""
     if isinstance(x, ComplexPair):
         return np.exp(x) - 1
     a, b = x.real, x.imag
@@ -172,7 +172,7 @@ def _eulerian(n: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _inner(n: int) -> tuple[int, ...]:
-    """Coefficients of A_n(-w), divided by 1 - w for an even n, where that is a factor."""
+    """Coefficients of A_n(-w), divided by its factor 1 - w for an even n."""
     c = [(-1) ** k * v for k, v in enumerate(_eulerian(n))]
     if n % 2:
         return tuple(c)
@@ -195,7 +195,7 @@ def _tanh_derivative(x: Array, n: int) -> Array:
     left = x.real < 0
     x = np.where(left, -x, x)
     w = np.exp(-2 * x)
-    # near a pole 1 + w cancels, and exp(-x) cosh(x) does not; far right cosh overflows, and 1 + w is 1
+    # near a pole use exp(-x) cosh(x), because 1 + w cancels; far right cosh overflows, and 1 + w is 1
     close = np.where(x.real < 20, x, 0)
     below = np.where(x.real < 20, 2 * np.exp(-close) * np.cosh(close), 1 + w)
     out = 4 * (-2) ** (n - 1) * w * _horner(_inner(n), w) * _inverse_power(below, n + 1)
@@ -211,7 +211,7 @@ def _tan_derivative(x: Array, n: int) -> Array:
 
 
 def _times_i(x: Array, k: int) -> Array:
-    """x times i**k, without a multiplication that would mix an infinite part into the other one."""
+    """x times i**k by moving parts, because a multiplication would turn a part next to an infinite one into NaN."""
     if isinstance(x, ComplexPair):
         return x.times_i(k)
     k %= 4
@@ -232,7 +232,7 @@ tanh_derivative = _wide(lambda x, *, n: _tanh_derivative(x, n))
 
 
 def _sigmoid(x: Array) -> Array:
-    """On the left half plane from exp(x), which is small there, on the right one from exp(-x)."""
+    """The sigmoid: from exp(x) on the left half plane, from exp(-x) on the right, because these are small there."""
     left = x.real < 0
     e = np.exp(np.where(left, x, -x))
     return _quotient(np.where(left, e, np.ones_like(e)), 1 + e)
@@ -250,7 +250,7 @@ sigmoid_derivative = _wide(lambda x, *, n: _tanh_derivative(x / 2, n) / 2 ** (n 
 def _two_roots(x: Array, p: Array, q: Array, a: Any, b: Any, n: int, k: int) -> Array:
     """The n-th derivative of (p q)**(-k/2), p' = a and q' = b, pq = c + ab x²: by x² near 0, else by Leibniz's rule.
 
-    Each is without cancellation where it is used: Leibniz's terms cancel at 0 for an odd n.
+    Leibniz's terms would cancel near 0 for an odd n.
     """
     inverse_p, inverse_q = _inverse_power(p, 1), _inverse_power(q, 1)
     root_p, root_q = [_inverse_power(np.sqrt(r), 1) if k == 1 else _inverse_power(r, 1) for r in (p, q)]
@@ -328,7 +328,7 @@ def _falling(n: int, k: int) -> list[int]:
 
 
 def _pow_derivative(x: Array, y: Array, *, n: int, m: int) -> Array:
-    """Leibniz: sum of comb(m, k) falling^(k)(y) log(x)**(m-k), times x**(y - n); logarithms not at 0."""
+    """Leibniz: sum of comb(m, k) falling^(k)(y) log(x)**(m-k), times x**(y - n); no logarithms at 0."""
     zero = np.equal(x, 0)
     power = _power(x, y - n)
     log = np.log(np.where(zero, 1, x)) if m else np.zeros_like(x)
@@ -337,7 +337,7 @@ def _pow_derivative(x: Array, y: Array, *, n: int, m: int) -> Array:
     for k in range(min(m, n) + 1):
         c = tuple(_falling(n, k))
         total = total + math.comb(m, k) * _horner(c, y) * _whole_power(log, m - k)
-    # a factor that vanishes wins over the pole of the power at 0
+    # a zero factor outweighs the pole of the power at 0
     return np.where(np.equal(total, 0), np.zeros_like(total), total * power)
 
 

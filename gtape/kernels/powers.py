@@ -14,13 +14,13 @@ from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scala
 
 
 def power(x: Any, y: Any) -> Any:
-    """x**y; integers to a negative integer power are an error."""
+    """x**y; an integer to a negative integer power raises an error."""
     if np.result_type(x, y).kind in "iu":
         if np.any(np.less(y, 0)):
             hint = "cast the base to float for negative ones"
             raise InvalidArgumentError(f"pow of integers needs exponents >= 0: {hint}") from None
     elif np.ndim(y) == 0:
-        # one common exponent: these powers are exact or round once, without logarithms
+        # one common exponent: these powers need no logarithm; they are exact or round once
         if y == 2:
             return np.multiply(x, x)
         if y == 1:
@@ -31,10 +31,10 @@ def power(x: Any, y: Any) -> Any:
 
 
 def _one_exponent(x: Any, y: float, n: int) -> Any:
-    """y (y - 1) ... (y - n + 1) x**(y - n) for one exponent y that is common enough to be quick; None for others."""
+    """y (y - 1) ... (y - n + 1) x**(y - n) for one exponent y that allows a quick formula; None for others."""
     e = y - n
     k = float(math.prod([y - j for j in range(n)])) + 0.0
-    if not -1000 < k < 1000 or y * 16 != math.floor(y * 16):  # sixteenths: no rounding in e and k
+    if not -1000 < k < 1000 or y * 16 != math.floor(y * 16):  # multiples of 1/16, because e and k are then exact
         return None
     if k == 0 or e == 0:
         return np.where(np.isnan(x), x, np.asarray(k, x.dtype))
@@ -44,7 +44,7 @@ def _one_exponent(x: Any, y: float, n: int) -> Any:
     if e in (-1, -2):
         out = np.divide(k, x)
         return out if e == -1 else np.divide(out, x)
-    # with such an exponent no power of a float overflows or underflows
+    # no power of a float with such an exponent overflows or underflows
     return np.multiply(np.power(x, np.asarray(e, x.dtype)), k) if -0.6 < e < 0.6 else None
 
 
@@ -79,7 +79,7 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
     if m == 0:
         return _falling(y, n)
     if n > 1:
-        huge = np.abs(y) > 1e50  # one term counts: the first, and at x = 1 the one without a logarithm
+        huge = np.abs(y) > 1e50  # one term dominates: the first, or at x = 1 the one without a logarithm
         safe = np.where(huge, 0.0, y)
         total: Pair = (0.0 * y, 0.0 * y)
         for k in range(min(m, n) + 1):
@@ -110,7 +110,7 @@ def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
     out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
     extreme = inner & ~((p > 1e-200) & (p < 1e200))
     if np.any(extreme):
-        # x**e leaves the range though the product may not: multiply by its root twice. Where that is 0, the product is
+        # x**e leaves the range, but the product may not: multiply by the root twice. A root of 0 gives 0.
         half = np.power(ax, 0.5 * e)
         far = (k * half) * half
         # only for y near 0 can the root be infinite and the product finite; the power is then x**-n
@@ -119,14 +119,14 @@ def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
         far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
         out = np.where(extreme, np.where(half == 0, 0.0, far), out)
     if m and n < 2 and not np.all(inner):
-        size = np.log(ax)  # infinities: the textbook formula
+        size = np.log(ax)  # infinities use the textbook formula
         plain = (size**m if n == 0 else (m + y * size) * size ** (m - 1)) * p
         out = np.where(inner | (ax == 0), out, plain)
     return _pow_signs(x, y, n, m, k, out)
 
 
 def _without_infinite_factors(x: Any, y: Any, n: int, out: Any) -> Any:
-    """0 where an infinity makes the power 0: it outweighs the factor, a polynomial in y and log(x)."""
+    """0 where an infinity makes the power 0, because the power outweighs the factor, a polynomial in y and log(x)."""
     if np.isfinite(x).all() and np.isfinite(y).all():
         return out
     ax = np.abs(x)
@@ -139,7 +139,7 @@ def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
     odd = np.abs(np.fmod(y, 2.0)) == 1.0
     whole = np.equal(np.rint(y), y)
     if m == 0:
-        # where the power is 0, its factor does not matter, though it overflow
+        # where the power is 0, the result is 0 even if the factor overflows
         out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
         out = _without_infinite_factors(x, y, n, out)
         out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
@@ -160,7 +160,7 @@ def _pow_derivative_plain(x: Any, y: Any, *, n: int, m: int) -> Any:
 
 
 def _pow_derivative_at_0(y: Any, n: int, m: int) -> Any:
-    """The limit for x -> 0 from above, m > 0; for whole y >= 0 the 0 of x < 0; NaN where x**y is infinite."""
+    """The limit for x -> 0 from above, m > 0; for integers y >= 0 the 0 of x < 0; NaN where x**y is infinite."""
     limit = _falling(y, n)[0] * (-math.inf) ** m * np.power(0.0, y - n)
     zero = (y > n) | np.equal(np.rint(y), y)
     return np.where(y < 0, np.nan, np.where(zero, 0.0, limit))
@@ -186,7 +186,7 @@ _pow_derivative_kernel = scalar_first(wide(_pow_derivative, _pow_derivative_plai
 def pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
     """The derivative of x**y, n times by x and m times by y.
 
-    Logarithms are taken only where x > 0: for x < 0 the power exists at integers y only, and its y-derivatives are 0.
+    Logarithms are taken only for x > 0. For x < 0 the power exists only at integers y, and its y-derivatives are 0.
     """
     if m == 0 and np.ndim(y) == 0 and np.ndim(x) and np.isfinite(y) and x.dtype == y.dtype:
         quick = _one_exponent(x, float(y), n)

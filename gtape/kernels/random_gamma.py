@@ -1,22 +1,22 @@
 """Kernels of gamma draws as functions of their shape parameter: the draw, and its derivatives at fixed probability.
 
-Let P(a, y) be the regularised lower incomplete gamma function and p its derivative in y, the density. The draw y(a, z)
-that is as likely to be undercut as a standard normal draw z, P(a, y) = Phi(z), moves with a at the rate
+Let P(a, y) be the regularised lower incomplete gamma function and p its derivative in y, the density. A standard normal
+draw z fixes the probability of the draw y(a, z): P(a, y) = Phi(z). Then y moves with a at the rate
 G(a, y) = -(dP/da) / p. With P = y p H0, H0 the integral of t^(a-1) exp(y (1-t)) over [0, 1],
 
-    G = y (c H0 - H1),  c = digamma(a) - log y,  Hn = integral over s > 0 of s^n exp(-a s + y (1 - exp(-s))),
+    G = y (H1 + c H0),  c = digamma(a) - log y,  Hn = integral over s > 0 of s^n exp(-a s + y (1 - exp(-s))).
 
-turned so that both terms are positive where c is; where c is negative the same holds for the upper function, with
-exp(a s - y (exp(s) - 1)). So nothing cancels. (Figurnov, Mohamed, Mnih: Implicit Reparameterization Gradients, 2018,
-for the rate; DLMF 8.2, 8.5 for the integrals.) Derivatives of G in a differentiate the integrand, and those in y follow
-from
+Both terms are positive if c is. If c is negative, the upper function gives G = y (H1 - c H0) in the same way, with
+exp(a s - y (exp(s) - 1)) in the integrals. So no terms cancel. (Figurnov, Mohamed, Mnih: Implicit Reparameterization
+Gradients, 2018, for the rate; DLMF 8.2, 8.5 for the integrals.) Derivatives of G in a differentiate the integrand.
+Those in y follow from
 
     dG/dy = c - G ((a - 1) / y - 1),
 
-which gives every derivative of y(a, z) as a power series. For doubles all is computed in NumPy's long double,
-which has 11 bits more on x86 processors; elsewhere in pairs of doubles, which take longer.
+which gives every derivative of y(a, z) as a power series. Results in double precision are computed in NumPy's long
+double, which has 11 bits more on x86 processors; elsewhere in pairs of doubles, which take longer.
 
-The larger a is, the more of these terms cancel, and the better is Cornish and Fisher's series in 1/sqrt(a),
+The larger a is, the more these terms cancel, and the better is the series of Cornish and Fisher in 1/sqrt(a),
 
     y = a (1 + v),  v = sum of c_k(z) a^(-k/2),
 
@@ -40,19 +40,19 @@ from gtape.kernels.polynomials import plus, slope, times
 from gtape.kernels.real_pairs import RealPair, constant, in_precision
 
 _LONG = np.longdouble
-EXTENDED = np.finfo(_LONG).nmant > np.finfo(np.float64).nmant  # not on Windows, nor on Apple's ARM
+EXTENDED = np.finfo(_LONG).nmant > np.finfo(np.float64).nmant  # False on Windows and on Apple's ARM
 _ROOM = 1e-140, 1e140  # draws whose powers fit into pairs
 _HALF_LOG_TWO_PI = Fraction("0.91893853320467274178032973640561763986139747363778")
-_CUT = 48.0  # the integrand is left off where it has fallen by exp(-48)
+_CUT = 48.0  # the integral ends where the integrand has fallen by the factor exp(-48)
 _PANELS, _NODES = 5, 16
 _CHUNK = 4096
-_SHIFT = 24  # Stirling's series is good from here on
+_SHIFT = 24  # Stirling's series is accurate from here on
 _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510), (43867, 798))
 
 
 @cache
 def _nodes() -> tuple[RealPair, RealPair]:
-    """Nodes and weights on [0, 1], closer where most of the integrals lies: Gauss and Legendre's rule in the root."""
+    """Nodes and weights of Gauss-Legendre rules in the root of [0, 1], denser near 0, where most of the integral is."""
     x = RealPair(np.polynomial.legendre.leggauss(_NODES)[0])
     for _ in range(3):
         before, now = RealPair(np.ones(_NODES)), x
@@ -72,7 +72,7 @@ def _rule(like: Any) -> tuple[Any, Any]:
 
 
 def _shifted(a: Any) -> tuple[Any, Any]:
-    """Large arguments for Stirling's series, and how many steps away they are."""
+    """Arguments shifted to be large enough for Stirling's series, and the number of steps."""
     steps = np.where(a < _SHIFT, _SHIFT, 0)
     return a + steps, steps
 
@@ -107,7 +107,7 @@ def _gap(a: Any, y: Any) -> Any:
 
 
 def _second_order(s: Any, series_below: float) -> Any:
-    """exp(s) - 1 - s, by its series for |s| below some bound."""
+    """exp(s) - 1 - s, by its series for |s| below `series_below`."""
     small = np.abs(s) < series_below
     if not small.any():
         return np.expm1(s) - s
@@ -128,7 +128,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
     x, w = _rule(reach)
     s = reach * x[:, None]
-    # The series saves y * s roundings in the exponent. These matter for large y, and where later terms cancel.
+    # The series saves y * s roundings in the exponent, because these matter for large y and where later terms cancel.
     below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
     values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s, below))) * (w[:, None] * reach)
     made = []
@@ -139,7 +139,7 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
 
 
 def _slopes_from_one(a: Any, y: Any, top: int) -> list[Any]:
-    """The derivatives of G in a, for a >= 1 or for y that is not small."""
+    """The derivatives of G in a, for a >= 1 or for large enough y."""
     c = _gap(a, y)
     sign = np.where(c < 0, 1.0, -1.0)
     h = _integrals(a, y, sign, top + 1)
@@ -161,7 +161,7 @@ def _slopes(a: Any, y: Any, top: int) -> list[Any]:
     made = _slopes_from_one(np.where(shifted, b, a), y, top)
     if not shifted.any():
         return made
-    # Where a is small: G(a) = y / a (G(a + 1) + digamma(a + 1) - log y)
+    # For small a: G(a) = y / a (G(a + 1) + digamma(a + 1) - log y)
     inner = [made[k] + (gap if k == 0 else _polygamma(k, b)) for k in range(top + 1)]
     found = []
     for n in range(top + 1):
@@ -178,9 +178,9 @@ def _product(f: list[Any], g: list[Any], k: int) -> Any:
 
 
 def _derivative(a: Any, y: Any, order: int) -> Any:
-    """The derivative of that order, from 1, of y(a) at fixed probability, from its power series."""
+    """The derivative of order `order` >= 1 of y(a) at fixed probability, from its power series."""
     slopes = _slopes(a, y, order - 1)
-    ds = [[v] for v in slopes]  # of G and its derivatives in a, along the curve
+    ds = [[v] for v in slopes]  # series of G and its derivatives in a, along the curve
     ys, logs, inverse = [y], [np.log(y)], [1 / y]
     psi = [[_polygamma(n, a)] for n in range(order - 1)]
     for k in range(order):
@@ -214,7 +214,7 @@ _LARGE, _SPREAD = 50.0, 0.5
 
 @cache
 def _cornish_fisher(terms: int) -> list[_Row]:
-    """c_0 = 1, c_1 ... of the series in 1/sqrt(a): c_k'' - z c_k' - c_k is known from those before, for each k."""
+    """c_0 = 1, c_1, ... of the series in 1/sqrt(a): the earlier ones give c_k'' - z c_k' - c_k for each k."""
     made: list[_Row] = [(1,), (0, 1)]
     slopes: list[_Row] = [(0,), (1,)]
     for k in range(2, terms + 1):
@@ -233,7 +233,7 @@ def _cornish_fisher(terms: int) -> list[_Row]:
 
 
 def _square(slopes: list[_Row], m: int, k: int) -> _Row:
-    """Coefficient m of the square of a series, as far as its first k coefficients make it."""
+    """Coefficient m of the square of a series, from its first k coefficients alone."""
     total: _Row = (0,)
     for i in range(max(1, m - k + 1), min(k, m)):
         total = plus(total, times(slopes[i], slopes[m - i]))
@@ -242,7 +242,7 @@ def _square(slopes: list[_Row], m: int, k: int) -> _Row:
 
 @cache
 def _far_coefficients(order: int) -> list[list[Pair]]:
-    """For each power of 1/sqrt(a) the polynomial in z of that derivative times a^(order - 1)."""
+    """For each power of 1/sqrt(a), the polynomial in z of the derivative of order `order` times a^(order - 1)."""
     made = []
     for k, c in enumerate(_cornish_fisher(_TERMS[order > 1])):
         factor = Fraction(1)
@@ -253,14 +253,14 @@ def _far_coefficients(order: int) -> list[list[Pair]]:
 
 
 def _is_far(a: Any, z: Any) -> Any:
-    """Where the series has all digits."""
+    """True where the series is accurate to all digits."""
     return (a >= _LARGE) & (np.abs(z) <= _SPREAD * np.sqrt(a))
 
 
 def _far_derivative(a: Any, z: Any, order: int) -> Any:
-    """The derivative of that order; the draw itself for order 0."""
+    """The derivative of order `order`; for order 0 the draw itself."""
     rows = _far_coefficients(order)[::-1]
-    if order > 1:  # near their roots the terms cancel
+    if order > 1:  # the terms cancel near roots
         pairs: Pair = (0.0, 0.0)
         step = over((1.0, 0.0), sqrt_pair((a, 0.0)))
         for c in rows:
@@ -290,7 +290,7 @@ def _log_tail(z: Any) -> Any:
 def _solved(a: Any, z: Any) -> Any:
     """y(a, z) in long doubles or pairs: one step of Newton's method for the logarithm of a probability, in log y.
 
-    Of the two probabilities the smaller one, but for small a and y the lower one, whose integral is then easier.
+    It uses the smaller of the two probabilities, but for small a and y the lower one, because its integral is easier.
     """
     y = _quick(*[v.high if isinstance(v, RealPair) else v.astype(np.float64) for v in (a, z)])
     y = in_precision(RealPair(np.maximum(y, 1e-300)), a)
@@ -300,7 +300,7 @@ def _solved(a: Any, z: Any) -> Any:
     wanted = np.where(low == (z < 0), tail, np.log1p(-np.exp(tail)))
     shifted = low & small
     mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, -1.0, 1.0), 0)[0]
-    # H0(a) = (1 + y H0(a + 1)) / a, where the integrand falls slowly
+    # H0(a) = (1 + y H0(a + 1)) / a, used where the integrand falls slowly
     mass = np.where(shifted, (1 + y * mass) / a, mass)
     off = a * np.log(y) - y - _log_gamma(a) + np.log(mass) - wanted
     return y * np.exp(np.where(low, -off, off) * mass)
@@ -320,11 +320,11 @@ def _quick(a: Any, z: Any) -> Any:
 
 
 def _near_derivative(a: Any, z: Any, order: int, narrow: bool) -> Any:
-    """The derivative of that order for doubles; the digits beyond them are of no use where it is `narrow`."""
+    """The derivative of order `order` in double precision; `narrow` if the result needs fewer digits."""
     if narrow or EXTENDED:
         b, noise = (v.astype(np.float64 if narrow else _LONG) for v in (a, z))
         drawn = _solved(b, noise)
-        # Where the draw vanishes, so do its derivatives.
+        # Where the draw is 0, so are its derivatives.
         return np.where(drawn == 0, 0, _derivative(b, drawn, order)).astype(np.float64)
     pairs = RealPair(a), RealPair(z)
     y = _solved(*pairs)
@@ -348,7 +348,7 @@ def _mapped(a: Any, z: Any, f: Any) -> Any:
 
 
 def gamma_draw(a: Any, z: Any) -> Any:
-    """The draw y(a, z), to some hundred ULP.
+    """The draw y(a, z), to a few hundred ULP.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def gamma_draw(a: Any, z: Any) -> Any:
 
 
 def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
-    """The derivative of the exact draw y(a, z) of some order in a, from 1.
+    """The derivative of order `order` >= 1 of the exact draw y(a, z) in a.
 
     Parameters
     ----------

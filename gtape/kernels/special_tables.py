@@ -1,10 +1,10 @@
 """Functions that solve a linear differential equation, by Taylor tables computed in integers at first use.
 
 J, Y, I and K, Dawson's function, Ei and Fresnel's integrals satisfy p_r(x) f^(r) + ... + p_0(x) f = 0 with polynomials
-p_j. From the series at one point the equation gives the Taylor coefficients there, their sum gives the values at the
-next point, and so on along the line (analytic continuation): all in fixed-point integers of about 400 bits, which
-lose no digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of
-any derivative of it, in pairs: with exact digits near roots, too. Large arguments use the asymptotic series.
+p_j. The equation gives the Taylor coefficients at one point. Their sums give the values at the next point, and so on
+along the line (analytic continuation). All of this runs in fixed-point integers of about 400 bits, which lose no
+digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of any of its
+derivatives, in pairs, so results are accurate even near roots. Large arguments use the asymptotic series.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fixed(x: Fraction | int) -> int:
 
 
 def flat_float64(core: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel of one argument from one for flat float64 arrays; narrower dtypes are rounded to once."""
+    """Turn a function of flat float64 arrays into a kernel of one argument that rounds once to narrower dtypes."""
 
     def kernel(x: Any, **params: Any) -> Any:
         x = np.asarray(x)
@@ -57,7 +57,7 @@ def flat_float64(core: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_regions(x: Any, *regions: tuple[Any, Callable[[Any], Any]]) -> Any:
-    """Each region's function on its part of a flat array; NaN where no region is."""
+    """Apply each region's function to its part of a flat array; NaN outside all regions."""
     out = np.full(x.shape, np.nan)
     for mask, f in regions:
         if mask.all():
@@ -100,7 +100,7 @@ class LogSeries:
 
     def derivative(self, x: Any, n: int) -> Pair:
         """The n-th derivative, as a pair."""
-        tiny = x < 1e-30  # only the first term counts
+        tiny = x < 1e-30  # only the first term matters
         safe = np.where(tiny, 1.0, x)
         lead = sum_pair(log_exact(np.where(x > 0, x, 1.0)), exact(self.constant))
         if n == 0:
@@ -132,7 +132,7 @@ def _shifted(p: Poly, c: Fraction) -> list[Fraction]:
 
 
 def _taylor(ode: Sequence[Poly], c: Fraction, start: list[int], step: Fraction) -> list[int]:
-    """Taylor coefficients at c in fixed point, from the first ones, until they do not matter at a distance `step`."""
+    """Taylor coefficients at c in fixed point, continued from `start` until negligible at the distance `step`."""
     order = len(ode) - 1
     terms = [(j, m, q) for j, p in enumerate(ode) for m, q in enumerate(_shifted(p, c)) if q and (j, m) != (order, 0)]
     lead = _shifted(ode[order], c)[0]
@@ -163,12 +163,12 @@ class Table:
     ode : sequence of polynomials
         p_0 ... p_r of p_r f^(r) + ... + p_0 f = 0.
     centres : sequence of Fraction
-        Where it is expanded, in the order in which it is continued, equally spaced or nearly.
+        The expansion points in the order of continuation, about equally spaced.
     start : callable
-        Gives either the first centre's values f, f', ... (as many as the order) or, with `series`, its Taylor
-        coefficients: Fractions.
+        Returns Fractions: the values f, f', ... at the first centre (as many as the order) or, with `series`, the
+        Taylor coefficients there.
     series : bool
-        See `start`; needed where the equation is singular at the first centre.
+        See `start`; needed if the equation is singular at the first centre.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Table:
         return rows
 
     def coefficients(self, n: int, weights: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        """Taylor coefficients of sum of w_i f^(n+i): leading ones as high and low parts, the others as floats."""
+        """Taylor coefficients of the sum of w_i f^(n+i): leading ones as high and low parts, the others as floats."""
         found = self.made.get((n, weights))
         if found is not None:
             return found  # type: ignore[no-any-return]
@@ -231,7 +231,7 @@ class Table:
         return found
 
     def _reach(self) -> Any:
-        """How far each centre serves."""
+        """The largest distance at which each centre is used."""
         gaps = np.diff(self.places) / 2
         return np.maximum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
 
@@ -297,7 +297,7 @@ class Decaying:
 
 
 def decaying_sum(coefficients: Sequence[Fraction], x: Any, least: float) -> tuple[Pair, int]:
-    """S(1/x) without its leading power of 1/x, and that power; abs(x) is at least `least`."""
+    """S(1/x) divided by its leading power of 1/x, and the exponent of that power; abs(x) is at least `least`."""
     skip = next(k for k, c in enumerate(coefficients) if c)
     found: list[float] = []
     best = float("inf")
@@ -315,7 +315,7 @@ def decaying_sum(coefficients: Sequence[Fraction], x: Any, least: float) -> tupl
 
 
 def scaled_exp(x: Any, factor: Any) -> Any:
-    """exp(x) * factor, rounded once where exp(x) alone would overflow or be subnormal."""
+    """exp(x) * factor, rounded once even if exp(x) alone overflows or is subnormal."""
     clipped = np.clip(x, -2000.0, 2000.0)
     part, k = exp_parts((clipped, 0.0 * clipped))
     return np.ldexp((factor + factor * part[0]) + factor * part[1], k)

@@ -1,4 +1,4 @@
-"""The mirrors: each lies in the folder and file that its primitive has in gtape/ops, and is declared in `registry`."""
+"""The mirrors. Each lies in the folder and file of the same name as its primitive's in gtape/ops; see `registry`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["has_mirror", "load", "place"]
 
 
 def place(module: str) -> str:
-    """The name of the module that has the mirrors of the primitives that another module declares."""
+    """The name of the module with the mirrors of the primitives that `module` declares."""
     return f"{__name__}.{module.removeprefix('gtape.').removeprefix('ops.')}"
 
 
 def has_mirror(name: str) -> bool:
-    """Whether the primitive `name` has a mirror; the file with it is imported."""
+    """True if the primitive `name` has a mirror; imports its file."""
     if name not in SCALARS and name not in ARRAYS and name in REGISTRY:
         home = place(REGISTRY[name].module)
         try:
             import_module(home)
-        except ModuleNotFoundError as error:  # declared elsewhere: then its mirror is, too
+        except ModuleNotFoundError as error:  # an op declared elsewhere has its mirror there, too
             if not f"{home}.".startswith(f"{error.name}."):
                 raise
     return name in SCALARS or name in ARRAYS
 
 
 def load() -> None:
-    """Import every file of mirrors, so that the tables are complete."""
+    """Import every file of mirrors, which completes the tables."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         import_module(module.name)

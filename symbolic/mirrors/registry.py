@@ -1,9 +1,9 @@
-"""The table of mirrors: for every primitive, an independent textbook definition.
+"""The table of mirrors: an independent textbook definition of every primitive.
 
-Two kinds of line fill it. ``scalar(name, f)`` gives an elementwise primitive as a SymPy expression in SymPy symbols;
-``array(name, f)`` gives any other one as a function ``f(W, *object_arrays, **params)`` of object arrays, in which ``W``
-is the object-array world (``W.exp(x)`` and so on apply other mirrors) and plain NumPy moves elements about.
-``parametrised(name, index, f)`` adds what defines the output of an implicit primitive, for its proof.
+Two kinds of line fill it. ``scalar(name, f)`` gives an elementwise primitive as a SymPy expression in SymPy symbols.
+``array(name, f)`` gives any other primitive as a function ``f(W, *object_arrays, **params)``. Here ``W`` is the world
+of object arrays: ``W.exp(x)`` and so on apply other mirrors, and plain NumPy moves elements.
+``parametrised(name, index, f)`` adds the equation that defines the output of an implicit primitive, for its proof.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def scalar(name: str, f: Callable[..., Any], *, complex: Callable[..., Any] | No
     f : callable
         ``f(*symbols) -> sympy.Expr``; a kinked op is a ``Piecewise`` whose branch at the kink gives its convention.
     complex : callable, optional
-        The same of complex symbols, where `f` asks for their sign or takes another branch than the principal one.
+        The same for complex symbols, needed if `f` uses the sign of a symbol or another branch than the principal one.
     """
     _put(SCALARS, name, f)
     if complex is not None:
@@ -51,20 +51,20 @@ def array(name: str, f: Callable[..., Any]) -> None:
 
 
 def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callable[..., Any] | None = None) -> None:
-    """Declare what defines the output of an implicit primitive, solved for one of its inputs.
+    """Declare the equation of an implicit primitive, solved for one of its inputs.
 
     Parameters
     ----------
     name : str
         The primitive's registered name.
     index : int
-        Which argument the equation is solved for.
+        The argument that the equation is solved for.
     f : callable
-        ``f(W, y, *object_arrays, **params) -> (y, x)``: `y` with the structure an output has (a triangle, say), taken
-        from generic entries, and the argument `index` for which it is the output. That argument is not read.
+        ``f(W, y, *object_arrays, **params) -> (y, x)``: from generic entries to a `y` with the structure of an output
+        (a triangle, say), and to the argument `index` whose output is `y`. `f` does not read that argument.
     shapes : callable, optional
-        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes for several; to be given where the
-        mirror has no closed form, so that symbols cannot go through it.
+        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes for several. Needed if the mirror
+        has no closed form, because symbols then cannot run through it.
     """
     if name in PARAMETRISED:
         raise ValueError(f"the parametrised mirror of {name!r} is declared twice")
@@ -74,7 +74,7 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
 
 
 def _adopt(made: Mirror) -> None:
-    """Take in a mirror that was declared beside its op, outside gtape; it replaces that of an earlier declaration."""
+    """Register a mirror that was declared with its op outside gtape; it replaces that of an earlier declaration."""
     name = made.prim.name
     for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES):
         table.pop(name, None)

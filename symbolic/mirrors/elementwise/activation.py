@@ -19,7 +19,7 @@ scalar("sigmoid_slope", lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
 scalar("sigmoid_curve", lambda x: sp.exp(-x) * (sp.exp(-x) - 1) / (1 + sp.exp(-x)) ** 3)
 scalar("softplus", lambda x: sp.log(1 + sp.exp(x)))
 scalar("log_sigmoid", lambda x: -sp.log(1 + sp.exp(-x)))
-# At 0 itself the second derivative jumps from 2 to -2, and 0 is the op's; the first and the third agree on both sides.
+# At 0 the second derivative jumps from 2 to -2, and the op returns 0; the first and third agree on both sides.
 scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x > 0), (x / (1 - x), x < 0), (x + x**3, True)))
 scalar(
     "softsign_slope",
@@ -42,8 +42,8 @@ scalar("silu_derivative", lambda x, n: x * logistic_derivative(x, n) + n * logis
 def _gate_derivative(x: Any, n: int) -> Any:
     """The n-th derivative of tanh(softplus(x)) = 1 - 2/(u² + 1) with u = 1 + exp(x).
 
-    d/dx is E d/dE for E = exp(x), whose n-th power is a sum over Stirling numbers of E^j d^j/dE^j; and the j-th
-    derivative of 1/(u² + 1), the imaginary part of 1/(u - i), is (-1)^j j! Im (u + i)^(j+1) / (u² + 1)^(j+1).
+    With E = exp(x), d/dx is E d/dE, whose n-th power is a sum of E^j d^j/dE^j times Stirling numbers. The j-th
+    derivative of 1/(u² + 1) = Im 1/(u - i) is (-1)^j j! Im (u + i)^(j+1) / (u² + 1)^(j+1).
     """
     big = sp.exp(x)
     u = 1 + big
@@ -67,7 +67,7 @@ def _density_derivative(x: Any, n: int) -> Any:
 
 
 def _normal(x: Any) -> Any:
-    """The standard normal distribution function, without the 1 + erf that no precision resolves far to the left."""
+    """The standard normal distribution function, without 1 + erf, because this cancels far to the left."""
     return sp.erfc(-x / sp.sqrt(2)) / 2
 
 
@@ -95,7 +95,7 @@ def _gelu_tanh_slope(x: Any) -> Any:
 
 
 def _gelu_tanh_derivative(x: Any, n: int) -> Any:
-    """Leibniz's rule for x times sigmoid(2u), whose derivatives are Faà di Bruno's, with Bell polynomials."""
+    """Leibniz's rule for x times sigmoid(2u), whose derivatives follow by Faà di Bruno, with Bell polynomials."""
     u = _ROOT * (x + _CUBIC * x**3)
     inner = [2 * _ROOT * (1 + 3 * _CUBIC * x**2), 12 * _ROOT * _CUBIC * x, 12 * _ROOT * _CUBIC] + [sp.Integer(0)] * n
 

@@ -11,7 +11,7 @@ from gtape.symbolic.nth_derivatives import quadratic_power_derivative
 
 
 def _tan_derivative(x: Any, n: int) -> Any:
-    """With t = tan(x): d/dx is (1 + t²) d/dt, n times on t."""
+    """The n-th derivative: with t = tan(x), apply d/dx = (1 + t²) d/dt n times to t."""
     t = sp.Dummy("t")
     p: Any = t
     for _ in range(n):

@@ -24,7 +24,7 @@ array("logical_not", lambda W, x: np.logical_not(x))
 
 
 def _each(test: Callable[[arb], bool], otherwise: bool) -> Callable[..., np.ndarray]:
-    """A test of balls, element by element; expressions and jets stand for finite numbers."""
+    """An elementwise test of enclosures (balls); expressions and jets count as finite numbers."""
     vectorised = np.vectorize(lambda v: test(v) if isinstance(v, arb) else otherwise, otypes=[bool])
     return lambda W, x: vectorised(x)
 

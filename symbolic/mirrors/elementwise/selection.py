@@ -1,4 +1,4 @@
-"""Mirrors of ops that choose: at a kink, the arm that holds there has the convention as its derivative."""
+"""Mirrors of ops that choose: at a kink, the derivative of the arm that holds there is the convention."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Mirrors of eigenvalues of Hermitian matrices and of singular values of complex ones, in real and imaginary parts.
 
-They are the eigenvalues of a real symmetric matrix (see `gtape.symbolic.factorisations`), each of them twice, with
-vectors that are x and ix: any of the two, divided by one element, is the vector.
+They are the eigenvalues of a real symmetric matrix (see `gtape.symbolic.factorisations`), each of them twice, with the
+vectors x and ix. Either of the two, divided by one element, gives the vector.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _joined(parts: np.ndarray) -> np.ndarray:
 
 
 def _divided(x: Any, by: Any) -> tuple[Any, Any]:
-    """Parts of a vector whose parts alternate in `x`, divided by a complex number in parts."""
+    """Parts of the vector whose parts alternate in `x`, divided by a complex number given as parts."""
     size = by[0] * by[0] + by[1] * by[1]
     a, b = x[0::2], x[1::2]
     return (a * by[0] + b * by[1]) / size, (b * by[0] - a * by[1]) / size
@@ -133,16 +133,16 @@ def _unitary(entries: Any) -> Any:
     return np.stack([whole[0::2, 0::2], whole[1::2, 0::2]])
 
 
-# (part, row, column) of an element: of the second vector, twice, and of what turns the vectors on the other side.
+# (part, row, column): two elements of the second vector v, then four of the matrix that turns v into u.
 _DIRECTIONS = ((0, 1, 0), (1, 1, 0), (0, 1, 0), (1, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
 def _from_singular(at: tuple[int, ...], s: Any, u: Any, v: Any, a: Any) -> Any:
     """Two orthogonal columns v, and u of the same norms: v turned, or the first column of a rotation times the norm.
 
-    All eight parameters of two by two complex numbers at once make expressions of many thousand terms. So each sample,
-    told by how many batch axes it has, varies the singular values and one more, and fixes the others: rules are linear
-    in the direction, and between them the samples move in every one.
+    With all eight parameters of a complex 2x2 matrix free, expressions have many thousand terms. So each sample, known
+    by its number of batch axes, varies the singular values and one more parameter, and fixes the others. This suffices
+    because rules are linear in the direction, and the samples together cover every direction.
     """
     k, m, n = len(s), u.shape[1], v.shape[1]
     if k == 2:

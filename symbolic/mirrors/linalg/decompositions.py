@@ -53,7 +53,7 @@ def _pinv(W: Any, a: Any, rcond: float) -> Any:
         if rank < min(m, n):
             if not rank:
                 return np.full((n, m), W.exact(0), dtype=object)
-            # The derivative is that at constant rank: what counts as zero is taken away, and stays so.
+            # The derivative is that at constant rank: parts that count as zero are removed and stay zero.
             values = W.component(a, 0)
             s, u, v = singular_values(W.plain, values, rank=rank)
             s, u, v = singular_values(W, a - (values - W.plain.matmul(u * s, v.T)), rank=rank)

@@ -13,7 +13,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _along(W: Any, a: Any, gs: Any) -> Any:
-    """Derivative of the cofactors along k directions: det is linear in each row, so their rows are put in."""
+    """The derivative of the cofactors along k directions, whose rows replace rows: det is linear in each row."""
     n, k = len(a), len(gs)
     out = np.zeros((n, n), dtype=object)
     for rows in permutations(range(n), k):

@@ -34,7 +34,7 @@ def _eig(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     return times_power_of_two(values, power), side_by_side([v for _, v in made], (2, n))
 
 
-# Eigenvalues closer than this, and their vectors, are first found with more digits than floats have.
+# Eigenvalues closer than this, and their vectors, start from more digits than floats have.
 _CLOSE = 2.0**-16
 
 
@@ -45,7 +45,7 @@ def _least_gap(w: Any) -> float:
 
 
 def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
-    """Eigenvalues and vectors, rounded from some at the precision in force."""
+    """Eigenvalues and vectors, computed at the current precision and rounded."""
     n = a.shape[-1]
     real, imag = (W.component(p, 0).ravel().tolist() for p in a)
     w, v = acb_mat(n, n, [acb(p, q) for p, q in zip(real, imag, strict=True)]).eig(right=True, algorithm="approx")
@@ -59,7 +59,7 @@ def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _order(w: Any, v: Any, like_w: Any, like_v: Any) -> list[int]:
-    """Which eigenvalue is which of the recorded ones; vectors tell those apart that were rounded to one number."""
+    """For each recorded eigenvalue the index of the exact one; vectors separate those rounded to one number."""
     values, wanted = w[0] + 1j * w[1], like_w[0] + 1j * like_w[1]
     found, recorded = (p[0] + 1j * p[1] for p in (v, like_v))
     size = np.linalg.norm(found, axis=0)[:, None] * np.linalg.norm(recorded, axis=0)
@@ -71,7 +71,7 @@ def _order(w: Any, v: Any, like_w: Any, like_v: Any) -> list[int]:
     return order
 
 
-_SAME = 2.0**-20  # how far a recorded eigenvalue may be off, in units of the largest element
+_SAME = 2.0**-20  # largest error of a recorded eigenvalue, in units of the largest element
 
 
 def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, Any]:
@@ -105,7 +105,7 @@ def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, An
     real[row], imag[row] = arb(1), arb(0)
     values = made[2 * n :]
     if not (v[1].any() or w[1]) and all(not isinstance(e, Jet) and e == 0 for e in a[1].ravel().tolist()):
-        imag[:], values[1] = arb(0), arb(0)  # a real matrix: what is isolated and nearly real is real
+        imag[:], values[1] = arb(0), arb(0)  # an isolated, nearly real eigenvalue of a real matrix is real
     return values, np.stack([real, imag])
 
 

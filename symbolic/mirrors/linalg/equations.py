@@ -1,6 +1,6 @@
-"""Mirrors of inverses and solutions, and what defines them.
+"""Mirrors of inverses and solutions, and the equations that define them.
 
-Solutions are defined by equations; solved for the right-hand side, these are the parametrised mirrors.
+These equations, solved for the right-hand side, are the parametrised mirrors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _triangular_solve(W: Any, a: Any, b: Any, *, lower: bool) -> Any:
 
 
 def _magnitude(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
-    """A power of two for each matrix, or row or column, as the op chooses it; 1 where elements are symbols."""
+    """The power of two that the op chooses for each matrix, row or column; 1 for symbols."""
     x = objects(x)
     made = np.full([1 if i - x.ndim in axis else n for i, n in enumerate(x.shape)], W.exact(1), dtype=object)
     values = W.component(x, 0)

@@ -1,8 +1,8 @@
 """Mirrors of the matrix exponential and its derivatives.
 
-In balls and jets: the exponential of one larger matrix, in which nilpotent blocks stand for directions. In symbols: the
-closed form for 2x2 matrices, exp(A) = e^h (c(z) + s(z) (A - h)) with h half the trace and z = -det(A - h), where c(z)
-and s(z) are cosh and sinh/sqrt of sqrt(z): both analytic, with derivatives c' = s/2 and s' = (c - s)/(2 z).
+In enclosures (balls) and jets: the exponential of a larger matrix, in which nilpotent blocks stand for directions. In
+symbols: the closed form for 2x2 matrices, exp(A) = e^h (c(z) + s(z) (A - h)) with h half the trace, z = -det(A - h),
+c(z) = cosh(sqrt(z)) and s(z) = sinh(sqrt(z))/sqrt(z). Both are analytic, with c' = s/2 and s' = (c - s)/(2 z).
 """
 
 from __future__ import annotations

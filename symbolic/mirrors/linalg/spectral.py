@@ -36,7 +36,7 @@ def _eigh(W: Any, a: Any, w: Any, v: Any) -> tuple[Any, Any]:
 def _from_eigenvalues(at: Any, w: Any, v: Any, a: Any) -> Any:
     q = rotation(v)
     made = np.dot(q * w, q.T)
-    for i in range(len(w)):  # the upper triangle is not read: it may be anything
+    for i in range(len(w)):  # the op never reads the upper triangle, so it may hold anything
         made[i, i + 1 :] = v[i, i + 1 :]
     return w, q, made
 
@@ -53,7 +53,7 @@ def _shapes_of_svd(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def _complement(W: Any, u: Any, rough: Any) -> Any:
-    """The rest of the recorded columns when the part in the given ones is taken away, made orthonormal."""
+    """The recorded columns minus their projection onto the given ones, made orthonormal."""
     k = u.shape[1]
     if rough is None:
         rough = np.linalg.qr(to_float(W.component(u, 0)), mode="complete")[0][:, k:]
@@ -75,7 +75,7 @@ factorisation("complement", _complement, _from_complement, lambda u: (*u[:-1], u
 def _safe_quotient(W: Any, x: Any, d: Any) -> Any:
     def one(p: Any, q: Any) -> Any:
         if not isinstance(p, Jet):
-            if p == 0:  # a constant zero: then q may be zero, too
+            if p == 0:  # p is a constant zero, so q may be zero, too
                 return W.exact(0)
             if isinstance(q, arb) and q.contains(0) and balls.equal(q, arb(0)) and balls.equal(arb(p), arb(0)):
                 return W.exact(0)

@@ -26,7 +26,7 @@ def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
 
 
 def _products(W: Any, a: Any, b: Any, groups: int, unfold: Callable[[Any], Any], turn: Callable[[Any], Any]) -> Any:
-    """The matrices of the groups of `a`, times those of `b`, side by side."""
+    """The products of the groups' matrices of `a` and `b`, side by side."""
     parts = []
     for p, q in zip(*[np.split(objects(x), groups, axis=-1) for x in (a, b)], strict=True):
         rows, q = unfold(p), turn(q)

@@ -1,4 +1,4 @@
-"""Mirror of the greatest element of every window, whose elements are looked at one after the other."""
+"""Mirror of the greatest element of every window, found by comparing the elements one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of gathering: elements picked by NumPy's own indexing, and added one by one where they belong."""
+"""Mirrors of gathering: NumPy's own indexing picks elements, which are added to their places one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of indexing: parts taken by NumPy's own indexing, and put into zeros."""
+"""Mirrors of indexing: NumPy's own indexing picks parts and puts them into zeros."""
 
 from __future__ import annotations
 

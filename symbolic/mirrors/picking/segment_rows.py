@@ -1,4 +1,4 @@
-"""Mirrors of the extrema of every segment, and of how equal ones share them."""
+"""Mirrors of the extrema of every segment, and of the shares of tied elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _extremes(x: Any, ids: Any, size: int, along: Callable[..., Any]) -> Any:
 
 
 def _shares(W: Any, x: Any, ids: Any, size: int, extremes: Any) -> Any:
-    """One over the number of elements of a segment that equal its extreme, at those; 0 elsewhere."""
+    """1/n at the n elements of a segment that equal its extreme; 0 elsewhere."""
     x, ids = objects(x), np.asarray(ids).astype(int)
     chosen = np.asarray(W.equal(x, extremes[ids])).astype(int)
     total = np.zeros((size, *x.shape[1:]), int)

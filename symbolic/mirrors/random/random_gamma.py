@@ -1,4 +1,4 @@
-"""Mirror of gamma draws: defined by an equation, and evaluated from it in balls."""
+"""Mirror of gamma draws: an equation defines them, and enclosures (balls) follow from it."""
 
 from __future__ import annotations
 

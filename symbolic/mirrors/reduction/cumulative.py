@@ -1,4 +1,4 @@
-"""Mirrors of running sums of exponentials, and of means by the shares in them."""
+"""Mirrors of running sums of exponentials, and of means weighted by the shares in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _sums(e: Any) -> Any:
 
 
 def _before(e: Any) -> Any:
-    """The sums without the newest term: 0 for the first."""
+    """The sums without their newest term; 0 for the first."""
     return np.concatenate([np.full_like(e[..., :1], 0), _sums(e)[..., :-1]], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""Mirrors of extrema, of how equal ones share them, and of their places."""
+"""Mirrors of extrema, of the shares of tied elements, and of the extrema's places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _share(W: Any, x: Any, extreme: Any, axis: tuple[int, ...]) -> Any:
-    """One over the number of elements that equal the extreme, at those; 0 elsewhere."""
+    """1/n at the n elements that equal the extreme; 0 elsewhere."""
     chosen = np.asarray(W.equal(x, extreme)).astype(int)
     return W.divide(chosen, np.add.reduce(chosen, axis=axis, keepdims=True))
 

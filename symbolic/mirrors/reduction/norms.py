@@ -1,4 +1,4 @@
-"""Mirrors of the root of the sum of squares, of a vector divided by it, and of the slope of that."""
+"""Mirrors of the Euclidean norm, of a vector divided by its norm, and of the slope of this quotient."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _norm(W: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
         return W.abs(x)
     squares = W.sum_along(x * x, axis, True)
     zero = W.equal(squares, 0)
-    # abs of one element has its own kink; a longer vector at 0 has gradient 0 through the constant.
+    # One element has the kink of abs; a longer vector has the gradient 0 at 0, because the branch there is constant.
     length = W.where(zero, 0, W.sqrt(W.where(zero, 1, squares)))
     return length if keepdims else np.squeeze(length, axis=axis)
 

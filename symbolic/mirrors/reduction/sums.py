@@ -1,4 +1,4 @@
-"""Mirrors of sums and means, and of what undoes the removal of axes."""
+"""Mirrors of sums and means, and of the op that puts removed axes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of truth values of whole axes."""
+"""Mirrors of `all` and `any` along axes."""
 
 from __future__ import annotations
 

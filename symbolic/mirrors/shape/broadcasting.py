@@ -11,7 +11,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _sum_to(W: Any, g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
-    """Add every element to the place that broadcasting `shape` would have read it from."""
+    """Add every element to the place from which broadcasting `shape` reads it."""
     g = objects(g)
     out = np.full(g.shape[:batch] + shape, 0, dtype=object)
     for at in np.ndindex(*g.shape):

@@ -1,4 +1,4 @@
-"""Mirrors of constants in the shape of a tensor, of copies, and of casts."""
+"""Mirrors of constants of a tensor's shape, of copies, and of casts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _to_real = over(real)
 
 
 def _whole(x: Any) -> int:
-    """The whole number next to a ball towards 0."""
+    """A ball's number rounded towards 0."""
     x = arb(real(value_of(x)))
     if x.is_integer() and x.is_exact():
         return int(x.unique_fmpz())
@@ -28,9 +28,9 @@ def _whole(x: Any) -> int:
 
 
 def _cast(W: Any, x: Any, *, dtype: Any) -> Any:
-    """To real numbers the real part; complex numbers of real ones for functions that go on beside the real line.
+    """A cast to real numbers takes the real part; a cast to complex numbers widens.
 
-    To whole numbers and truth values, balls are decided.
+    A cast to integers or booleans decides the balls.
     """
     kind = np.dtype(dtype).kind
     if kind == "c":

@@ -1,4 +1,4 @@
-"""Mirror of decisions: whole numbers and truth values are the same in every world."""
+"""Mirror of decisions: integers and booleans are the same in every world."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ __all__: list[str] = []
 
 
 def _derivative(function: Callable[..., Any], x: Any, n: int, sign: int) -> Any:
-    """The n-th derivative of a Bessel function of order 0: each is half of the lower order's plus sign the higher's."""
+    """The n-th derivative of a Bessel function of order 0, from f_m' = (f_(m-1) + sign f_(m+1)) / 2."""
     return sum(sp.Integer(sign) ** k * sp.binomial(n, k) * function(2 * k - n, x) for k in range(n + 1)) / 2**n
 
 
 def _symmetric(function: Callable[..., Any], sign: int) -> Callable[..., Any]:
-    """With negative orders written as positive ones."""
+    """The function with negative orders rewritten as positive ones."""
     return lambda m, x: function(m, x) if m >= 0 else sign ** (-m) * function(-m, x)
 
 
@@ -36,7 +36,7 @@ scalar("bessel_k_derivative", lambda x, n: (-1) ** n * _derivative(_K, x, n, 1))
 
 
 def _times_exponential(function: Callable[..., Any], rate: int, sign: int, x: Any, m: int, n: int) -> Any:
-    """The n-th derivative of exp(rate x) f_m(x), by Leibniz's rule on functions that hold their exponential."""
+    """The n-th derivative of exp(rate x) f_m(x), by Leibniz's rule on functions that include their exponential."""
     total = sp.Integer(0)
     for j in range(n + 1):
         inner = sum(sp.binomial(j, k) * function(m - j + 2 * k, x) for k in range(j + 1)) / sp.Integer(2) ** j
@@ -56,7 +56,7 @@ def _beside_0(m: int, j: int) -> Any:
 
 
 def _even_or_odd(x: Any, m: int, n: int) -> Any:
-    """The n-th derivative of exp(-|x|) I_m(x); at 0 what both sides agree on, else the least norm, 0."""
+    """The n-th derivative of exp(-|x|) I_m(x); at 0 the common value of both sides, else 0, the least norm."""
     beside = [_beside_0(m, n + i) if (m + n + i) % 2 == 0 else sp.Integer(0) for i in range(5)]
     at_zero = sum(c * x**i / sp.factorial(i) for i, c in enumerate(beside))
     return sp.Piecewise(

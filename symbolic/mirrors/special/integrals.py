@@ -11,7 +11,7 @@ from gtape.symbolic.special_functions import Dawson, Spence
 
 
 def _dawson_derivative(x: Any, n: int) -> Any:
-    """F' = 1 - 2x F, and from there F^(k+1) = -2x F^(k) - 2k F^(k-1)."""
+    """The n-th derivative, from F' = 1 - 2x F and F^(k+1) = -2x F^(k) - 2k F^(k-1)."""
     before, here = Dawson(x), 1 - 2 * x * Dawson(x)
     for k in range(1, n):
         before, here = here, -2 * x * here - 2 * k * before
@@ -58,7 +58,7 @@ scalar("spence", lambda x: sp.Piecewise((sp.Integer(0), sp.Eq(x, 1)), (Spence(x)
 
 
 def _spence_derivative(x: Any, n: int) -> Any:
-    """The rest of a logarithm's series: log(x) less its first n - 1 terms in u = 1 - 1/x."""
+    """The remainder of a logarithm's series: log(x) minus its first n - 1 terms in u = 1 - 1/x."""
     u = (x - 1) / x
     rest = sp.log(x) - sp.Add(*[u**k / k for k in range(1, n)])
     away = (-1) ** n * sp.factorial(n - 1) * rest / (x - 1) ** n

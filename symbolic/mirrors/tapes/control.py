@@ -1,4 +1,4 @@
-"""Mirror of the gradient's stop: the value. That it counts as a constant is declared by the op, not by its mirror."""
+"""Mirror of `stop_gradient`: the value. The op's declaration, not its mirror, makes it a constant."""
 
 from __future__ import annotations
 
