@@ -125,7 +125,10 @@ def _kind(x: Any) -> Any:
     try:
         return _kind_of(x)
     except RecursionError:
-        raise ValueError(f"an argument of a function must not hold itself: {shown(x)}") from None
+        raise ValueError(
+            "an argument of a function must not hold itself, nor be nested deeper than Python's recursion goes: "
+            f"{shown(x)}"
+        ) from None
 
 
 def _kind_of(x: Any) -> Any:
