@@ -103,10 +103,11 @@ def test_no_op_is_named_outside_its_declaration_and_its_mirror(path: str) -> Non
     assert len(found) <= ALLOWED.get(path, 0), (
         f"{path} names ops; say what it needs to know in their declarations: {', '.join(found)}"
     )
+    assert len(found) == ALLOWED.get(path, 0), f"{path} names fewer ops than before: write {len(found)} into ALLOWED"
 
 
 def test_the_list_of_exceptions_names_files_that_there_are() -> None:
-    assert not [path for path in ALLOWED if path.startswith(HOMES)]
+    assert not [path for path in ALLOWED if path.startswith(HOMES) or not (ROOT / path).is_file()]
 
 
 @pytest.mark.parametrize(

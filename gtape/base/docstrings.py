@@ -30,6 +30,16 @@ def _entries(section: str) -> dict[str, str]:
 def documented_like(model: Any) -> Callable[[F], F]:
     """A decorator that adds Returns, Raises and shared parameters of `model` that a docstring leaves out.
 
+    Parameters
+    ----------
+    model : function
+        A function with a NumPy-style docstring that has the section Parameters.
+
+    Returns
+    -------
+    callable
+        Changes the docstring of the function that it decorates, and returns that function.
+
     Examples
     --------
     >>> from gtape.base.docstrings import documented_like
