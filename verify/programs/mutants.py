@@ -57,7 +57,10 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
         shapes, params = max(
             samples, key=lambda s: sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0])
         )
-        return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
+        arrays = [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes]
+        if prim.domain.where is not None:
+            arrays = [_well_conditioned(a) for a in arrays]
+        return arrays, params
     params = _params().get(prim.name, {})
     arrays = []
     for interval in prim.domain.intervals:
@@ -96,6 +99,12 @@ def _matrix(shape: tuple[int, ...], rng: Any) -> np.ndarray:
     if x.ndim >= 2 and shape[-1] == shape[-2]:
         x = x + np.swapaxes(x, -1, -2) + 3 * np.eye(shape[-1])
     return x
+
+
+def _well_conditioned(a: np.ndarray) -> np.ndarray:
+    """A matrix far from those of lower rank, because near them the bound of a rule is wider than a small fault."""
+    oblong = a.ndim >= 2 and a.shape[-1] != a.shape[-2] and a.dtype.kind == "f"
+    return a + a.dtype.type(3) * np.eye(*a.shape[-2:], dtype=a.dtype) if oblong else a
 
 
 # ------------------------------------------------------------------------------------------------ transforms
