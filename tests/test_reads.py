@@ -13,6 +13,7 @@ from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.declare.reads import declared_reads, probed_reads, reads_everything
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.namespaces import catalogue
+from gtape.verify.programs.mutants import planted, scaled
 
 catalogue.load()
 
@@ -157,6 +158,15 @@ def test_a_swapped_partial_keeps_what_it_reads(monkeypatch: pytest.MonkeyPatch) 
     with tf.GradientTape() as tape:
         y = exp(x)
     assert float(tape.gradient(y, x)) == float(np.exp(2.0))
+
+
+@pytest.mark.parametrize("name", sorted(n for n, p in REGISTRY.items() if p.differentiable))
+def test_rules_that_come_back_read_what_they_read_before(name: str) -> None:
+    prim = REGISTRY[name]
+    before = [prim.reads[i] for i in range(len(prim.rules))]
+    with planted(name, 0, scaled(2.0)):
+        pass
+    assert [prim.reads[i] for i in range(len(prim.rules))] == before
 
 
 @pytest.mark.parametrize("name", ["exp", "multiply", "reduce_sum", "matmul"])

@@ -98,7 +98,7 @@ class Primitive:
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example", "infix",
         "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs", "params", "partials", "place",
         "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar", "selects", "sparse",
-        "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "zero_absorbs",
+        "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
@@ -153,6 +153,8 @@ class Primitive:
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
         self.reads: Any = data.pop("reads", None)
+        # The rules of the declaration and the values that they read, because a swapped rule comes back.
+        self.written = (self.partials, self.vjp, self.reads)
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
         REGISTRY.put(self)
@@ -202,7 +204,10 @@ class Primitive:
         """Set an attribute. A swapped rule or kernel (a planted fault) discards everything derived from the old one."""
         object.__setattr__(self, name, value)
         if name in _SWAPPED and dict.get(REGISTRY, self.name) is self:
-            if name == "partials" and self.partials is not None:
+            partials, vjp, reads = self.written
+            if self.partials is partials and self.vjp is vjp:
+                object.__setattr__(self, "reads", reads)
+            elif name == "partials" and self.partials is not None:
                 object.__setattr__(self, "reads", _Probed(self.partials, self.params))
             elif name == "vjp" and self.kind in ("general", "implicit"):
                 object.__setattr__(self, "reads", declared_reads(self.name, None, self.rules))
