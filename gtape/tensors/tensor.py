@@ -19,7 +19,7 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch
+from gtape.recording.trace import note_branch, note_conversion
 from gtape.tensors.axes import static_ints
 
 __all__ = [
@@ -126,6 +126,8 @@ class PublicTensor(Operators):
 
     def numpy(self) -> Any:
         """The value as a NumPy scalar or a fresh array."""
+        if self._record is not None:
+            self._leaves()
         v = self._value
         if v.__class__ is float:
             return np.float64(v)
@@ -133,6 +135,11 @@ class PublicTensor(Operators):
             return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
         except MemoryError as e:
             raise exhausted(f"an array of shape {self.shape}", e) from None
+
+    def _leaves(self) -> None:
+        """Tell a check that the value leaves the tape."""
+        if record.get_stack().trace:
+            note_conversion(self)
 
     def ref(self) -> Any:
         """A hashable reference to this tensor, for use as a dictionary key."""
@@ -147,12 +154,14 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
             )
+        if self._record is not None:
+            self._leaves()
         return np.array(self._value, dtype=dtype)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
         if copy is False:
             raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
-        return np.array(self._value).__dlpack__(**options)
+        return self.__array__().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -175,6 +184,8 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
+        if self._record is not None:
+            self._leaves()
         value = self._value
         if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")

@@ -14,6 +14,7 @@ from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.judging.examine import examine
+from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
@@ -76,6 +77,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         report.extend(one)
     if order > 1:
         _judge_rest(recording, blocks, seen, n, order, report)
+    report.findings += values_left(recording, order)
     return report
 
 

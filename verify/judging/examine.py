@@ -16,14 +16,14 @@ from gtape.verify.bounds.noise import global_bounds
 from gtape.verify.causes.advice import add_advice
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import flipped_branch
-from gtape.verify.causes.customs import least_stable, only_rounded
+from gtape.verify.causes.customs import least_stable, not_finite, only_rounded
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import ROUNDINGS
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement
-from gtape.verify.judging.ladder import PRECISIONS
+from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
@@ -54,6 +54,10 @@ class Gradient(Judgement):
     def derivative(self, oracle: Oracle) -> list[Any]:
         return oracle.replay()
 
+    def beside(self, oracle: Oracle) -> list[Any]:
+        # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
+        return oracle.replay() if self.order == 1 else oracle.by_jets()
+
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         exact = oracle.replay()
         failures = certify(oracle, exact)
@@ -67,6 +71,21 @@ class Gradient(Judgement):
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         return blame(self.program, oracle, failures, self.got, self.order)
+
+    def examine(self) -> Report:
+        lost = any(g is not None and not np.isfinite(g).all() for g in self.got)
+        if lost and any(n.kind == "custom" and n.prim.declared is None for n in self.program.nodes):
+
+            def attempt(bits: int, _: list[str]) -> tuple[Finding | None]:
+                return (not_finite(self.program, self.seeds, self.got, self.order),)
+
+            found, _ = climb(self.program, self.order, attempt, PRECISIONS[:2])
+            if found is not None and found[0] is not None:
+                report = self.report()
+                report.findings.append(found[0])
+                report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
+                return report
+        return super().examine()
 
     def bounds(self, runs: int) -> list[Any]:
         return global_bounds(self.program, self.seeds, runs)

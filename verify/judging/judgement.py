@@ -19,6 +19,7 @@ from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
+from gtape.verify.causes.sides import Sides, as_a_whole
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.connected import order_of, undecidable
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
@@ -66,6 +67,10 @@ class Judgement:
 
     def derivative(self, oracle: Oracle) -> list[Any]:
         """The exact derivative, from an oracle with the values of all nodes."""
+        raise NotImplementedError
+
+    def beside(self, oracle: Oracle) -> list[Any]:
+        """The exact derivative at a point next to a kink, from an oracle with the values of all nodes there."""
         raise NotImplementedError
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
@@ -163,8 +168,10 @@ class Judgement:
         for node in oracle.flips:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
-        findings += kinks_met(program, oracle, order)
-        findings += choices_met(program, oracle, order, self.derivative)
+        met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
+        if met:
+            met = as_a_whole(Sides(program, self.oracle, self.beside), exact, self.got, met, order)
+        findings += met
         for f in self.local(oracle.env) if self.locally else ():
             f.order = order
             findings.append(f)

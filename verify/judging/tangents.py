@@ -63,6 +63,9 @@ class Tangent(Judgement):
     def derivative(self, oracle: Oracle) -> list[Any]:
         return [self.along(self.jets(oracle))]
 
+    def beside(self, oracle: Oracle) -> list[Any]:
+        return [self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))]
+
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         env = self.jets(oracle)
         sessions = (self.program.session,)

@@ -165,6 +165,20 @@ class Oracle(Replay):
             return acb(self._along(source, element, 1), -self._along(source, element, acb(0, 1)))
         return self._along(source, element, 1)
 
+    def by_jets(self, limit: int = 64) -> list[Any]:
+        """The gradient by each source, by jets alone; raises `TooDeep` for more elements than `limit`."""
+        shapes = [self.program.nodes[nodes[0]].shape for nodes in self.program.sources]
+        size = sum(int(np.prod(shape)) for shape in shapes)
+        if size > limit:
+            raise TooDeep(f"{size} elements are not evaluated one by one")
+        made = []
+        for s, shape in enumerate(shapes):
+            a = np.empty(shape, dtype=object)
+            for index in np.ndindex(*shape):
+                a[index] = self.along(s, index)
+            made.append(a)
+        return made
+
     def slope(self, source: int, direction: Any) -> arb:
         """The derivative along a direction of one source, by jets alone."""
         program = self.program

@@ -52,6 +52,7 @@ class _Exact(Algebra):
         return self.replay.pulled(node, g)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
+        self.replay.arrived[node.index] = g
         return None if self.replay.by_bodies and node.prim.declared is None else self.replay.pulled(node, g)
 
 
@@ -73,6 +74,8 @@ class Replay:
         self.by_bodies = by_bodies
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
+        # The cotangents that arrived at custom gradients.
+        self.arrived: dict[int, Any] = {}
         self.flips: list[Node] = []
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
