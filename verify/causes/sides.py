@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of"]
@@ -48,7 +49,7 @@ class Interval(NamedTuple):
 
 def scale_of(x: Any) -> Any:
     """The size of each element, to scale its step; for a 0 the smallest nonzero size, at most 1."""
-    sizes = [abs(arb(e)) for e in objects(x).ravel().tolist()]
+    sizes = [abs(e) if isinstance(e, acb) else abs(arb(e)) for e in objects(x).ravel().tolist()]
     least = arb(1)
     for size in sizes:
         if size != 0 and size < least:
@@ -116,14 +117,18 @@ class Sides:
     ) -> None:
         self.program, self.oracle, self.derivative = program, oracle, derivative
         self.here: dict[int, Any] = {}
+        self.over_jumps = False
+        self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.rng = np.random.default_rng(37)
 
-    def limits(self, numbers: list[Any]) -> list[dict[tuple[int, ...], Interval]] | None:
+    def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
         """The interval of each element next to which `numbers`, the derivative at the point, is no limit.
 
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
+        jumps : bool
+            Whether to give intervals for a function that is not continuous at the point, too.
 
         Returns
         -------
@@ -134,6 +139,7 @@ class Sides:
         size = sum(int(np.prod(n.shape)) if not isinstance(n.output, tuple) else 1 for n in self.program.nodes)
         if size > _MANY:
             return None
+        self.over_jumps, self.jumps = jumps, False
         for assume in (contextlib.nullcontext, ties_assumed):
             with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
                 here = self.oracle()
@@ -145,7 +151,7 @@ class Sides:
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn = [self._drawn() for _ in range(pairs)]
         near = [list(self._at(moves, _STEPS[0])) for moves in drawn]
-        if not any(near):
+        if (self.jumps and not self.over_jumps) or not any(near):
             return None
         found: list[dict[tuple[int, ...], Interval]] = []
         nearer: list[Any] | None = None
@@ -179,7 +185,7 @@ class Sides:
         return found
 
     def _drawn(self, axis: tuple[int, tuple[int, ...]] | None = None) -> dict[int, Any]:
-        """A direction that breaks all ties, as moves of the sources' nodes; almost along one element if `axis` is given."""
+        """A direction that breaks all ties, as moves of the sources' nodes; almost along one element for an `axis`."""
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
             drawn: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
@@ -200,11 +206,46 @@ class Sides:
         for sign in (-1, 1):
             step = sign * arb(2) ** exponent
             env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
-            if env is not None:
+            if env is None:
+                continue
+            self.jumps = self.jumps or self._jump(env, moves, step)
+            if self.over_jumps or not self.jumps:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
                     made = self._derived(env)
                     if all(_finite(a) for a in made):
                         yield made
+
+    def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
+        """True if an output does not come back to its value at the point as the step goes to 0."""
+        distances = self._distances(env)
+        if not any(d > 0 for d in distances):
+            return False
+        shorter = step * arb(2) ** (_STEPS[1] - _STEPS[0])
+        closer = beside(self.program, self.here, {i: objects(m * shorter) for i, m in moves.items()})
+        if closer is None:
+            return False
+        nearer = self._distances(closer)
+        return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
+
+    def _distances(self, env: dict[int, Any]) -> list[arb]:
+        """How far each element of the outputs is from its value at the point; infinite if their shapes differ."""
+        there, here = self._outputs(env), self._outputs(self.here)
+        return (
+            [arb("inf")]
+            if len(there) != len(here)
+            else [abs(arb(p) - arb(q)) for p, q in zip(there, here, strict=True)]
+        )
+
+    def _outputs(self, env: dict[int, Any]) -> list[Any]:
+        """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks."""
+        values = env
+        if any(n.mark is not None for n in self.program.nodes):
+            oracle = self.oracle()
+            oracle.env = env
+            only = self.program.ancestors(self.program.outputs)
+            values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
+        flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
+        return [e for a in flat for e in a.ravel().tolist()]
 
     def _derived(self, env: dict[int, Any]) -> list[Any]:
         """The derivative, from exact values; recorded decisions are replaced meanwhile, because rules read these."""
@@ -253,12 +294,17 @@ def _shrinks(first: arb, second: arb) -> bool:
 
 
 def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
-    """True if a derivative grows without bound towards the point."""
-    sizes = [max(abs(p.mid()) for p in hull) for hull in (first, second)]
-    return bool(sizes[1] > sizes[0] * arb(2) ** 10)
+    """True if an end of an interval does not converge with the step, as next to a pole."""
+    size = max(abs(p.mid()) for p in second)
+    return any(
+        abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
+        for p, q in zip(first, second, strict=True)
+    )
 
 
-def as_a_whole(sides: Sides, exact: list[Any], got: list[Any], findings: list[Finding], order: int) -> list[Finding]:
+def as_a_whole(
+    sides: Sides, exact: list[Any], got: list[Any], findings: list[Finding], order: int, *, claimed: bool = False
+) -> tuple[list[Finding], list[Any]]:
     """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
 
     Parameters
@@ -267,42 +313,94 @@ def as_a_whole(sides: Sides, exact: list[Any], got: list[Any], findings: list[Fi
     exact : list of object arrays of enclosures, or None
         The derivative by the conventions of the ops.
     got : list of arrays or None
-        The numbers of the tape, which agree with `exact`.
+        The numbers to judge: those of the tape, or claims of another library.
     findings : list of Finding
         The conventions met; `inside` and `ok` are set for the whole function.
     order : int
+    claimed : bool
+        Whether `got` are claims, which may follow conventions of their own.
 
     Returns
     -------
-    list of Finding
-        The findings, after a finding for the first element outside its interval.
+    findings : list of Finding
+        After a finding for the first element outside its interval.
+    exact : list
+        With each claim that lies inside its interval in place of the number by the conventions of the ops.
     """
-    if any(g is not None and np.asarray(g).dtype.kind == "c" for g in got) or any(
-        is_complex(n.output) for n in sides.program.nodes if not isinstance(n.output, tuple)
-    ):
-        return findings
+    if any(is_complex(n.output) for n in sides.program.nodes if not isinstance(n.output, tuple)):
+        return findings, exact
     outside = sides.limits(exact)
-    if outside is None:
-        return findings
-    for f in findings:
-        f.inside = f.ok = True
+    if outside is not None:
+        for f in findings:
+            f.inside = f.ok = True
+    elif claimed:
+        outside = [{} for _ in exact]
+    else:
+        return findings, exact
+    who = next((f for f in findings if f.op is not None), findings[0])
+    wrong: list[Finding] = []
+    if claimed:
+        exact, outside = _with_claims(sides, exact, got, outside)
     for s, out in enumerate(outside):
         for index, interval in out.items():
-            who = next((f for f in findings if f.op is not None), findings[0])
+            if wrong:
+                break
+            who_gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
             if interval.agree:
-                reason = (
-                    "the function as a whole has a derivative here: all one-sided derivatives agree, but the "
-                    f"convention of {who.op} at its kink gives another number"
-                )
+                reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
+                reason += f", but {who_gives} another number"
             else:
-                reason = (
-                    f"the one-sided derivatives of the function as a whole lie in {interval}, but the convention of "
-                    f"{who.op} at its kink gives a number outside"
-                )
-            wrong = Finding(
-                "convention", order=order, op=who.op, line=who.line, element=(s, index), inside=False, reason=reason,
-                got=None if got[s] is None else np.asarray(got[s])[index].item(),
-                exact=digits(interval.low) if interval.agree else None,
-            )  # fmt: skip
-            return [wrong, *findings]
-    return findings
+                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {who_gives} "
+                reason += "a number outside"
+            wrong.append(
+                Finding(
+                    "convention",
+                    order=order,
+                    op=who.op,
+                    line=who.line,
+                    element=(s, index),
+                    inside=False,
+                    reason=reason,
+                    got=None if got[s] is None else np.asarray(got[s])[index].item(),
+                    exact=digits(interval.low) if interval.agree else None,
+                )  # fmt: skip
+            )
+    return [*wrong, *findings], exact
+
+
+def _with_claims(
+    sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
+) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
+    """The claims inside their intervals in place of conventions, and the intervals that claims at kinks miss."""
+    finite = [None if g is None or not np.isfinite(g).all() else BALLS.lift(np.asarray(g)) for g in got]
+    missed = sides.limits(finite, jumps=True)
+    if missed is None:
+        return exact, outside
+    made: list[Any] = []
+    left: list[dict[tuple[int, ...], Interval]] = []
+    for s, (e, g) in enumerate(zip(exact, finite, strict=True)):
+        if g is None:
+            made.append(e)
+            left.append(outside[s])
+            continue
+        g = objects(g)
+        e = objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), g.shape)).copy()
+        out = {}
+        for index in np.ndindex(*e.shape):
+            interval = missed[s].get(index)
+            if interval is not None and _rounded(g[index], interval, got[s].dtype):
+                interval = None
+            if interval is None:
+                e[index] = g[index]  # inside
+            elif index in outside[s] or not interval.agree:
+                out[index] = interval
+                e[index] = g[index]  # told by a finding of its own
+        made.append(e)
+        left.append(out)
+    return made, left
+
+
+def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
+    """True if a claim is an end of its interval but for the rounding of an elementwise derivative."""
+    ends = [float(e.mid()) for e in (interval.low, interval.high)]
+    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)

@@ -6,20 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import arb
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.symbolic.balls import objects, precision, to_float
-from gtape.symbolic.program import Node, Program
+from gtape.symbolic.program import Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
-from gtape.verify.oracles.enclosures import BALLS, is_floating
-from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.oracles.replay import decided_anew, is_step
-from gtape.verify.verdicts.ulp import spacing, widest
+from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["judge"]
@@ -71,8 +66,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             seen.add(place)
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
-        one = examine(program, seeds, row, locally=False)
-        one.findings = [_cause(program, seeds, x, row) for x in one.findings]
+        one = examine(program, seeds, row, locally=False, claimed=True)
+        one.findings = [_cause(program, x) for x in one.findings]
         recording.place(one, place)
         report.extend(one)
     if order > 1:
@@ -157,35 +152,14 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
-def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
+def _cause(program: Program, finding: Finding) -> Finding:
     """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
     if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
         # A value along this program left the range, which explains infinities but no finite wrong number.
         finding.verdict, finding.op, finding.line = "unstable", None, None
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
-    s, index = finding.element
-    interval = None if isinstance(finding.got, complex) else _one_sided(program, seeds, s, index)
-    if interval is not None:
-        low, high = interval
-        got = float(finding.got)
-        inside = low <= got <= high
-        finding.verdict = "convention"
-        finding.inside = inside
-        finding.ok = inside
-        finding.reason = (
-            f"at a kink: the one-sided derivatives span [{low!r}, {high!r}], "
-            f"the claimed value lies {'inside' if inside else 'outside'}"
-        )
-        return finding
     got, truth = finding.got, _parsed(finding.exact)
-    if _kinks_that_cancel(program, seeds, finding, got, truth):
-        finding.verdict, finding.inside, finding.ok = "convention", True, True
-        finding.reason = (
-            "kinks that cancel: the derivatives on both sides are the claimed one; by the conventions of the ops it is "
-            f"{truth!r}"
-        )
-        return finding
     scale = _scale(program)
     if not np.isfinite(got):
         finding.verdict, finding.reason = (
@@ -221,66 +195,3 @@ def _scale(program: Program) -> float:
         if finite.size:
             largest = max(largest, float(np.max(finite)))
     return largest
-
-
-def _one_sided(program: Program, seeds: list[Any], s: int, index: tuple[int, ...]) -> tuple[float, float] | None:
-    """The derivatives just left and right of the point, if they differ.
-
-    A difference that shrinks with the step is the slope of the derivative (x³ at 0), not a jump.
-    """
-    near = _sides(program, seeds, s, index, 600)
-    if near is None or not near[1] - near[0] > 1e-9 * max(abs(near[0]), abs(near[1])):
-        return None
-    nearer = _sides(program, seeds, s, index, 602)
-    return near if nearer is None or nearer[1] - nearer[0] > 0.9 * (near[1] - near[0]) else None
-
-
-def _kinks_that_cancel(program: Program, seeds: list[Any], finding: Finding, got: Any, truth: Any) -> bool:
-    """True if a claimed number is the derivative on both sides, but the conventions of the ops give another number."""
-    if isinstance(got, complex) or not np.isfinite(got):
-        return False
-    s, index = finding.element
-    near = _sides(program, seeds, s, index, 600)
-    if near is None or not near[1] - near[0] <= 1e-9 * max(abs(near[0]), abs(near[1])):
-        return False
-    dtype = np.asarray(program.nodes[program.sources[s][0]].output).dtype
-    close = 4.5 * spacing(near[0], dtype)
-    return bool(abs(got - near[0]) <= close and abs(truth - near[0]) > 2 * close)
-
-
-def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], step: int) -> tuple[float, float] | None:
-    """The lesser and the greater of the derivatives 2**-step left and right of the point."""
-    sides = []
-    with precision(800):
-        for sign in (-1, 1):
-            oracle = Oracle(program, seeds)
-            for i in program.sources[s]:
-                x = objects(np.array(_lifted(program.nodes[i].output), dtype=object))
-                x = x.copy()
-                x[index] = x[index] + sign * arb(2) ** -step
-                oracle.env[i] = x
-            try:
-                for node in program.nodes:
-                    if node.index not in oracle.env:
-                        oracle.env[node.index] = _decided_here(oracle, node)
-                made = oracle.replay()[s]
-                if made is None:
-                    return None
-                sides.append(float(to_float(objects(made))[index]))
-            except ArithmeticError:
-                return None
-    return min(sides), max(sides)
-
-
-def _decided_here(oracle: Oracle, node: Node) -> Any:
-    """The value of a node near the recorded point, where comparisons and indices are decided again."""
-    if is_step(node):
-        return node.apply(BALLS, [oracle.env[i] for i in node.inputs])
-    if node.kind == "op" and not is_floating(node.output) and not isinstance(node.output, tuple):
-        return decided_anew(node, [oracle.env[i] for i in node.inputs])
-    return oracle.value_of(node, oracle.env)
-
-
-def _lifted(value: Any) -> Any:
-    """A recorded value as enclosures."""
-    return BALLS.lift(np.asarray(value))

@@ -10,12 +10,11 @@ import numpy as np
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding
 
-__all__ = ["ROUNDINGS", "Comparison"]
+__all__ = ["Comparison"]
 
-ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 LOST = 16.0
 
 

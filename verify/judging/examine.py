@@ -20,13 +20,13 @@ from gtape.verify.causes.customs import least_stable, not_finite, only_rounded
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import ROUNDINGS
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.ulp import ROUNDINGS
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["examine"]
@@ -40,12 +40,14 @@ class Gradient(Judgement):
     program : Program
     seeds : list of arrays or None
         Cotangent of each output.
-    got, locally
+    got, locally, claimed
         As for `Judgement`.
     """
 
-    def __init__(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> None:
-        super().__init__(program, got, locally=locally)
+    def __init__(
+        self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool, claimed: bool = False
+    ) -> None:
+        super().__init__(program, got, locally=locally, claimed=claimed)
         self.seeds = seeds
 
     def oracle(self) -> Oracle:
@@ -111,7 +113,9 @@ class Gradient(Judgement):
         return ("unstable", reason, None, None) if custom is None else ("unstable", reason, custom.name, custom.line)
 
 
-def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool = True) -> Report:
+def examine(
+    program: Program, seeds: list[Any], got: list[Any], *, locally: bool = True, claimed: bool = False
+) -> Report:
     """Compare a claimed gradient of a program with the exact one.
 
     Parameters
@@ -123,6 +127,8 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
         The claimed gradient of each source.
     locally : bool
         Whether to check every op and rule by itself, too.
+    claimed : bool
+        Whether another library claims the numbers, which may follow conventions of its own at kinks.
 
     Returns
     -------
@@ -130,9 +136,9 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
     """
     chunks = chunks_of(program)
     if chunks is not None:
-        return _in_chunks(chunks, seeds, got, locally)
+        return _in_chunks(chunks, seeds, got, locally, claimed)
     with off(), quietly():
-        judgement = Gradient(program, seeds, got, locally=locally)
+        judgement = Gradient(program, seeds, got, locally=locally, claimed=claimed)
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
@@ -142,14 +148,14 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
         return report
 
 
-def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) -> Report:
+def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, claimed: bool) -> Report:
     """Examine chunk by chunk; stop after the first chunk with wrong elements."""
     program = chunks.program
     report = Report()
     told: dict[Any, Finding] = {}
     with contextlib.closing(shown(chunks.cut(seeds, got), len(chunks), "checking a gradient exactly")) as cut:
         for chunk in cut:
-            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally)
+            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally, claimed=claimed)
             found, one.findings = one.findings, []
             counted = dict(report.coverage)
             report.extend(one)

@@ -50,12 +50,14 @@ class Judgement:
         The claimed numbers.
     locally : bool
         Whether to check every op and rule by itself, too.
+    claimed : bool
+        Whether another library claims the numbers.
     """
 
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
 
-    def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
-        self.program, self.got, self.locally = program, got, locally
+    def __init__(self, program: Program, got: list[Any], *, locally: bool = True, claimed: bool = False) -> None:
+        self.program, self.got, self.locally, self.claimed = program, got, locally, claimed
         self.order = order_of(program)
         self.last: Oracle | None = None
 
@@ -156,6 +158,10 @@ class Judgement:
         if failures:
             report.findings = self.blamed(oracle, failures)
             return
+        met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
+        if met:
+            sides = Sides(program, self.oracle, self.beside)
+            met, exact = as_a_whole(sides, exact, self.got, met, order, claimed=self.claimed)
         compared = Comparison(order, self.bounds, lambda: self.cause(oracle), lambda: left_the_range(program, oracle))
         compared.numbers(exact, self.got)
         if compared.undecided:
@@ -168,9 +174,6 @@ class Judgement:
         for node in oracle.flips:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
-        met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
-        if met:
-            met = as_a_whole(Sides(program, self.oracle, self.beside), exact, self.got, met, order)
         findings += met
         for f in self.local(oracle.env) if self.locally else ():
             f.order = order

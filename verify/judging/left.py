@@ -26,8 +26,7 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["values_left"]
 
-_MOVE = 2.0**-12
-_ROUNDINGS = 2.0**12  # ULP by which both may round differently, because a function may compute with `math`
+_ROUNDINGS = 64.0  # ULP by which both may round differently, because a function may compute with `math`
 _SHARE = 2.0**-10  # of the change between the points
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
@@ -76,18 +75,21 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
                 continue
             apart.append(any(_beyond(f, p, b) for f, p, b in zip(there, along, before, strict=True)))
     if not apart:
-        return [told("undecided", "and the function cannot run at a moved point, so that nothing shows if it comes back")]
+        return [
+            told("undecided", "and the function cannot run at a moved point, so that nothing shows if it comes back")
+        ]
     if not all(apart):  # on one side Python took another branch
         return []
     return [told("unconnected", f"and comes back as a constant, on which the function depends; {_ADVICE}")]
 
 
 def _moved(here: list[Any], sign: int) -> list[Any]:
-    """A point close to the recorded one; each element moves by its own size, a 0 by 1."""
+    """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself."""
     rng = np.random.default_rng(41)
     made = []
     for x in here:
-        by = sign * _MOVE * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+        share = float(np.finfo(x.dtype).eps) ** 0.25  # far from rounding and from other branches
+        by = sign * share * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
         made.append((x + by * np.where(x == 0, 1.0, np.abs(x))).astype(x.dtype))
     return made
 

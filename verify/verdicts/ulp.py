@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["spacing", "ulps_between", "widest"]
+__all__ = ["ROUNDINGS", "spacing", "ulps_between", "widest"]
+
+ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 
 # dtype -> (largest number, smallest subnormal, mantissa bits), kept because np.finfo is slow.
 _FINFO: dict[Any, tuple[float, float, int]] = {}
