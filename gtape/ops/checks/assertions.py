@@ -37,7 +37,6 @@ _check = linear(
     params=("message",),
     batched=True,
     rounding=EXACT,
-    public=False,
     samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
 )
 

@@ -60,7 +60,6 @@ sigmoid_slope = elementwise(
     ulps=3.0,
     special=(*_TAILS, 708.4, 745.1),
     summary="Derivative of sigmoid, exp(-x) / (1 + exp(-x))².",
-    public=False,
     complex=complex_kernels.sigmoid_slope,
 )
 sigmoid_curve = elementwise(
@@ -71,7 +70,6 @@ sigmoid_curve = elementwise(
     ulps=3.0,
     special=(*_TAILS, 708.4, 745.1),
     summary="Second derivative of sigmoid, -tanh(x/2) times the first.",
-    public=False,
     complex=complex_kernels.sigmoid_curve,
 )
 sigmoid_derivative = elementwise(
@@ -83,7 +81,6 @@ sigmoid_derivative = elementwise(
     summary="n-th derivative of sigmoid.",
     params=("n",),
     samples=_HIGHER,
-    public=False,
     complex=complex_kernels.sigmoid_derivative,
 )
 softplus = elementwise(
@@ -125,7 +122,6 @@ softsign_slope = elementwise(
     kinks=(0.0,),
     special=(0.0, 1.0, -1.0, 1e30),
     summary="Derivative of softsign, 1 / (1 + abs(x))².",
-    public=False,
 )
 elu = elementwise(
     "elu",
@@ -145,7 +141,6 @@ elu_slope = elementwise(
     kinks=(0.0,),
     special=(0.0, -708.4, -745.1),
     summary="Derivative of elu: 1 for x >= 0, exp(x) below.",
-    public=False,
 )
 elu_curve = elementwise(
     "elu_curve",
@@ -155,7 +150,6 @@ elu_curve = elementwise(
     kinks=(0.0,),
     special=(0.0, -708.4, -745.1),
     summary="Second derivative of elu: 0 for x >= 0, exp(x) below.",
-    public=False,
 )
 selu = elementwise(
     "selu",
@@ -176,7 +170,6 @@ selu_slope = elementwise(
     kinks=(0.0,),
     special=(0.0, -708.4, -745.1),
     summary="Derivative of selu: scale for x >= 0, scale*alpha*exp(x) below.",
-    public=False,
 )
 selu_curve = elementwise(
     "selu_curve",
@@ -186,7 +179,6 @@ selu_curve = elementwise(
     kinks=(0.0,),
     special=(0.0, -708.4, -745.1),
     summary="Second derivative of selu: 0 for x >= 0, scale*alpha*exp(x) below.",
-    public=False,
 )
 silu = elementwise(
     "silu",
@@ -206,7 +198,6 @@ silu_derivative = elementwise(
     summary="n-th derivative of silu.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 mish = elementwise(
     "mish",
@@ -226,7 +217,6 @@ mish_derivative = elementwise(
     summary="n-th derivative of mish.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 gelu = elementwise(
     "gelu",
@@ -246,7 +236,6 @@ gelu_derivative = elementwise(
     summary="n-th derivative of gelu.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 gelu_tanh = elementwise(
     "gelu_tanh",
@@ -255,7 +244,6 @@ gelu_tanh = elementwise(
     ulps=4.0,
     special=(0.0, -21.0, -21.6, 8.3),
     summary="gelu by the tanh approximation: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x³)).",
-    public=False,
 )
 gelu_tanh_slope = elementwise(
     "gelu_tanh_slope",
@@ -264,7 +252,6 @@ gelu_tanh_slope = elementwise(
     ulps=4.0,
     special=(0.0, -21.0, -21.6, -0.7524614),
     summary="Derivative of gelu_tanh.",
-    public=False,
 )
 gelu_tanh_derivative = elementwise(
     "gelu_tanh_derivative",
@@ -275,5 +262,4 @@ gelu_tanh_derivative = elementwise(
     summary="n-th derivative of gelu_tanh, for n >= 2.",
     params=("n",),
     samples=_HIGHER,
-    public=False,
 )

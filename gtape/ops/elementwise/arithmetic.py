@@ -59,7 +59,7 @@ squared_difference = elementwise(
 )  # fmt: skip
 
 multiply_no_nan_dy = elementwise(
-    "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0), ulps=0.5, public=False,
+    "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0), ulps=0.5,
     summary="Slope of multiply_no_nan by its second operand.",
     complex=complex_kernels.multiply_no_nan_dy,
 )  # fmt: skip
@@ -75,7 +75,7 @@ multiply_no_nan = elementwise(
 
 reciprocal_power = elementwise(
     "reciprocal_power", k.reciprocal_power, lambda xp, y, x, *, n: -n * xp.reciprocal_power(x, n=n + 1), params=("n",),
-    domain=NONZERO, special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0.",
+    domain=NONZERO, special=(0.0, 1.0), ulps=3.0, summary="x**-n for a whole n > 0.",
     complex=complex_kernels.reciprocal_power,
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ divide_power = elementwise(
         lambda xp, y, a, b, *, n: xp.reciprocal_power(b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.divide_power(a, b, n=n + 1),
     ),
-    params=("n",), domain=_DIVISOR, special=(0.0, 1.0), ulps=3.0, public=False, summary="x / y**n for a whole n > 0.",
+    params=("n",), domain=_DIVISOR, special=(0.0, 1.0), ulps=3.0, summary="x / y**n for a whole n > 0.",
     complex=complex_kernels.divide_power,
 )  # fmt: skip
 
@@ -100,7 +100,7 @@ divide = elementwise(
 reciprocal_power_no_nan = elementwise(
     "reciprocal_power_no_nan", k.reciprocal_power_no_nan,
     lambda xp, y, x, *, n: -n * xp.reciprocal_power_no_nan(x, n=n + 1), params=("n",), kinks=(0.0,),
-    special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0, and 0 at 0.",
+    special=(0.0, 1.0), ulps=3.0, summary="x**-n for a whole n > 0, and 0 at 0.",
     complex=complex_kernels.reciprocal_power_no_nan,
 )  # fmt: skip
 
@@ -117,7 +117,7 @@ divide_power_no_nan = elementwise(
         lambda xp, y, a, b, *, n: xp.reciprocal_power_no_nan(b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.divide_power_no_nan(a, b, n=n + 1),
     ),
-    params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
+    params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0,
     summary="x / y**n for a whole n > 0, and 0 where y is 0.",
     complex=complex_kernels.divide_power_no_nan,
 )  # fmt: skip
@@ -135,7 +135,7 @@ divide_no_nan = elementwise(
 
 xdivy_dx = elementwise(
     "xdivy_dx", k.xdivy_dx, (None, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)), params=("n",),
-    domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
+    domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0,
     summary="y**-n for a whole n > 0, and 0 where x and y are 0.",
     complex=complex_kernels.xdivy_dx,
 )  # fmt: skip
@@ -146,7 +146,7 @@ xdivy_power = elementwise(
         lambda xp, y, a, b, *, n: xp.xdivy_dx(a, b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.xdivy_power(a, b, n=n + 1),
     ),
-    params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
+    params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0,
     summary="x / y**n for a whole n > 0, and 0 where x is 0.",
     complex=complex_kernels.xdivy_power,
 )  # fmt: skip
@@ -165,14 +165,14 @@ _XLOG1PY = Domain(ANY_REAL, Interval(-1.0, open_lo=True))
 
 xlogy_dxdy = elementwise(
     "xlogy_dxdy", k.xlogy_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)), params=("n",),
-    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
+    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0,
     summary="y**-n for a whole n > 0, and 0 where x is 0 and y <= 0.",
     complex=complex_kernels.xlogy_dxdy,
 )  # fmt: skip
 
 xlogy_dx = elementwise(
     "xlogy_dx", k.xlogy_dx, (None, lambda xp, y, a, b: xp.xlogy_dxdy(a, b, n=1)),
-    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0, public=False,
+    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0,
     summary="Slope of xlogy by x: log(y).",
     complex=complex_kernels.xlogy_dx,
 )  # fmt: skip
@@ -180,7 +180,7 @@ xlogy_dx = elementwise(
 xlogy_dy = elementwise(
     "xlogy_dy", k.xlogy_dy,
     (lambda xp, y, a, b, *, n: xp.xlogy_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlogy_dy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
+    params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0,
     summary="x / y**n for a whole n > 0, and 0 where x is 0 and y <= 0.",
     complex=complex_kernels.xlogy_dy,
 )  # fmt: skip
@@ -194,14 +194,14 @@ xlogy = elementwise(
 
 xlog1py_dxdy = elementwise(
     "xlog1py_dxdy", k.xlog1py_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlog1py_dxdy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
+    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0,
     summary="(1 + y)**-n for a whole n > 0, and 0 where x is 0 and y <= -1.",
     complex=complex_kernels.xlog1py_dxdy,
 )  # fmt: skip
 
 xlog1py_dx = elementwise(
     "xlog1py_dx", k.xlog1py_dx, (None, lambda xp, y, a, b: xp.xlog1py_dxdy(a, b, n=1)),
-    domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0, public=False,
+    domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0,
     summary="Slope of xlog1py by x: log(1 + y).",
     complex=complex_kernels.xlog1py_dx,
 )  # fmt: skip
@@ -209,7 +209,7 @@ xlog1py_dx = elementwise(
 xlog1py_dy = elementwise(
     "xlog1py_dy", k.xlog1py_dy,
     (lambda xp, y, a, b, *, n: xp.xlog1py_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlog1py_dy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
+    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0,
     summary="x / (1 + y)**n for a whole n > 0, and 0 where x is 0 and y <= -1.",
     complex=complex_kernels.xlog1py_dy,
 )  # fmt: skip
@@ -224,12 +224,12 @@ xlog1py = elementwise(
 # ---------------------------------------------------------------------------------------------- floormod
 
 floormod_dx = elementwise(
-    "floormod_dx", k.floormod_dx, (None, None), domain=_DIVISOR, ulps=0.5, public=False,
+    "floormod_dx", k.floormod_dx, (None, None), domain=_DIVISOR, ulps=0.5,
     summary="Slope of floormod by x: 1 where it is defined.",
 )  # fmt: skip
 
 floormod_dy = elementwise(
-    "floormod_dy", k.floormod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
+    "floormod_dy", k.floormod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0,
     summary="Slope of floormod by y: -floor(x / y).",
 )  # fmt: skip
 
@@ -247,7 +247,7 @@ tanh_half_difference = elementwise(
         lambda xp, y, a, b: 2 * xp.sigmoid_slope_difference(a, b),
         lambda xp, y, a, b: -2 * xp.sigmoid_slope_difference(a, b),
     ),
-    special=(0.0,), ulps=2.0, public=False, summary="tanh((x - y) / 2).",
+    special=(0.0,), ulps=2.0, summary="tanh((x - y) / 2).",
 )  # fmt: skip
 
 sigmoid_difference_derivative = elementwise(
@@ -256,7 +256,7 @@ sigmoid_difference_derivative = elementwise(
         lambda xp, y, a, b, *, n: xp.sigmoid_difference_derivative(a, b, n=n + 1),
         lambda xp, y, a, b, *, n: -xp.sigmoid_difference_derivative(a, b, n=n + 1),
     ),
-    params=("n",), special=(0.0,), ulps=1.0, public=False, summary="n-th derivative of sigmoid at x - y, for n >= 2.",
+    params=("n",), special=(0.0,), ulps=1.0, summary="n-th derivative of sigmoid at x - y, for n >= 2.",
 )  # fmt: skip
 
 sigmoid_slope_difference = elementwise(
@@ -265,7 +265,7 @@ sigmoid_slope_difference = elementwise(
         lambda xp, y, a, b: xp.sigmoid_difference_derivative(a, b, n=2),
         lambda xp, y, a, b: -xp.sigmoid_difference_derivative(a, b, n=2),
     ),
-    special=(0.0,), ulps=3.0, public=False, summary="sigmoid'(x - y).",
+    special=(0.0,), ulps=3.0, summary="sigmoid'(x - y).",
 )  # fmt: skip
 
 sigmoid_difference = elementwise(
@@ -274,7 +274,7 @@ sigmoid_difference = elementwise(
         lambda xp, y, a, b: xp.sigmoid_slope_difference(a, b),
         lambda xp, y, a, b: -xp.sigmoid_slope_difference(a, b),
     ),
-    special=(0.0,), ulps=2.5, public=False, summary="sigmoid(x - y).",
+    special=(0.0,), ulps=2.5, summary="sigmoid(x - y).",
 )  # fmt: skip
 
 logaddexp = elementwise(
@@ -292,7 +292,7 @@ inverse_real = elementwise(
         lambda xp, y, b, a, *, n: n * xp.inverse_imag(b, a, n=n + 1),
         lambda xp, y, b, a, *, n: -n * xp.inverse_real(b, a, n=n + 1),
     ),
-    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5, public=False,
+    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5,
     summary="Real part of (x + iy)**-n for a whole n > 0, of y and x.",
 )  # fmt: skip
 
@@ -302,7 +302,7 @@ inverse_imag = elementwise(
         lambda xp, y, b, a, *, n: -n * xp.inverse_real(b, a, n=n + 1),
         lambda xp, y, b, a, *, n: -n * xp.inverse_imag(b, a, n=n + 1),
     ),
-    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5, public=False,
+    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5,
     summary="Imaginary part of (x + iy)**-n for a whole n > 0, of y and x.",
 )  # fmt: skip
 
@@ -354,13 +354,13 @@ def _form_dy(xp: Any, y: Any, a: Any, b: Any, *, c: tuple[int, ...], k: int) -> 
 
 hypot_term = elementwise(
     "hypot_term", plane.hypot_term, (_hypot_dx, _hypot_dy), params=("i", "j", "k"), kinks=("x == y == 0",),
-    special=(0.0, 1.0), ulps=2.0, public=False, summary="x**i y**j / hypot(x, y)**k; 0 at the origin.",
+    special=(0.0, 1.0), ulps=2.0, summary="x**i y**j / hypot(x, y)**k; 0 at the origin.",
 )  # fmt: skip
 
 hypot_form = elementwise(
     "hypot_form", plane.hypot_form, (_form_dx, _form_dy), reads=((0, 1), (0, 1)), params=("c", "k"),
     kinks=("x == y == 0",),
-    special=(0.0, 1.0), ulps=1.0, public=False,
+    special=(0.0, 1.0), ulps=1.0,
     summary="A homogeneous polynomial, sum of c[i] x**i y**(d-i), over hypot(x, y)**k; 0 at the origin.",
 )  # fmt: skip
 
@@ -385,7 +385,7 @@ pow_derivative = elementwise(
         lambda xp, y, a, b, *, n, m: xp.pow_derivative(a, b, n=n, m=m + 1),
     ),
     params=("n", "m"), domain=_POWER, kinks=("x == 0 and y <= n", "x < 0"),
-    special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0), ulps=3.0, public=False,
+    special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0), ulps=3.0,
     summary="Derivative of x**y, n times by x and m times by y; logarithms are taken only where x > 0.",
     complex=complex_kernels.pow_derivative,
 )  # fmt: skip

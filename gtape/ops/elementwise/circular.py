@@ -70,7 +70,6 @@ sec2 = elementwise(
     ulps=3.0,
     special=(0.0, _HALF_PI, math.pi, 3 * _HALF_PI),
     summary="Derivative of tan, 1 / cos²(x).",
-    public=False,
     complex=complex_kernels.sec2,
 )
 tan_derivative = elementwise(
@@ -82,7 +81,6 @@ tan_derivative = elementwise(
     summary="n-th derivative of tan.",
     params=("n",),
     samples=FROM_TWO,
-    public=False,
     complex=complex_kernels.tan_derivative,
 )
 asin = elementwise(
@@ -117,7 +115,6 @@ rsqrt1m2 = elementwise(
     ulps=1.0,
     special=(0.0, -1.0, 1.0),
     summary="Derivative of asin, 1 / sqrt(1 - x²).",
-    public=False,
     complex=complex_kernels.rsqrt1m2,
 )
 inner_power_derivative = elementwise(
@@ -130,7 +127,6 @@ inner_power_derivative = elementwise(
     summary="n-th derivative of (1 - x²)^(-k/2) inside [-1, 1], k = 1 or 2.",
     params=("n", "k"),
     samples=ORDERS_AND_POWERS,
-    public=False,
     complex=complex_kernels.inner_power_derivative,
 )
 atan = elementwise(
@@ -151,7 +147,6 @@ recip1p2 = elementwise(
     ulps=1.5,
     special=(0.0, -1.0, 1.0, 1e15, -1e15),
     summary="Derivative of atan, 1 / (1 + x²).",
-    public=False,
     complex=complex_kernels.recip1p2,
 )
 bent_power_derivative = elementwise(
@@ -163,7 +158,6 @@ bent_power_derivative = elementwise(
     summary="n-th derivative of (1 + x²)^(-k/2), k = 1 or 2.",
     params=("n", "k"),
     samples=ORDERS_AND_POWERS,
-    public=False,
     complex=complex_kernels.bent_power_derivative,
 )
 
@@ -186,5 +180,4 @@ sinc_derivative = elementwise(
     summary="n-th derivative of sinc.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )

@@ -51,7 +51,6 @@ _real = linear(
     batched=True,
     role="part",
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _imag = linear(
@@ -61,7 +60,6 @@ _imag = linear(
     batched=True,
     role="part",
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _conj = linear(
@@ -71,7 +69,6 @@ _conj = linear(
     batched=True,
     role="conjugate",
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _complex = primitive(
@@ -87,7 +84,6 @@ _complex = primitive(
     batched=True,
     role="complex",
     rounding=EXACT,
-    public=False,
     samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
 )
 

@@ -38,5 +38,4 @@ erf_derivative = elementwise(
     summary="n-th derivative of erf: 2/sqrt(pi) exp(-x²) times a Hermite polynomial.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )

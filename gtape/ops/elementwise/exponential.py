@@ -68,7 +68,6 @@ exp2_derivative = elementwise(
     summary="n-th derivative of exp2, ln(2)^n 2^x.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 log = elementwise(
     "log",
@@ -91,7 +90,6 @@ log_slope = elementwise(
     ulps=0.5,
     special=(0.0,),
     summary="Derivative of log: 1 / x for positive x, NaN for negative.",
-    public=False,
     complex=complex_kernels.log_slope,
 )
 log2 = elementwise(
@@ -113,7 +111,6 @@ log2_slope = elementwise(
     ulps=1.0,
     special=(0.0,),
     summary="Derivative of log2, 1 / (x ln 2); NaN for negative x.",
-    public=False,
 )
 log10 = elementwise(
     "log10",
@@ -134,7 +131,6 @@ log10_slope = elementwise(
     ulps=1.0,
     special=(0.0,),
     summary="Derivative of log10, 1 / (x ln 10); NaN for negative x.",
-    public=False,
 )
 log1p = elementwise(
     "log1p",
@@ -156,7 +152,6 @@ log1p_slope = elementwise(
     ulps=1.0,
     special=(0.0, -1.0),
     summary="Derivative of log1p, 1 / (1 + x); NaN below -1.",
-    public=False,
     complex=complex_kernels.log1p_slope,
 )
 recip1p_power = elementwise(
@@ -169,6 +164,5 @@ recip1p_power = elementwise(
     summary="(1 + x)^-n for x >= -1.",
     params=("n",),
     samples=FROM_TWO,
-    public=False,
     complex=complex_kernels.recip1p_power,
 )

@@ -71,7 +71,6 @@ sech2 = elementwise(
     ulps=3.5,
     special=(0.0, 300.0, -300.0, 354.2, 372.5),
     summary="Derivative of tanh, 1 / cosh²(x).",
-    public=False,
     complex=complex_kernels.sech2,
 )
 tanh_curve = elementwise(
@@ -82,7 +81,6 @@ tanh_curve = elementwise(
     ulps=3.0,
     special=(0.0, 300.0, -300.0, 354.2, 372.5),
     summary="Second derivative of tanh, -2 tanh(x) / cosh²(x).",
-    public=False,
     complex=complex_kernels.tanh_curve,
 )
 tanh_derivative = elementwise(
@@ -94,7 +92,6 @@ tanh_derivative = elementwise(
     summary="n-th derivative of tanh.",
     params=("n",),
     samples=FROM_TWO,
-    public=False,
     complex=complex_kernels.tanh_derivative,
 )
 asinh = elementwise(
@@ -115,7 +112,6 @@ rsqrt1p2 = elementwise(
     ulps=1.0,
     special=(0.0, -1.0, 1.0, 1e15, -1e15),
     summary="Derivative of asinh, 1 / sqrt(1 + x²).",
-    public=False,
     complex=complex_kernels.rsqrt1p2,
 )
 acosh = elementwise(
@@ -138,7 +134,6 @@ acosh_slope = elementwise(
     ulps=1.0,
     special=(1.0, 1e15),
     summary="Derivative of acosh, 1 / sqrt(x² - 1) for x >= 1.",
-    public=False,
     complex=complex_kernels.acosh_slope,
 )
 steep_power_derivative = elementwise(
@@ -151,7 +146,6 @@ steep_power_derivative = elementwise(
     summary="n-th derivative of (x² - 1)^(-k/2) for x >= 1, k = 1 or 2.",
     params=("n", "k"),
     samples=ORDERS_AND_POWERS,
-    public=False,
     complex=complex_kernels.steep_power_derivative,
 )
 atanh = elementwise(
@@ -174,6 +168,5 @@ recip1m2 = elementwise(
     ulps=1.0,
     special=(0.0, -1.0, 1.0),
     summary="Derivative of atanh, 1 / (1 - x²) inside [-1, 1].",
-    public=False,
     complex=complex_kernels.recip1m2,
 )

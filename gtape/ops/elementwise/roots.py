@@ -55,7 +55,6 @@ sqrt_slope = elementwise(
     ulps=1.5,
     special=(0.0,),
     summary="Derivative of sqrt, 1 / (2 sqrt(x)).",
-    public=False,
     complex=complex_kernels.sqrt_slope,
 )
 rsqrt = elementwise(
@@ -81,7 +80,6 @@ rsqrt_derivative = elementwise(
     summary="n-th derivative of 1 / sqrt(x).",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
     complex=complex_kernels.rsqrt_derivative,
 )
 reciprocal = elementwise(
@@ -114,7 +112,6 @@ cbrt_slope = elementwise(
     ulps=1.0,
     special=(0.0,),
     summary="Derivative of cbrt, x^(-2/3) / 3.",
-    public=False,
 )
 cbrt_derivative = elementwise(
     "cbrt_derivative",
@@ -126,5 +123,4 @@ cbrt_derivative = elementwise(
     summary="n-th derivative of cbrt, for n >= 2.",
     params=("n",),
     samples=FROM_TWO,
-    public=False,
 )

@@ -64,7 +64,7 @@ def _relu_slope_float(x: float) -> float:
 
 
 relu_slope = elementwise(
-    "relu_slope", _relu_slope, 0, scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5, public=False,
+    "relu_slope", _relu_slope, 0, scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5,
     summary="1 where x > 0, 0 where x <= 0.",
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ def _relu6_slope(x: Any) -> Any:
 
 
 relu6_slope = elementwise(
-    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False,
+    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5,
     summary="1 where 0 < x < 6, 0 where x <= 0 or x >= 6.",
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def _leaky_relu_slope(x: Any, *, alpha: float = 0.2) -> Any:
 
 
 leaky_relu_slope = elementwise(
-    "leaky_relu_slope", _leaky_relu_slope, 0, params=("alpha",), kinks=(0.0,), ulps=0.5, public=False,
+    "leaky_relu_slope", _leaky_relu_slope, 0, params=("alpha",), kinks=(0.0,), ulps=0.5,
     summary="1 where x > 0, otherwise alpha.",
 )  # fmt: skip
 
@@ -129,7 +129,7 @@ def _hard_sigmoid_slope(x: Any) -> Any:
 
 
 hard_sigmoid_slope = elementwise(
-    "hard_sigmoid_slope", _hard_sigmoid_slope, 0, kinks=(-3.0, 3.0), ulps=0.5, public=False,
+    "hard_sigmoid_slope", _hard_sigmoid_slope, 0, kinks=(-3.0, 3.0), ulps=0.5,
     summary="1/6 where -3 < x < 3, otherwise 0.",
 )  # fmt: skip
 
@@ -166,12 +166,12 @@ def _minimum_slope(x: Any, y: Any) -> Any:
 
 
 maximum_slope = elementwise(
-    "maximum_slope", _maximum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
+    "maximum_slope", _maximum_slope, (None, None), kinks=("x == y",), ulps=0.5,
     scalar=lambda x, y: 1.0 if x >= y else 0.0, summary="1 where x >= y, otherwise 0.",
 )  # fmt: skip
 
 minimum_slope = elementwise(
-    "minimum_slope", _minimum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
+    "minimum_slope", _minimum_slope, (None, None), kinks=("x == y",), ulps=0.5,
     scalar=lambda x, y: 1.0 if x <= y else 0.0, summary="1 where x <= y, otherwise 0.",
 )  # fmt: skip
 
@@ -219,17 +219,17 @@ def _clip_above(x: Any, low: Any, high: Any) -> Any:
 _CLIP: dict[str, Any] = {"kinks": ("x == low", "x == high"), "ulps": 0.5}
 
 clip_inside = elementwise(
-    "clip_inside", _clip_inside, (None, None, None), public=False,
+    "clip_inside", _clip_inside, (None, None, None),
     summary="1 where low <= x <= high, otherwise 0.", **_CLIP,
 )  # fmt: skip
 
 clip_below = elementwise(
-    "clip_below", _clip_below, (None, None, None), public=False,
+    "clip_below", _clip_below, (None, None, None),
     summary="1 where clipping gives low, otherwise 0.", **_CLIP,
 )  # fmt: skip
 
 clip_above = elementwise(
-    "clip_above", _clip_above, (None, None, None), public=False,
+    "clip_above", _clip_above, (None, None, None),
     summary="1 where clipping gives high, otherwise 0.", **_CLIP,
 )  # fmt: skip
 

@@ -54,7 +54,7 @@ truncatediv = elementwise(
 )  # fmt: skip
 
 truncatemod_dy = elementwise(
-    "truncatemod_dy", _truncatemod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
+    "truncatemod_dy", _truncatemod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0,
     summary="Slope of truncatemod by y: x / y rounded towards zero, with the other sign.",
 )  # fmt: skip
 

@@ -81,7 +81,6 @@ _tridiagonal = implicit(
     reads=((0, "y"), (0,)),
     complex=True,
     rounding=elimination(0.5, 4, wide=True),
-    public=False,
     samples=(
         (((3, 1), (1, 1)), {}),
         (((3, 2), (2, 2)), {}),

@@ -31,7 +31,6 @@ half_tril = linear(
     _half_tril_kernel,
     lambda xp, g, x: xp.half_tril(g),
     batched=True,
-    public=False,
     rounding=SUM,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -71,7 +70,6 @@ _cholesky = implicit(
     reads=(("y",),),
     batched=True,
     rounding=elimination(0.5, 1.5, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
 

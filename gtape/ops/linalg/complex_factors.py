@@ -171,7 +171,6 @@ _hermitian = implicit(
     reads=(("y",),),
     outputs=2,
     rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
-    public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
 
@@ -241,7 +240,6 @@ _singular = implicit(
     reads=(("y",),),
     outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
-    public=False,
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),

@@ -78,7 +78,6 @@ _qr = implicit(
     reads=(("y",),),
     outputs=2,
     rounding=elimination(3, 3, columns=(0, 1), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
 )
 
@@ -126,7 +125,6 @@ _pinv = primitive(
     jvp=(_pinv_push,),
     params=("rcond",),
     rounding=elimination(4, 24, whole=True, independent=True, wide=True),
-    public=False,
     samples=(
         (((1, 1),), {"rcond": 1e-14}),
         (((2, 1),), {"rcond": 1e-14}),

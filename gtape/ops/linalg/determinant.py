@@ -214,7 +214,6 @@ take_direction = linear(
     _take_rule,
     params=("index",),
     rounding=SUM,
-    public=False,
     selects=True,
     samples=(((((3, 1, 2)),), {"index": 1}), (((1, 2, 2),), {"index": 0})),
 )
@@ -282,7 +281,6 @@ det = primitive(
     batched=True,
     complex=True,
     rounding=growing(1, eliminates=True, wide=True),
-    public=False,
     samples=_MATRICES,
 )
 
@@ -294,7 +292,6 @@ cofactors = primitive(
     reads=((0,),),
     complex=True,
     rounding=elimination(0.5, (0, 0, 0.5), wide=True),
-    public=False,
     samples=_MATRICES,
 )
 
@@ -306,7 +303,6 @@ det_form = primitive(
     reads=((0, 1), (0, 1)),
     complex=True,
     rounding=elimination(0.5, (0, 0, 0.5), wide=True),
-    public=False,
     samples=(
         (((1, 1), (1, 1, 1)), {}),
         (((2, 2), (1, 2, 2)), {}),

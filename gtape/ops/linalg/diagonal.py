@@ -51,7 +51,6 @@ diag_part_op = linear(
     params=("k",),
     batched=True,
     selects=True,
-    public=False,
     rounding=EXACT,
     samples=(
         (((2, 2),), {"k": 0}),
@@ -69,7 +68,6 @@ diag_embed_op = linear(
     lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
     params=("k", "shape"),
     batched=True,
-    public=False,
     rounding=EXACT,
     samples=(
         (((2,),), {"k": 0, "shape": (2, 2)}),
@@ -86,7 +84,6 @@ _band_part = linear(
     params=("lower", "upper"),
     batched=True,
     selects=True,
-    public=False,
     rounding=EXACT,
     samples=(
         (((3, 3),), {"lower": 0, "upper": -1}),

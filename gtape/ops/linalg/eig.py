@@ -75,7 +75,6 @@ _eig_pivot = primitive(
     _pivot_kernel,
     (None,),
     (None,),
-    public=False,
     rounding=EXACT,
     samples=((((2, 2, 2),), {}), (((2, 1, 1),), {})),
 )
@@ -159,7 +158,6 @@ _eig = implicit(
     domain=Domain(ANY_REAL, where=_apart),
     outputs=2,
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
-    public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
 )
 

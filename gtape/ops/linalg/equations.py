@@ -30,7 +30,6 @@ _magnitude = primitive(
     (None,),
     (None,),
     complex=True,
-    public=False,
     rounding=EXACT,
     params=("axis",),
     samples=((((2, 2),), {"axis": (-2, -1)}), (((2, 3, 1),), {"axis": (-1,)})),
@@ -55,7 +54,6 @@ _inverse = primitive(
     batched=True,
     complex=True,
     rounding=elimination(0.5, 5, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
 
@@ -74,7 +72,6 @@ _solve = implicit(
     batched=True,
     complex=True,
     rounding=elimination(0.5, 4, wide=True),
-    public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
 )
 
@@ -101,7 +98,6 @@ _triangular_solve = implicit(
     batched=True,
     complex=True,
     rounding=elimination(0.5, 1.5),
-    public=False,
     samples=(
         (((2, 2), (2, 1)), {"lower": True}),
         (((2, 2), (2, 2)), {"lower": False}),

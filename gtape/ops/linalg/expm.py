@@ -125,7 +125,6 @@ _expm = primitive(
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
     reads=((0,),),
     rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
 )
 
@@ -139,7 +138,6 @@ _expm_form = primitive(
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)),
     rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
 )
 

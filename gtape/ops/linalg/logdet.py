@@ -24,7 +24,6 @@ _log_abs_det = primitive(
     reads=((0,),),
     batched=True,
     rounding=growing(1, eliminates=True, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
 
@@ -35,7 +34,6 @@ _det_sign = primitive(
     jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
     reads=((0,),),
     rounding=growing(1, eliminates=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
 

@@ -100,7 +100,6 @@ _factors = primitive(
     batched=True,
     complex=True,
     rounding=elimination(0.5, 1.5, independent=True, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
 

@@ -32,7 +32,7 @@ swap_last = linear(
     _swap_last,
     lambda xp, g, x: xp.swap_last(g),
     batched=True,
-    rounding=EXACT, public=False,
+    rounding=EXACT,
     samples=(((( 2, 3),), {}), (((1, 1),), {}), (((2, 1, 3),), {}), (((0, 2),), {})),
 )  # fmt: skip
 
@@ -105,7 +105,6 @@ matmul_op = primitive(
     batched=True,
     complex=True,
     rounding=products(lambda a, b: a.shape[-1]),
-    public=False,
     samples=(
         (((2, 3), (3, 2)), {}),
         (((1, 1), (1, 1)), {}),

@@ -26,7 +26,6 @@ _cross = primitive(
     batched=True,
     complex=True,
     rounding=stable(0, 1),
-    public=False,
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
 )
 

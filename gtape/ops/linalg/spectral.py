@@ -40,7 +40,6 @@ _off_diagonal = linear(
     lambda xp, g, x: xp.off_diagonal(g),
     batched=True,
     selects=True,
-    public=False,
     rounding=EXACT,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
 )
@@ -64,7 +63,6 @@ _safe_quotient = primitive(
     ),
     reads=((1,), (1, "y")),
     rounding=stable(0.51),
-    public=False,
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
 )
 
@@ -107,7 +105,6 @@ _eigh = implicit(
     reads=(("y",),),
     outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
 )
 
@@ -161,7 +158,6 @@ _svd = implicit(
     reads=(("y",),),
     outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
 )
 
@@ -196,7 +192,6 @@ _complement = implicit(
     vjp=(_complement_pull,),
     jvp=(_complement_push,),
     rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
 )
 

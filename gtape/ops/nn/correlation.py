@@ -136,7 +136,6 @@ correlate = primitive(
     params=_PARAMS,
     batched=True,
     rounding=PRODUCT,
-    public=False,
     samples=(
         (((1, 3, 1), (2, 1, 2)), _LINE),
         (((2, 4, 1), (3, 1, 1)), _STRIDED),
@@ -165,7 +164,6 @@ correlate_input = primitive(
     params=("size", *_PARAMS),
     batched=True,
     rounding=PRODUCT,
-    public=False,
     samples=(
         (((1, 4, 2), (2, 1, 2)), {"size": (3,), **_LINE}),
         (((2, 2, 1), (3, 1, 1)), {"size": (4,), **_STRIDED}),
@@ -193,7 +191,6 @@ correlate_filter = primitive(
     params=("taps", *_PARAMS),
     batched=True,
     rounding=PRODUCT,
-    public=False,
     samples=(
         (((1, 3, 1), (1, 4, 2)), {"taps": (2,), **_LINE}),
         (((2, 4, 1), (2, 2, 1)), {"taps": (3,), **_STRIDED}),

@@ -70,7 +70,6 @@ sigmoid_error = elementwise(
     special=(0.0, 1.0),
     ulps=4.0,
     summary="sigmoid(x) - z.",
-    public=False,
 )
 
 _sigmoid_cross_entropy_primitive = elementwise(
@@ -80,7 +79,6 @@ _sigmoid_cross_entropy_primitive = elementwise(
     special=(0.0, 1.0),
     ulps=4.0,
     summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
-    public=False,
 )
 
 

@@ -85,7 +85,6 @@ window_argmax = primitive(
     params=_PARAMS,
     kinks=("two elements of a window are equal",),
     rounding=EXACT,
-    public=False,
     samples=(
         (((4,),), _line(2, 2, 1, (0, 0))),
         (((5,),), _line(3, 2, 1, (1, 1))),

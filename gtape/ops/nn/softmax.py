@@ -204,7 +204,6 @@ softmax_op = primitive(
     jvp=(lambda xp, t, y, x, *, axis: y * xp.softmax_center(x, t, axis=axis),),
     params=("axis",),
     batched=True,
-    public=False,
     rounding=stable(4, wide=True),
     samples=_ONE,
 )
@@ -217,7 +216,6 @@ log_softmax_op = primitive(
     reads=((0,),),
     params=("axis",),
     batched=True,
-    public=False,
     rounding=stable(4, wide=True),
     samples=_ONE,
 )
@@ -238,7 +236,6 @@ _softmax_center = primitive(
     reads=((0, 1), (0,)),
     params=("axis",),
     batched=True,
-    public=False,
     rounding=stable(4, 4, by=_center_terms, wide=True),
     samples=_TWO,
 )
@@ -257,7 +254,6 @@ _softmax_spread = primitive(
     reads=((0, 1), (0,)),
     params=("axis",),
     batched=True,
-    public=False,
     rounding=stable(4, 4, by=_spread_terms, wide=True),
     samples=_TWO,
 )
@@ -278,7 +274,6 @@ cross_entropy_op = primitive(
     reads=((1,), (0, 1)),
     params=("axis",),
     batched=True,
-    public=False,
     rounding=stable(4, 4, wide=True),
     samples=_TWO,
 )

@@ -79,7 +79,6 @@ _gather_rows = primitive(
     sparse=_as_slices,
     rounding=EXACT,
     complex=True,
-    public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((3, 2), _SOME), {"axis": -2, "size": 3}),
@@ -97,7 +96,6 @@ _scatter_rows = primitive(
     batched=True,
     complex=True,
     rounding=SUM,
-    public=False,
     samples=(
         (((3,), _SOME), {"size": 3}),
         (((3, 2), _SOME), {"size": 4}),
@@ -117,7 +115,6 @@ _gather = primitive(
     role="move",
     rounding=EXACT,
     complex=True,
-    public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),
@@ -136,7 +133,6 @@ _scatter = primitive(
     batched=True,
     complex=True,
     rounding=SUM,
-    public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),

@@ -62,7 +62,6 @@ _strided_slice = linear(
     selects=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=_KEYS,
 )
 
@@ -80,7 +79,6 @@ _place = linear(
     params=("key", "shape"),
     batched=True,
     rounding=EXACT,
-    public=False,
     samples=(
         (((),), {"key": (1,), "shape": (3,)}),
         (((2,),), {"key": ((1, 3, 1),), "shape": (4,)}),

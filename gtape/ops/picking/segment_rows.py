@@ -76,7 +76,6 @@ def _share(name: str, kernel: Any) -> None:
         params=("size",),
         kinks=_TIES,
         rounding=ulps(0.5),
-        public=False,
         samples=_SAMPLES,
     )
 
@@ -104,7 +103,6 @@ segment_max_op = primitive(
     selects=True,
     kinks=_TIES,
     rounding=EXACT,
-    public=False,
     samples=_SAMPLES,
 )
 segment_min_op = primitive(
@@ -118,7 +116,6 @@ segment_min_op = primitive(
     selects=True,
     kinks=_TIES,
     rounding=EXACT,
-    public=False,
     samples=_SAMPLES,
 )
 

@@ -37,7 +37,6 @@ _order = primitive(
     params=("descending",),
     kinks=("two elements are equal",),
     rounding=EXACT,
-    public=False,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
 )
 

@@ -146,7 +146,6 @@ _share = primitive(
     reads=((0,),),
     batched=True,
     rounding=growing(2, wide=True),
-    public=False,
     samples=_SAMPLES,
 )
 _rest = primitive(
@@ -157,7 +156,6 @@ _rest = primitive(
     reads=((0,),),
     batched=True,
     rounding=growing(2, wide=True),
-    public=False,
     samples=_SAMPLES,
 )
 _PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
@@ -175,7 +173,6 @@ _pull = primitive(
     reads=((0, 1), (0,)),
     batched=True,
     rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
-    public=False,
     samples=_PAIRS,
 )
 _push = primitive(
@@ -192,7 +189,6 @@ _push = primitive(
     reads=((0, 1), (0,)),
     batched=True,
     rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
-    public=False,
     samples=_PAIRS,
 )
 _cumulative_logsumexp = primitive(
@@ -203,7 +199,6 @@ _cumulative_logsumexp = primitive(
     reads=((0,),),
     batched=True,
     rounding=stable(3, 3),
-    public=False,
     samples=_SAMPLES,
 )
 

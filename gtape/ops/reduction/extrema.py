@@ -64,7 +64,6 @@ _EXTREMUM: dict[str, Any] = {
     "selects": True,
     "kinks": _TIES,
     "rounding": EXACT,
-    "public": False,
     "samples": AXIS_SAMPLES,
 }
 
@@ -76,7 +75,6 @@ _max_share = primitive(
     params=("axis",),
     kinks=_TIES,
     rounding=ulps(0.5),
-    public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
 _min_share = primitive(
@@ -87,7 +85,6 @@ _min_share = primitive(
     params=("axis",),
     kinks=_TIES,
     rounding=ulps(0.5),
-    public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
 _max = primitive(
@@ -129,7 +126,6 @@ _argmax = primitive(
     (None,),
     params=("axis",),
     kinks=_TIES,
-    public=False,
     rounding=EXACT,
     samples=_ARG_SAMPLES,
 )
@@ -140,7 +136,6 @@ _argmin = primitive(
     (None,),
     params=("axis",),
     kinks=_TIES,
-    public=False,
     rounding=EXACT,
     samples=_ARG_SAMPLES,
 )

@@ -70,7 +70,6 @@ _logsumexp_slope = primitive(
     params=("axis",),
     batched=True,
     rounding=stable(6, wide=True),
-    public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
 _logsumexp = primitive(
@@ -90,7 +89,6 @@ _logsumexp = primitive(
     params=("axis", "keepdims"),
     batched=True,
     rounding=stable(2, 2, by=_terms, wide=True),
-    public=False,
     samples=AXIS_SAMPLES,
 )
 

@@ -46,7 +46,6 @@ _center = linear(
     params=("axis",),
     batched=True,
     rounding=sums(_center_terms, signed=True),
-    public=False,
     samples=KEPT_AXIS_SAMPLES,
 )
 

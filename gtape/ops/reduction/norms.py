@@ -132,7 +132,6 @@ _unit_slope = primitive(
     batched=True,
     kinks=_KINK,
     rounding=stable(4, 4, by=_slope_terms, wide=True),
-    public=False,
     samples=tuple(
         ((s, s), {"axis": axis})
         for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
@@ -148,7 +147,6 @@ _unit = primitive(
     batched=True,
     kinks=_KINK,
     rounding=stable(3, wide=True),
-    public=False,
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
 )
 _norm = primitive(
@@ -161,7 +159,6 @@ _norm = primitive(
     batched=True,
     kinks=_KINK,
     rounding=stable(2, wide=True),
-    public=False,
     samples=_SAMPLES,
 )
 

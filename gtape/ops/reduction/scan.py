@@ -48,7 +48,6 @@ shift_op = linear(
     params=("axis", "by"),
     batched=True,
     rounding=EXACT,
-    public=False,
     samples=(
         (((3,),), {"axis": -1, "by": 1}),
         (((3,),), {"axis": -1, "by": -1}),
@@ -86,7 +85,6 @@ _cumsum = linear(
     params=("axis", "exclusive", "reverse"),
     batched=True,
     rounding=SUM,
-    public=False,
     samples=(*_SCANS, (((0,),), {"axis": -1, "exclusive": False, "reverse": False})),
 )
 
@@ -159,7 +157,6 @@ _linear_recurrence = primitive(
     batched=True,
     complex=True,
     rounding=stable(1, 2, feeds=1),
-    public=False,
     samples=tuple(
         ((s, s), {"axis": a, "reverse": r})
         for s, a in (((3,), -1), ((2, 3), -1), ((2, 2), -2), ((1,), -1))
@@ -237,7 +234,6 @@ _cumprod = primitive(
     batched=True,
     complex=True,
     rounding=stable(0.5, 1),
-    public=False,
     samples=_SCANS,
 )
 
@@ -296,7 +292,6 @@ _prod_others = primitive(
     batched=True,
     complex=True,
     rounding=stable(0.5, 1),
-    public=False,
     samples=_LAST_SAMPLES,
 )
 _prod = primitive(
@@ -308,7 +303,6 @@ _prod = primitive(
     batched=True,
     complex=True,
     rounding=stable(0.5, 1),
-    public=False,
     samples=(*_LAST_SAMPLES, (((0,),), {})),
 )
 

@@ -73,7 +73,6 @@ sum_op = linear(
     params=("axis", "keepdims"),
     batched=True,
     rounding=SUM,
-    public=False,
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
 )
 
@@ -86,7 +85,6 @@ spread_out_op = linear(
     params=("shape", "axis", "keepdims"),
     batched=True,
     rounding=EXACT,
-    public=False,
     samples=(
         (((),), {"shape": (2, 3), "axis": (0, 1), "keepdims": False}),
         (((2,),), {"shape": (2, 3), "axis": (-1,), "keepdims": False}),
@@ -118,7 +116,6 @@ _mean = linear(
     ),
     params=("axis", "keepdims"),
     batched=True,
-    public=False,
     rounding=sums(_mean_terms),
     samples=AXIS_SAMPLES,
 )

@@ -40,7 +40,6 @@ _any = primitive(
     (None,),
     (None,),
     params=("axis", "keepdims"),
-    public=False,
     rounding=EXACT,
     samples=_BOOL_SAMPLES,
 )
@@ -50,7 +49,6 @@ _all = primitive(
     (None,),
     (None,),
     params=("axis", "keepdims"),
-    public=False,
     rounding=EXACT,
     samples=_BOOL_SAMPLES,
 )

@@ -37,7 +37,6 @@ broadcast_to_op = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((),), {"shape": (2, 3)}),
         (((3,),), {"shape": (2, 3)}),
@@ -86,7 +85,6 @@ _sum_to = linear(
     params=("shape", "batch"),
     batched=True,
     rounding=SUM,
-    public=False,
     samples=(
         (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),

@@ -51,7 +51,6 @@ _zeros_like = primitive(
     (None,),
     complex=True,
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _ones_like = primitive(
@@ -61,7 +60,6 @@ _ones_like = primitive(
     (None,),
     complex=True,
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _identity = linear(
@@ -72,7 +70,6 @@ _identity = linear(
     role=("move", "read"),
     takes=("string",),
     rounding=EXACT,
-    public=False,
     samples=tuple((s, {}) for s in _SHAPES),
 )
 _cast = linear(
@@ -83,7 +80,6 @@ _cast = linear(
     batched=True,
     role="cast",
     rounding=ulps(0.5),
-    public=False,
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
 )
 

@@ -27,7 +27,6 @@ _decided = primitive(
     params=("work",),
     role="decision",
     rounding=EXACT,
-    public=False,
     samples=(
         ((np.array([2, 0, 2]),), {"work": np.flatnonzero}),
         ((np.array([[True, False], [False, True]]),), {"work": np.argwhere}),

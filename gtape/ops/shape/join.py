@@ -50,7 +50,6 @@ _concat = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((2,), (3,)), {"axis": 0}),
         (((2, 1), (2, 2), (2, 1)), {"axis": -1}),
@@ -79,7 +78,6 @@ _stack = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((), ()), {"axis": 0}),
         (((2,), (2,), (2,)), {"axis": -1}),
@@ -113,7 +111,6 @@ _split = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((5,),), {"sizes": (2, 3), "axis": -1}),
         (((3, 2),), {"sizes": (1, 1, 1), "axis": -2}),

@@ -39,7 +39,6 @@ transpose_op = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((2, 3),), {"perm": (1, 0)}),
         (((2, 3, 2),), {"perm": (2, 0, 1)}),
@@ -62,7 +61,6 @@ _reverse = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((3,),), {"axis": (-1,)}),
         (((2, 3),), {"axis": (0,)}),
@@ -88,7 +86,6 @@ _roll = linear(
     batched=True,
     role="move",
     rounding=EXACT,
-    public=False,
     samples=(
         (((3,),), {"shift": (1,), "axis": (-1,)}),
         (((2, 3),), {"shift": (-2, 1), "axis": (-1, 0)}),

@@ -38,7 +38,6 @@ reshape_op = linear(
     batched=True,
     role=("move", "reshape"),
     rounding=EXACT,
-    public=False,
     samples=(
         (((6,),), {"shape": (2, 3)}),
         (((2, 3),), {"shape": (3, 1, 2)}),

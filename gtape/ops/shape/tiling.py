@@ -47,7 +47,6 @@ _pad = primitive(
     batched=True,
     rounding=EXACT,
     complex=True,
-    public=False,
     samples=(
         (((2,),), {"paddings": ((1, 2),), "value": 0}),
         (((2, 2),), {"paddings": ((0, 1), (1, 0)), "value": 1}),

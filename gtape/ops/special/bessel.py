@@ -47,7 +47,6 @@ bessel_j_derivative = elementwise(
     summary="n-th derivative of J0.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 bessel_y0 = elementwise(
     "bessel_y0",
@@ -79,7 +78,6 @@ bessel_y_derivative = elementwise(
     summary="n-th derivative of Y0.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 bessel_i0 = elementwise(
     "bessel_i0",
@@ -108,7 +106,6 @@ bessel_i_derivative = elementwise(
     summary="n-th derivative of I0.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 bessel_i0e = elementwise(
     "bessel_i0e",
@@ -139,7 +136,6 @@ bessel_ie_derivative = elementwise(
     summary="n-th derivative of exp(-|x|) I_m(x), m = 0 or 1; 0 at 0 where the sides differ.",
     params=("m", "n"),
     samples=_SCALED,
-    public=False,
 )
 bessel_k0 = elementwise(
     "bessel_k0",
@@ -171,7 +167,6 @@ bessel_k_derivative = elementwise(
     summary="n-th derivative of K0.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 bessel_k0e = elementwise(
     "bessel_k0e",
@@ -203,5 +198,4 @@ bessel_ke_derivative = elementwise(
     summary="n-th derivative of exp(x) K_m(x), m = 0 or 1.",
     params=("m", "n"),
     samples=_SCALED,
-    public=False,
 )

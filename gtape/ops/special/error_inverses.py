@@ -32,7 +32,6 @@ erfinv_derivative = elementwise(
     summary="n-th derivative of erfinv.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 erfcinv = elementwise(
     "erfcinv",
@@ -54,7 +53,6 @@ erfcinv_derivative = elementwise(
     summary="n-th derivative of erfcinv.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )
 ndtri = elementwise(
     "ndtri",
@@ -76,5 +74,4 @@ ndtri_derivative = elementwise(
     summary="n-th derivative of ndtri.",
     params=("n",),
     samples=FROM_ONE,
-    public=False,
 )

@@ -51,7 +51,6 @@ digamma_derivative = elementwise(
     summary="n-th derivative of digamma.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 polygamma = elementwise(
     "polygamma",
@@ -89,5 +88,4 @@ zeta_derivative = elementwise(
     summary="n-th derivative of Hurwitz's zeta function in its second argument.",
     params=("n",),
     samples=_TWO_ORDERS,
-    public=False,
 )

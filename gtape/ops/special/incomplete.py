@@ -68,7 +68,6 @@ igamma_order_derivative = elementwise(
     summary="P(a, x) differentiated m times in a.",
     params=("m",),
     samples=_ORDERS,
-    public=False,
 )
 gamma_density_derivative = elementwise(
     "gamma_density_derivative",
@@ -85,7 +84,6 @@ gamma_density_derivative = elementwise(
     summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
     params=("m", "n"),
     samples=_DENSITIES,
-    public=False,
 )
 betainc = elementwise(
     "betainc",
@@ -111,7 +109,6 @@ beta_density_derivative = elementwise(
     summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x.",
     params=("n",),
     samples=_BETAS,
-    public=False,
 )
 
 

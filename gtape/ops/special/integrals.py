@@ -33,7 +33,6 @@ dawsn_derivative = elementwise(
     summary="n-th derivative of Dawson's function.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 expint = elementwise(
     "expint",
@@ -55,7 +54,6 @@ expint_derivative = elementwise(
     summary="n-th derivative of Ei, that of exp(x)/x.",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
 fresnel_sin = elementwise(
     "fresnel_sin",
@@ -84,7 +82,6 @@ fresnel_wave = elementwise(
     summary="n-th derivative of sin(pi x²/2), or of cos(pi x²/2) with quarter = 1.",
     params=("n", "quarter"),
     samples=_WAVES,
-    public=False,
 )
 spence = elementwise(
     "spence",
@@ -106,5 +103,4 @@ spence_derivative = elementwise(
     summary="n-th derivative of Spence's function, that of -log(x)/(x - 1).",
     params=("n",),
     samples=_ORDERS,
-    public=False,
 )
