@@ -51,10 +51,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     message : str
         The beginning of the error.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -62,7 +58,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.check_numerics(tf.constant([1.0, float("nan")]), "loss")
     Traceback (most recent call last):
     gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
@@ -102,7 +97,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.Assert(tf.constant(True), ["never shown"])
     """
     if not condition:
@@ -167,7 +161,6 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_equal(tf.constant([1, 1]), 1)
     """
     _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
@@ -193,7 +186,6 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), [2, 1])
     """
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
@@ -261,7 +253,6 @@ def assert_near(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_near(tf.constant(1.0), 1.001, rtol=0.01)
     """
     x = as_operand(x)
@@ -330,10 +321,6 @@ def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     x, message, name
         As for `check_numerics`.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -341,7 +328,6 @@ def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_all_finite(tf.constant([1.0, 2.0]), "loss").numpy()
     array([1., 2.], dtype=float32)
     """

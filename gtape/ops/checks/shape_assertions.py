@@ -50,7 +50,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
     """
     rank = whole("assert_rank", "rank", rank)
@@ -78,7 +77,6 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
     """
     rank = whole("assert_rank_at_least", "rank", rank)
@@ -108,7 +106,6 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
     """
     wanted = [whole("assert_rank_in", "ranks", r) for r in each("assert_rank_in", "ranks", ranks, "a list of integers")]
@@ -125,10 +122,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     tensor, message, name
         As `x` and so on for `assert_rank`.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -136,7 +129,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.debugging.assert_scalar(tf.constant(2.0)))
     2.0
     """
@@ -183,7 +175,6 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([3]), ("D",))])
     """
     known: dict[Any, tuple[int, str]] = {}
@@ -243,7 +234,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_type(tf.constant(2.0), tf.float32)
     """
     t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
@@ -272,7 +262,6 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_integer(tf.constant([1, 2]))
     """
     t = convert_to_tensor(x)
@@ -303,7 +292,6 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_same_float_dtype([tf.constant(1.0), tf.constant([2.0])])
     gtape.float32
     """
@@ -341,7 +329,6 @@ def assert_proper_iterable(values: Any) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_proper_iterable([tf.constant(1.0)])
     """
     if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)):
@@ -364,7 +351,6 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(1)
     (True, False)
     """

@@ -110,7 +110,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.real(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([1., 3.])
     """
@@ -130,7 +129,6 @@ def imag(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.imag(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([ 2., -4.])
     """
@@ -153,7 +151,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.conj(tf.constant([1 + 2j])).numpy()
     array([1.-2.j])
     """
@@ -182,7 +179,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.complex([2.25, 3.25], [4.75, 5.75]).numpy()
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
@@ -222,7 +218,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> z = tf.constant(1 + 2j)
     >>> with tf.GradientTape() as tape:
     ...     tape.watch(z)

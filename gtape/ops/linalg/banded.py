@@ -132,7 +132,6 @@ def tridiagonal_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -223,7 +222,6 @@ def banded_triangular_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [0.0, 2.0, 3.0]], [[1.0], [1.0], [1.0]]).numpy()
     array([[0.5 ],
            [0.  ],
@@ -275,7 +273,6 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy()
     array([[3.],
            [3.]], dtype=float32)

@@ -96,7 +96,6 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy()
     array([[2., 0.],
            [1., 1.]], dtype=float32)
@@ -131,7 +130,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).numpy()
     array([[1.],
            [3.]], dtype=float32)

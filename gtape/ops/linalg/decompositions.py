@@ -168,7 +168,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> q, r = tf.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
     >>> tf.matmul(q, r).numpy().round(4)
     array([[3., 1.],
@@ -225,7 +224,6 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.pinv([[2.0], [0.0]]).numpy()
     array([[0.5, 0. ]], dtype=float32)
     """
@@ -269,7 +267,6 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [[1.0], [2.0], [3.0]]).numpy().round(4)
     array([[1.],
            [1.]], dtype=float32)
@@ -330,7 +327,6 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
 
     Examples
     --------
-    >>> import gtape as tf
     >>> unit, norm = tf.linalg.normalize([3.0, 4.0])
     >>> unit.numpy(), norm.numpy()
     (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
@@ -367,7 +363,6 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tensor_diag([1.0, 2.0]).numpy()
     array([[1., 0.],
            [0., 2.]], dtype=float32)
@@ -399,7 +394,6 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tensor_diag_part([[1.0, 0.0], [0.0, 2.0]]).numpy()
     array([1., 2.], dtype=float32)
     """

@@ -152,7 +152,6 @@ def diag_part(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([1., 4.], dtype=float32)
     """
@@ -198,7 +197,6 @@ def diag(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.diag([1.0, 2.0]).numpy()
     array([[1., 0.],
            [0., 2.]], dtype=float32)
@@ -253,7 +251,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.set_diag([[1.0, 2.0], [3.0, 4.0]], [0.0, 9.0]).numpy()
     array([[0., 2.],
            [3., 9.]], dtype=float32)
@@ -299,7 +296,6 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.band_part([[1.0, 2.0], [3.0, 4.0]], -1, 0).numpy()
     array([[1., 0.],
            [3., 4.]], dtype=float32)
@@ -333,7 +329,6 @@ def trace(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """

@@ -185,7 +185,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> e, v = tf.linalg.eig([[0.0, -1.0], [1.0, 0.0]])
     >>> e.numpy()
     array([0.+1.j, 0.-1.j], dtype=complex64)
@@ -225,7 +224,6 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.eigvals([[0.0, -1.0], [1.0, 0.0]]).numpy()
     array([0.+1.j, 0.-1.j], dtype=complex64)
     """

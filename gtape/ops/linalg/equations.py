@@ -159,7 +159,6 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).numpy()
     array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
@@ -191,7 +190,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [[1.0], [1.0]]).numpy()
     array([[0.5 ],
            [0.25]], dtype=float32)
@@ -226,7 +224,6 @@ def triangular_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.triangular_solve([[2.0, 0.0], [1.0, 4.0]], [[2.0], [5.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)

@@ -57,7 +57,6 @@ def det(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(-2.0)
     """
@@ -93,7 +92,6 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> sign, log = tf.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
     >>> sign.numpy(), log.numpy()
     (np.float32(-1.0), np.float32(0.0))
@@ -126,7 +124,6 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
     np.float32(0.0)
     """

@@ -157,7 +157,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
 
     Examples
     --------
-    >>> import gtape as tf
     >>> found = tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])
     >>> found.lu.numpy(), found.p.numpy()
     (array([[4.  , 6.  ],
@@ -207,7 +206,6 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])).numpy()
     array([[1., 2.],
            [4., 6.]], dtype=float32)
@@ -240,7 +238,6 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_solve(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]]), [[3.0], [10.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)
@@ -275,7 +272,6 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[1.0, 0.0], [4.0, 2.0]])).numpy()
     array([[ 1. ,  0. ],
            [-2. ,  0.5]], dtype=float32)
@@ -308,7 +304,6 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """

@@ -49,7 +49,6 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.adjoint([[1.0, 2.0]]).numpy()
     array([[1.],
            [2.]], dtype=float32)
@@ -76,7 +75,6 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
     array([0., 0., 1.], dtype=float32)
     """
@@ -110,7 +108,6 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.kron([[1.0, 2.0]], [[1.0], [1.0]]).numpy()
     array([[1., 2.],
            [1., 2.]], dtype=float32)

@@ -222,7 +222,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> e, v = tf.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
     >>> e.numpy()
     array([1., 2.], dtype=float32)
@@ -251,7 +250,6 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
     array([1., 3.], dtype=float32)
     """
@@ -293,7 +291,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> s, u, v = tf.linalg.svd([[0.0, 2.0], [1.0, 0.0]])
     >>> s.numpy()
     array([2., 1.], dtype=float32)

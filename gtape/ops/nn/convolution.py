@@ -106,7 +106,6 @@ def convolution(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
     >>> tf.nn.convolution(x, tf.reshape([-1.0, 1.0], [2, 1, 1])).numpy().ravel()
     array([1., 2., 4.], dtype=float32)
@@ -150,7 +149,6 @@ def conv1d(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
     >>> tf.nn.conv1d(x, tf.ones([3, 1, 1]), stride=1, padding="SAME").numpy().ravel()
     array([ 3.,  7., 14., 12.], dtype=float32)
@@ -195,7 +193,6 @@ def conv2d(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
     >>> tf.nn.conv2d(x, tf.ones([2, 2, 1, 1]), strides=1, padding="VALID")[0, :, :, 0].numpy()
     array([[ 8., 12.],
@@ -238,7 +235,6 @@ def conv3d(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.conv3d(tf.ones([1, 3, 3, 3, 1]), tf.ones([2, 2, 2, 1, 1]), strides=2, padding="VALID").numpy().ravel()
     array([8.], dtype=float32)
     """
@@ -269,7 +265,6 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
     >>> tf.nn.atrous_conv2d(x, tf.ones([2, 2, 1, 1]), rate=2, padding="VALID").numpy().ravel()
     array([16.], dtype=float32)
@@ -308,7 +303,6 @@ def depthwise_conv2d(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
     >>> tf.nn.depthwise_conv2d(x, tf.ones([1, 2, 2, 1]), strides=[1, 1, 1, 1], padding="VALID").numpy().ravel()
     array([ 3., 30.], dtype=float32)
@@ -348,7 +342,6 @@ def separable_conv2d(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
     >>> tf.nn.separable_conv2d(x, tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 2, 1]), [1, 1, 1, 1], "VALID").numpy().ravel()
     array([33.], dtype=float32)

@@ -83,7 +83,6 @@ def conv_transpose(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0], [1, 2, 1])
     >>> tf.nn.conv_transpose(x, tf.ones([2, 1, 1]), [1, 4, 1], strides=2).numpy().ravel()
     array([ 1.,  1., 10., 10.], dtype=float32)
@@ -192,7 +191,6 @@ def atrous_conv2d_transpose(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.ones([1, 1, 1, 1])
     >>> tf.nn.atrous_conv2d_transpose(x, tf.ones([1, 2, 1, 1]), [1, 1, 3, 1], rate=2, padding="VALID").numpy().ravel()
     array([1., 0., 1.], dtype=float32)

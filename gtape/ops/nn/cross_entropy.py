@@ -107,7 +107,6 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[1000.0, 0.0]]).numpy()
     array([1000.], dtype=float32)
     """
@@ -158,7 +157,6 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[1000.0, 0.0]]).numpy()
     array([1000.], dtype=float32)
     """
@@ -216,7 +214,6 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [1000.0, 1000.0]).numpy()
     array([   0., 1000.], dtype=float32)
     """
@@ -249,7 +246,6 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.weighted_cross_entropy_with_logits([1.0], [-1000.0], 2.0).numpy()
     array([2000.], dtype=float32)
     """

@@ -49,7 +49,6 @@ def batch_normalization(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.batch_normalization([1.0, 3.0], 2.0, 4.0, None, 10.0, 0.0).numpy()
     array([-5.,  5.], dtype=float32)
     """
@@ -86,7 +85,6 @@ def local_response_normalization(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.local_response_normalization([[[[3.0, 4.0]]]], bias=0.0).numpy()
     array([[[[0.6, 0.8]]]], dtype=float32)
     """
@@ -128,7 +126,6 @@ def lrn(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.lrn([[[[3.0, 4.0]]]], bias=0.0).numpy()
     array([[[[0.6, 0.8]]]], dtype=float32)
     """
@@ -161,7 +158,6 @@ def weighted_moments(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> mean, variance = tf.nn.weighted_moments(tf.constant([1.0, 4.0]), axes=[0], frequency_weights=[2.0, 1.0])
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(2.0))
@@ -211,7 +207,6 @@ def sufficient_statistics(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> count, total, squares, _ = tf.nn.sufficient_statistics(tf.constant([1.0, 3.0]), axes=[0])
     >>> count.numpy(), total.numpy(), squares.numpy()
     (np.float32(2.0), np.float32(4.0), np.float32(10.0))
@@ -252,7 +247,6 @@ def normalize_moments(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(1.0))

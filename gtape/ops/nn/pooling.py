@@ -131,7 +131,6 @@ def max_pool(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0, 2.0], [1, 4, 1])
     >>> tf.nn.max_pool(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
     array([3., 2.], dtype=float32)
@@ -257,7 +256,6 @@ def max_pool_with_argmax(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> y, at = tf.nn.max_pool_with_argmax(tf.reshape([1.0, 3.0], [1, 1, 2, 1]), [1, 2], 1, "VALID")
     >>> y.numpy().ravel(), at.numpy().ravel()
     (array([3.], dtype=float32), array([1]))
@@ -300,7 +298,6 @@ def avg_pool(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.avg_pool(x, ksize=2, strides=2, padding="SAME").numpy().ravel()
     array([2., 2.], dtype=float32)
@@ -373,7 +370,6 @@ def pool(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0, 5.0], [1, 4, 1])
     >>> tf.nn.pool(x, [2], "AVG", dilations=[2]).numpy().ravel()
     array([1.5, 4. ], dtype=float32)

@@ -313,7 +313,6 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.softmax([0.0, 0.0]).numpy()
     array([0.5, 0.5], dtype=float32)
     """
@@ -341,7 +340,6 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tenso
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.log_softmax([0.0, 1000.0]).numpy()
     array([-1000.,     0.], dtype=float32)
     """

@@ -203,7 +203,6 @@ def gather(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.gather([10.0, 20.0, 30.0], [2, 0]).numpy()
     array([30., 10.], dtype=float32)
     """
@@ -301,7 +300,6 @@ def gather_nd(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0]]).numpy()
     array([2., 3.], dtype=float32)
     """
@@ -346,10 +344,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     axis : int, optional
         0 by default.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -357,7 +351,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy()
     array([1., 3.], dtype=float32)
     """

@@ -201,10 +201,6 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     begin, size : sequence of int
         Start and size of the block along each axis; size -1 takes the rest.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -212,7 +208,6 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.slice([1, 2, 3], [1], [-1]).numpy()
     array([2, 3], dtype=int32)
     """
@@ -268,7 +263,6 @@ def strided_slice(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.strided_slice([1, 2, 3, 4], [3], [0], [-2]).numpy()
     array([4, 2], dtype=int32)
     """

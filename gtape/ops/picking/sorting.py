@@ -85,10 +85,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     axis : int
     direction : {"ASCENDING", "DESCENDING"}
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -98,7 +94,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.sort([3.0, 1.0, 2.0]).numpy()
     array([1., 2., 3.], dtype=float32)
     """
@@ -127,7 +122,6 @@ def argsort(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.argsort([3.0, 1.0, 2.0]).numpy()
     array([1, 2, 0], dtype=int32)
     """
@@ -171,7 +165,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> values, indices = tf.math.top_k([1.0, 5.0, 3.0], k=2)
     >>> values.numpy(), indices.numpy()
     (array([5., 3.], dtype=float32), array([1, 2], dtype=int32))

@@ -64,7 +64,6 @@ def set_seed(seed: Any) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.set_seed(7)
     >>> first = tf.random.normal([3])
     >>> tf.random.set_seed(7)

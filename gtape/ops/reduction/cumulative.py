@@ -226,7 +226,6 @@ def cumulative_logsumexp(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.cumulative_logsumexp(tf.constant([1000.0, 1000.0], tf.float64)).numpy()
     array([1000.        , 1000.69314718])
     """

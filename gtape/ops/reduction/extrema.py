@@ -152,7 +152,6 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_max([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([5., 7.], dtype=float32)
     """
@@ -165,7 +164,6 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_min([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -196,7 +194,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmax([1.0, 7.0, 3.0]))
     1
     """
@@ -210,7 +207,6 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmin([4.0, 7.0, 3.0]))
     2
     """

@@ -114,7 +114,6 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
     4.248354255291589e-18
     """

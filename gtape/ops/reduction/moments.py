@@ -81,7 +81,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_variance([1.0, 3.0]))
     1.0
     """
@@ -96,9 +95,12 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_std([1.0, 3.0]))
     1.0
     """

@@ -197,7 +197,6 @@ def reduce_euclidean_norm(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_euclidean_norm(tf.constant([0.0, -4e200], tf.float64)))
     4e+200
     """

@@ -376,7 +376,6 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.cumprod([2.0, 3.0, 4.0]).numpy()
     array([ 2.,  6., 24.], dtype=float32)
     """
@@ -395,7 +394,6 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_prod([2.0, 3.0, 4.0]))
     24.0
     """

@@ -130,10 +130,6 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     inputs : iterable of tensors
         At least one; their shapes must be equal.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -143,7 +139,6 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
@@ -211,7 +206,6 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_mean([1.0, 2.0, 6.0]))
     3.0
     """

@@ -69,7 +69,6 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
     array([ True, False])
     """
@@ -82,7 +81,6 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> bool(tf.reduce_all([True, False]))
     False
     """
@@ -118,7 +116,6 @@ def count_nonzero(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.math.count_nonzero([0.0, 2.0, 3.0]))
     2
     """

@@ -116,10 +116,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     shape : sequence of int or integer tensor
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -127,7 +123,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_to([1.0, 2.0], [2, 2]).numpy()
     array([[1., 2.],
            [1., 2.]], dtype=float32)

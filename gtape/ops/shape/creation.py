@@ -106,10 +106,6 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     layout : optional
         Ignored; TensorFlow has it.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -117,7 +113,6 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.zeros([2]).numpy()
     array([0., 0.], dtype=float32)
     """
@@ -134,7 +129,6 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ones([2]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -176,7 +170,6 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ones_like([1.0, 2.0]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -261,7 +254,6 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.fill([2], 7.0).numpy()
     array([7., 7.], dtype=float32)
     """
@@ -297,7 +289,6 @@ def eye(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.eye(2).numpy()
     array([[1., 0.],
            [0., 1.]], dtype=float32)
@@ -331,7 +322,6 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.range(1, 10, 3).numpy()
     array([1, 4, 7], dtype=int32)
     """
@@ -386,7 +376,6 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linspace(0.0, 1.0, 5).numpy()
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
@@ -448,7 +437,6 @@ def one_hot(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.one_hot([1, 0], 2).numpy()
     array([[0., 1.],
            [1., 0.]], dtype=float32)

@@ -139,10 +139,6 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         Of one dtype, and of one shape except for the size of that axis.
     axis : int
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -150,7 +146,6 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.concat([[1, 2], [3]], axis=0).numpy()
     array([1, 2, 3], dtype=int32)
     """
@@ -177,10 +172,6 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     axis : int
         The place of the new axis in the result.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -190,7 +181,6 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -238,7 +228,6 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.unstack([1.0, 2.0])]
     [1.0, 2.0]
     """
@@ -275,7 +264,6 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [p.shape[0] for p in tf.split([1.0, 2.0, 3.0], [1, -1])]
     [1, 2]
     """

@@ -146,10 +146,6 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     axis : int
         The place of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -157,7 +153,6 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.expand_dims([1.0, 2.0], 0).shape
     TensorShape([1, 2])
     """
@@ -179,10 +174,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     shape : sequence of int or None, or None
         None is any size, or any shape.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -190,7 +181,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ensure_shape([1.0, 2.0], [None]).shape
     TensorShape([2])
     """
@@ -221,7 +211,6 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.shape([[1.0], [2.0]]).numpy()
     array([2, 1], dtype=int32)
     """
@@ -240,7 +229,6 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.size([[1.0], [2.0]]))
     2
     """
@@ -253,7 +241,6 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.rank([[1.0], [2.0]]))
     2
     """

@@ -71,10 +71,6 @@ def pad(
         Add `constant_values`, or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -86,7 +82,6 @@ def pad(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.pad([1.0, 2.0, 3.0], [[1, 1]], "REFLECT").numpy()
     array([2., 1., 2., 3., 2.], dtype=float32)
     """
@@ -145,10 +140,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     multiples : sequence of int
         The number of repetitions for each axis.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -156,7 +147,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tile([1, 2], [2]).numpy()
     array([1, 2, 1, 2], dtype=int32)
     """
@@ -189,10 +179,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     axis : int, optional
         By default the tensor is flattened first.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -202,7 +188,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.repeat([1, 2], [1, 3]).numpy()
     array([1, 2, 2, 2], dtype=int32)
     """
@@ -257,7 +242,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x, y = tf.meshgrid([1, 2], [3, 4, 5])
     >>> x.shape
     TensorShape([3, 2])
