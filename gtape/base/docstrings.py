@@ -18,13 +18,13 @@ _EXAMPLES = re.compile(r"^( *)Examples\n *-+\n", re.MULTILINE)
 
 
 def completed(function: Any) -> None:
-    """Add to a docstring what most of them say: that a tensor is returned, and what `tf` is in the examples.
+    """Add to a docstring what most of them say: the type of the result, and what `tf` is in the examples.
 
     Parameters
     ----------
     function : callable
-        If it is annotated to return a Tensor and its docstring has no section Returns, the section is added. If its
-        examples use `tf` and do not import it, they begin with the import.
+        If its docstring has no section Returns, one names the annotated type. If its examples use `tf` and do not
+        import it, they begin with the import.
 
     Examples
     --------
@@ -43,8 +43,9 @@ def completed(function: Any) -> None:
     text = function.__doc__
     if not text:  # `python -OO` drops docstrings
         return
-    if function.__annotations__.get("return") == "Tensor" and "Returns\n" not in text:
-        text = _AFTER_RETURNS.sub(r"\1Returns\n\1-------\n\1Tensor\n\n\1", text, count=1)
+    result = function.__annotations__.get("return", "Any")
+    if isinstance(result, str) and result != "Any" and "Returns\n" not in text and "Yields\n" not in text:
+        text = _AFTER_RETURNS.sub(rf"\1Returns\n\1-------\n\1{result}\n\n\1", text, count=1)
     if "tf." in text and "import gtape as tf" not in text:
         text = _EXAMPLES.sub(r"\g<0>\1>>> import gtape as tf\n", text)
     function.__doc__ = text

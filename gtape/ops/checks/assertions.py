@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
@@ -86,10 +87,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     summarize : int, optional
         How many elements of each tensor the error shows: 3 by default, all for a negative number.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -150,10 +147,6 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     summarize : int, optional
         How many elements the error shows.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -167,17 +160,9 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 
 
 @diagnosed
+@documented_like(assert_equal)
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise if an element of one tensor equals that of the other.
-
-    Parameters
-    ----------
-    x, y, summarize, message, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -198,15 +183,6 @@ def _ordered(op: str, symbol: str, holds: Callable[[Any, Any], Any], bound: floa
     check.__name__ = check.__qualname__ = op
     check.__doc__ = f"""Raise unless ``x {symbol} y`` in every element.
 
-    Parameters
-    ----------
-    x, y, message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -214,10 +190,9 @@ def _ordered(op: str, symbol: str, holds: Callable[[Any, Any], Any], bound: floa
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([1.0, 2.0]), {bound})
     """
-    return diagnosed(check)
+    return diagnosed(documented_like(assert_equal)(check))
 
 
 assert_less = _ordered("assert_less", "<", lambda a, b: a < b, 3.0)
@@ -227,6 +202,7 @@ assert_greater_equal = _ordered("assert_greater_equal", ">=", lambda a, b: a >= 
 
 
 @diagnosed
+@documented_like(assert_equal)
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> None:
@@ -237,12 +213,6 @@ def assert_near(
     x, y : float tensors that broadcast to each other
     rtol, atol : float, optional
         10 times the dtype's spacing at 1 by default.
-    message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -286,12 +256,6 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
     Parameters
     ----------
     x : tensor of numbers
-    message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -300,10 +264,9 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([{shown}]))
     """
-    return diagnosed(check)
+    return diagnosed(documented_like(assert_equal)(check))
 
 
 assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
@@ -313,18 +276,13 @@ assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 
 @diagnosed
+@documented_like(check_numerics)
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     """`check_numerics` under the name of the other assertions.
 
     Parameters
     ----------
-    x, message, name
-        As for `check_numerics`.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As from `check_numerics`.
+    x : float tensor
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
@@ -39,10 +40,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     message : str, optional
         The beginning of the error.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ValueError
@@ -58,17 +55,9 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has at least `rank` axes.
-
-    Parameters
-    ----------
-    x, rank, message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -85,19 +74,13 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless the number of axes of a tensor is one of `ranks`.
 
     Parameters
     ----------
-    x : tensor
     ranks : iterable of int
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -114,13 +97,17 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     """The argument as a tensor, which must be a scalar.
 
     Parameters
     ----------
-    tensor, message, name
-        As `x` and so on for `assert_rank`.
+    tensor : tensor
+
+    Returns
+    -------
+    Tensor
 
     Raises
     ------
@@ -151,6 +138,7 @@ def _symbols(shape: Any) -> tuple[list[Any], bool]:
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise unless tensors have the given shapes; a letter stands for the same size in all of them.
 
@@ -161,12 +149,6 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
         any axes.
     data, summarize
         Ignored.
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -213,6 +195,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has the given dtype.
 
@@ -220,12 +203,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     ----------
     tensor : tensor
     tf_type : dtype
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -243,17 +220,9 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor holds integers.
-
-    Parameters
-    ----------
-    x, message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -318,10 +287,6 @@ def assert_proper_iterable(values: Any) -> None:
     ----------
     values : object
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     TypeError
@@ -344,10 +309,6 @@ def is_numeric_tensor(tensor: Any) -> bool:
     Parameters
     ----------
     tensor : object
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

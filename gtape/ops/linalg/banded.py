@@ -6,6 +6,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
@@ -250,13 +251,12 @@ def banded_triangular_solve(
 
 
 @diagnosed
+@documented_like(tridiagonal_solve)
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """Product of a tridiagonal matrix and another one.
 
     Parameters
     ----------
-    diagonals, diagonals_format, name
-        As for `tridiagonal_solve`.
     rhs : tensor, shape [..., m, k]
         Of the dtype of `diagonals`.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.ops.elementwise.selection import where
@@ -165,6 +166,7 @@ def diag_part(
 
 
 @diagnosed
+@documented_like(diag_part)
 def diag(
     diagonal: Any,
     name: str = "diag",
@@ -179,8 +181,6 @@ def diag(
     Parameters
     ----------
     diagonal : tensor, shape [..., n], or [..., number, n] for several diagonals, the highest first
-    k, align, name
-        As for `diag_part`.
     num_rows, num_cols : int
         Size of the matrices: the smallest that fits if one is -1, square if both are.
     padding_value : number
@@ -229,6 +229,7 @@ def diag(
 
 
 @diagnosed
+@documented_like(diag_part)
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The matrices with one diagonal replaced, or several packed in a table.
 
@@ -237,8 +238,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     input : tensor, shape [..., m, n]
     diagonal : tensor, shape [..., length of the diagonal], or [..., number, length of the longest] for several
         Of the dtype of `input`.
-    k, align, name
-        As for `diag_part`.
 
     Returns
     -------

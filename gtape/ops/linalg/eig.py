@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
@@ -204,23 +205,14 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(eig)
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of square matrices.
-
-    Parameters
-    ----------
-    tensor, name
-        As for `eig`.
 
     Returns
     -------
     complex Tensor, shape [..., n]
         In LAPACK's order.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
@@ -199,6 +200,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
 
 @diagnosed
+@documented_like(solve)
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
@@ -206,16 +208,10 @@ def triangular_solve(
 
     Parameters
     ----------
-    matrix, rhs, name
-        As for `solve`.
     lower : bool
         Whether to read the lower triangle, instead of the upper one.
     adjoint : bool
         Solve with the adjoint of that triangle instead.
-
-    Returns
-    -------
-    Tensor, shape [..., n, k]
 
     Raises
     ------

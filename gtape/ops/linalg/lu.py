@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, primitive
@@ -216,13 +217,12 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Solution x of ``a @ x = rhs``, from the factors of a.
 
     Parameters
     ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
     rhs : tensor, shape [..., n, k]
 
     Returns
@@ -253,22 +253,9 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Inverses of matrices, from their factors.
-
-    Parameters
-    ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
-
-    Returns
-    -------
-    Tensor, shape [..., n, n]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
 
     Examples
     --------

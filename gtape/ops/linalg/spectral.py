@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
@@ -230,23 +231,14 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(eigh)
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices; reads their lower triangle.
-
-    Parameters
-    ----------
-    tensor, name
-        As for `eigh`.
 
     Returns
     -------
     Tensor, shape [..., n]
         In ascending order. Symmetric functions of equal eigenvalues (their sum) are differentiable.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
@@ -225,19 +226,14 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
 
 @diagnosed
+@documented_like(sigmoid_cross_entropy_with_logits)
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` with the positive class weighted.
 
     Parameters
     ----------
-    labels, logits, name
-        As for `sigmoid_cross_entropy_with_logits`.
     pos_weight : tensor or number
         Factor of the term of the positive class.
-
-    Returns
-    -------
-    Tensor, shape of `logits`
 
     Raises
     ------

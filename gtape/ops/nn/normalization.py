@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.reduction.sums import sum_op
@@ -105,24 +106,11 @@ def local_response_normalization(
 
 
 @diagnosed
+@documented_like(local_response_normalization)
 def lrn(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
     """`local_response_normalization` under its short name.
-
-    Parameters
-    ----------
-    input, depth_radius, bias, alpha, beta, name
-        As for `local_response_normalization`.
-
-    Returns
-    -------
-    Tensor, shape of `input`
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As from `local_response_normalization`.
 
     Examples
     --------

@@ -16,6 +16,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
@@ -321,22 +322,9 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(softmax)
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Logarithm of `softmax`, accurate where `softmax` is nearly 0 or nearly 1.
-
-    Parameters
-    ----------
-    logits, axis, name
-        As for `softmax`.
-
-    Returns
-    -------
-    Tensor, shape of `logits`
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When `axis` is out of range.
 
     Examples
     --------

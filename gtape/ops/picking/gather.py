@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, SUM
@@ -273,6 +274,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
 
 
 @diagnosed
+@documented_like(gather)
 def gather_nd(
     params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
@@ -283,8 +285,6 @@ def gather_nd(
     params : tensor
     indices : integer tensor, shape (..., k)
         Each row indexes the first k axes (after the batch axes).
-    batch_dims : int
-        As for `gather`.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 

@@ -59,10 +59,6 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     shape_x, shape_y : TensorShape or sequence of int
         Without unknown sizes.
 
-    Returns
-    -------
-    TensorShape
-
     Raises
     ------
     ValueError

@@ -58,10 +58,6 @@ def set_seed(seed: Any) -> None:
     seed : int
         None forgets the seed.
 
-    Returns
-    -------
-    None
-
     Examples
     --------
     >>> tf.random.set_seed(7)
