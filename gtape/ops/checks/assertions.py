@@ -32,14 +32,10 @@ def _check_kernel(x: Any, *, message: str) -> Any:
 
 
 _check = linear(
-    "check_numerics",
-    _check_kernel,
-    lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
-    params=("message",),
-    batched=True,
-    rounding=EXACT,
+    "check_numerics", _check_kernel, lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
+    params=("message",), batched=True, rounding=EXACT,
     samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
-)
+)  # fmt: skip
 
 
 @diagnosed

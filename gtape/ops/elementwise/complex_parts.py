@@ -45,47 +45,30 @@ def _imag_kernel(x: Array) -> Array:
 
 
 _real = linear(
-    "real",
-    lambda x: np.real(x),
-    lambda xp, g, x: xp.cast(g, dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
+    "real", lambda x: np.real(x), lambda xp, g, x: xp.cast(g, dtype=x.dtype),
+    batched=True, role="part", rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _imag = linear(
-    "imag",
-    _imag_kernel,
-    lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
+    "imag", _imag_kernel, lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
+    batched=True, role="part", rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _conj = linear(
-    "conj",
-    np.conjugate,
-    lambda xp, g, x: xp.conj(g),
-    batched=True,
-    role="conjugate",
-    rounding=EXACT,
+    "conj", np.conjugate, lambda xp, g, x: xp.conj(g),
+    batched=True, role="conjugate", rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _complex = primitive(
-    "complex",
-    _complex_kernel,
+    "complex", _complex_kernel,
     vjp=(lambda xp, g, y, a, b: xp.real(g), lambda xp, g, y, a, b: -xp.imag(g)),
     jvp=(
         lambda xp, t, y, a, b: xp.complex(t, xp.zeros_like(t)),
         lambda xp, t, y, a, b: xp.complex(xp.zeros_like(t), t),
     ),
-    reads=((), ()),
-    complex=False,
-    batched=True,
-    role="complex",
-    rounding=EXACT,
+    reads=((), ()), complex=False, batched=True, role="complex", rounding=EXACT,
     samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
-)
+)  # fmt: skip
 
 
 def _number(x: Any, op: str) -> Tensor:

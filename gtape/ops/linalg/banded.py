@@ -75,20 +75,16 @@ def _push_diagonals(xp: Any, t: Any, y: Any, d: Any, b: Any) -> Any:
 
 
 _tridiagonal = implicit(
-    "tridiagonal_solve",
-    k.tridiagonal_solve,
-    vjp=(_pull_diagonals, _pull_right_side),
-    jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
-    reads=((0, "y"), (0,)),
-    complex=True,
-    rounding=elimination(0.5, 4, wide=True),
+    "tridiagonal_solve", k.tridiagonal_solve,
+    vjp=(_pull_diagonals, _pull_right_side), jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
+    reads=((0, "y"), (0,)), complex=True, rounding=elimination(0.5, 4, wide=True),
     samples=(
         (((3, 1), (1, 1)), {}),
         (((3, 2), (2, 2)), {}),
         (((3, 3), (3, 1)), {}),
         (((2, 3, 2), (2, 2, 1)), {}),
     ),
-)
+)  # fmt: skip
 
 
 @diagnosed

@@ -27,13 +27,10 @@ def _half_tril_kernel(x: Any) -> Any:
 
 
 half_tril = linear(
-    "half_tril",
-    _half_tril_kernel,
-    lambda xp, g, x: xp.half_tril(g),
-    batched=True,
-    rounding=SUM,
+    "half_tril", _half_tril_kernel, lambda xp, g, x: xp.half_tril(g),
+    batched=True, rounding=SUM,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 def _cholesky_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -62,16 +59,12 @@ def _symmetric_part(a: Any) -> tuple[Any]:
 
 
 _cholesky = implicit(
-    "cholesky",
-    lapack.cholesky,
-    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part),
-    vjp=(_cholesky_pull,),
-    jvp=(_cholesky_push,),
-    reads=(("y",),),
-    batched=True,
+    "cholesky", lapack.cholesky,
+    vjp=(_cholesky_pull,), jvp=(_cholesky_push,),
+    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part), reads=(("y",),), batched=True,
     rounding=elimination(0.5, 1.5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 @diagnosed

@@ -70,16 +70,12 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _qr = implicit(
-    "qr",
-    k.qr,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_qr_pull,),
-    jvp=(_qr_push,),
-    reads=(("y",),),
-    outputs=2,
+    "qr", k.qr,
+    vjp=(_qr_pull,), jvp=(_qr_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), reads=(("y",),), outputs=2,
     rounding=elimination(3, 3, columns=(0, 1), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- pseudo-inverse
@@ -118,12 +114,9 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
 
 
 _pinv = primitive(
-    "pinv",
-    k.pinv,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_pinv_pull,),
-    jvp=(_pinv_push,),
-    params=("rcond",),
+    "pinv", k.pinv,
+    vjp=(_pinv_pull,), jvp=(_pinv_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), params=("rcond",),
     rounding=elimination(4, 24, whole=True, independent=True, wide=True),
     samples=(
         (((1, 1),), {"rcond": 1e-14}),
@@ -133,7 +126,7 @@ _pinv = primitive(
         (((3, 2),), {"rcond": 1e-14}),
         (((2, 2, 1),), {"rcond": 1e-14}),
     ),
-)
+)  # fmt: skip
 
 
 class Qr(NamedTuple):

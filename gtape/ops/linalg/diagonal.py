@@ -46,13 +46,8 @@ def _band_part_kernel(x: Array, *, lower: int, upper: int) -> Array:
 
 
 diag_part_op = linear(
-    "diag_part",
-    _diag_part_kernel,
-    lambda xp, g, x, *, k: xp.diag_embed(g, k=k, shape=tuple(x.shape)[-2:]),
-    params=("k",),
-    batched=True,
-    selects=True,
-    rounding=EXACT,
+    "diag_part", _diag_part_kernel, lambda xp, g, x, *, k: xp.diag_embed(g, k=k, shape=tuple(x.shape)[-2:]),
+    params=("k",), batched=True, selects=True, rounding=EXACT,
     samples=(
         (((2, 2),), {"k": 0}),
         (((2, 3),), {"k": 1}),
@@ -61,38 +56,29 @@ diag_part_op = linear(
         (((1, 1),), {"k": 0}),
         (((0, 0),), {"k": 0}),
     ),
-)
+)  # fmt: skip
 
 diag_embed_op = linear(
-    "diag_embed",
-    _diag_embed_kernel,
-    lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
-    params=("k", "shape"),
-    batched=True,
-    rounding=EXACT,
+    "diag_embed", _diag_embed_kernel, lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
+    params=("k", "shape"), batched=True, rounding=EXACT,
     samples=(
         (((2,),), {"k": 0, "shape": (2, 2)}),
         (((2,),), {"k": 1, "shape": (2, 3)}),
         (((2, 1),), {"k": -1, "shape": (2, 1)}),
         (((0,),), {"k": 0, "shape": (0, 2)}),
     ),
-)
+)  # fmt: skip
 
 _band_part = linear(
-    "band_part",
-    _band_part_kernel,
-    lambda xp, g, x, *, lower, upper: xp.band_part(g, lower=lower, upper=upper),
-    params=("lower", "upper"),
-    batched=True,
-    selects=True,
-    rounding=EXACT,
+    "band_part", _band_part_kernel, lambda xp, g, x, *, lower, upper: xp.band_part(g, lower=lower, upper=upper),
+    params=("lower", "upper"), batched=True, selects=True, rounding=EXACT,
     samples=(
         (((3, 3),), {"lower": 0, "upper": -1}),
         (((3, 2),), {"lower": -1, "upper": 0}),
         (((2, 2, 2),), {"lower": 0, "upper": 0}),
         (((2, 3),), {"lower": 1, "upper": 1}),
     ),
-)
+)  # fmt: skip
 
 
 def _offsets(k: Any, op: str) -> tuple[int, int]:

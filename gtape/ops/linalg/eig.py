@@ -72,13 +72,10 @@ def _apart(a: Array) -> bool:
 
 
 _eig_pivot = primitive(
-    "eig_pivot",
-    _pivot_kernel,
-    (None,),
-    (None,),
+    "eig_pivot", _pivot_kernel, (None,), (None,),
     rounding=EXACT,
     samples=((((2, 2, 2),), {}), (((2, 1, 1),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- rules
@@ -151,16 +148,12 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
 
 
 _eig = implicit(
-    "eig",
-    eig_kernel,
-    vjp=(_eig_pull,),
-    jvp=(_eig_push,),
-    reads=(("y",),),
-    domain=Domain(ANY_REAL, where=_apart),
-    outputs=2,
+    "eig", eig_kernel,
+    vjp=(_eig_pull,), jvp=(_eig_push,),
+    reads=(("y",),), domain=Domain(ANY_REAL, where=_apart), outputs=2,
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
-)
+)  # fmt: skip
 
 
 @diagnosed

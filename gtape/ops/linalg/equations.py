@@ -26,15 +26,10 @@ __all__ = ["inv", "solve", "triangular_solve"]
 # Rules divide numbers near the edge of the dtype's range by a magnitude, and multiply by it again: the result does not
 # depend on the magnitude, which is therefore a constant for derivatives.
 _magnitude = primitive(
-    "magnitude",
-    lapack.scale_of,
-    (None,),
-    (None,),
-    complex=True,
-    rounding=EXACT,
-    params=("axis",),
+    "magnitude", lapack.scale_of, (None,), (None,),
+    complex=True, rounding=EXACT, params=("axis",),
     samples=((((2, 2),), {"axis": (-2, -1)}), (((2, 3, 1),), {"axis": (-1,)})),
-)
+)  # fmt: skip
 
 
 def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
@@ -47,20 +42,15 @@ def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
 
 
 _inverse = primitive(
-    "inverse",
-    lapack.inverse,
+    "inverse", lapack.inverse,
     vjp=(lambda xp, g, y, a: -xp.matmul(xp.swap_last(y), xp.matmul(g, xp.swap_last(y))),),
     jvp=(lambda xp, t, y, a: -xp.matmul(y, xp.matmul(t, y)),),
-    reads=(("y",),),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 5, wide=True),
+    reads=(("y",),), batched=True, complex=True, rounding=elimination(0.5, 5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 _solve = implicit(
-    "solve",
-    lapack.solve,
+    "solve", lapack.solve,
     vjp=(
         lambda xp, g, y, a, b: _solved(xp, g, y, a, xp.solve),
         lambda xp, g, y, a, b: xp.solve(xp.swap_last(a), g),
@@ -69,12 +59,9 @@ _solve = implicit(
         lambda xp, t, y, a, b: -xp.solve(a, xp.matmul(t, y)),
         lambda xp, t, y, a, b: xp.solve(a, t),
     ),
-    reads=((0, "y"), (0,)),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 4, wide=True),
+    reads=((0, "y"), (0,)), batched=True, complex=True, rounding=elimination(0.5, 4, wide=True),
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
-)
+)  # fmt: skip
 
 
 def _triangle(xp: Any, x: Any, lower: bool) -> Any:
@@ -82,8 +69,7 @@ def _triangle(xp: Any, x: Any, lower: bool) -> Any:
 
 
 _triangular_solve = implicit(
-    "triangular_solve",
-    lapack.triangular_solve,
+    "triangular_solve", lapack.triangular_solve,
     vjp=(
         lambda xp, g, y, a, b, *, lower: _triangle(
             xp, _solved(xp, g, y, _triangle(xp, a, lower), partial(xp.triangular_solve, lower=not lower)), lower
@@ -94,18 +80,14 @@ _triangular_solve = implicit(
         lambda xp, t, y, a, b, *, lower: -xp.triangular_solve(a, xp.matmul(_triangle(xp, t, lower), y), lower=lower),
         lambda xp, t, y, a, b, *, lower: xp.triangular_solve(a, t, lower=lower),
     ),
-    reads=((0, "y"), (0,)),
-    params=("lower",),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 1.5),
+    reads=((0, "y"), (0,)), params=("lower",), batched=True, complex=True, rounding=elimination(0.5, 1.5),
     samples=(
         (((2, 2), (2, 1)), {"lower": True}),
         (((2, 2), (2, 2)), {"lower": False}),
         (((1, 1), (1, 1)), {"lower": True}),
         (((2, 2, 2), (2, 2, 1)), {"lower": True}),
     ),
-)
+)  # fmt: skip
 
 
 def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:

@@ -17,25 +17,19 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["det", "logdet", "slogdet"]
 
 _log_abs_det = primitive(
-    "log_abs_det",
-    lapack.log_abs_det,
+    "log_abs_det", lapack.log_abs_det,
     vjp=(lambda xp, g, y, a: determinant.per_matrix(xp, g) * xp.swap_last(xp.inverse(a)),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
-    reads=((0,),),
-    batched=True,
-    rounding=growing(1, eliminates=True, wide=True),
+    reads=((0,),), batched=True, rounding=growing(1, eliminates=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 _det_sign = primitive(
-    "det_sign",
-    lapack.det_sign,
-    vjp=(lambda xp, g, y, a: xp.zeros_like(a),),
-    jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
-    reads=((0,),),
-    rounding=growing(1, eliminates=True),
+    "det_sign", lapack.det_sign,
+    vjp=(lambda xp, g, y, a: xp.zeros_like(a),), jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
+    reads=((0,),), rounding=growing(1, eliminates=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 @diagnosed

@@ -18,16 +18,12 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["adjoint", "cross", "kron"]
 
 _cross = primitive(
-    "cross",
-    lambda a, b: np.cross(a, b),
+    "cross", lambda a, b: np.cross(a, b),
     vjp=(lambda xp, g, y, a, b: xp.cross(b, g), lambda xp, g, y, a, b: xp.cross(g, a)),
     jvp=(lambda xp, t, y, a, b: xp.cross(t, b), lambda xp, t, y, a, b: xp.cross(a, t)),
-    reads=((1,), (0,)),
-    batched=True,
-    complex=True,
-    rounding=stable(0, 1),
+    reads=((1,), (0,)), batched=True, complex=True, rounding=stable(0, 1),
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
-)
+)  # fmt: skip
 
 
 @diagnosed

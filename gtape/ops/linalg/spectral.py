@@ -36,14 +36,10 @@ def _off_diagonal_kernel(x: Array) -> Array:
 
 
 _off_diagonal = linear(
-    "off_diagonal",
-    _off_diagonal_kernel,
-    lambda xp, g, x: xp.off_diagonal(g),
-    batched=True,
-    selects=True,
-    rounding=EXACT,
+    "off_diagonal", _off_diagonal_kernel, lambda xp, g, x: xp.off_diagonal(g),
+    batched=True, selects=True, rounding=EXACT,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 def _safe_quotient_kernel(x: Array, d: Array) -> Array:
@@ -51,9 +47,7 @@ def _safe_quotient_kernel(x: Array, d: Array) -> Array:
 
 
 _safe_quotient = primitive(
-    "safe_quotient",
-    _safe_quotient_kernel,
-    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())),
+    "safe_quotient", _safe_quotient_kernel,
     vjp=(
         lambda xp, g, y, x, d: xp.safe_quotient(g, d),
         lambda xp, g, y, x, d: -xp.safe_quotient(g * y, d),
@@ -62,10 +56,10 @@ _safe_quotient = primitive(
         lambda xp, t, y, x, d: xp.safe_quotient(t, d),
         lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
     ),
-    reads=((1,), (1, "y")),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())), reads=((1,), (1, "y")),
     rounding=stable(0.51),
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
-)
+)  # fmt: skip
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
@@ -98,16 +92,12 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _eigh = implicit(
-    "eigh",
-    k.eigh,
-    domain=Domain(ANY_REAL, where=k.eigenvalues_differ),
-    vjp=(_eigh_pull,),
-    jvp=(_eigh_push,),
-    reads=(("y",),),
-    outputs=2,
+    "eigh", k.eigh,
+    vjp=(_eigh_pull,), jvp=(_eigh_push,),
+    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- singular values
@@ -151,16 +141,12 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _svd = implicit(
-    "svd",
-    k.svd,
-    domain=Domain(ANY_REAL, where=k.singular_values_differ),
-    vjp=(_svd_pull,),
-    jvp=(_svd_push,),
-    reads=(("y",),),
-    outputs=3,
+    "svd", k.svd,
+    vjp=(_svd_pull,), jvp=(_svd_push,),
+    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- complements
@@ -187,14 +173,11 @@ def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
 
 
 _complement = implicit(
-    "complement",
-    k.complement,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_complement_pull,),
-    jvp=(_complement_push,),
-    rounding=elimination(4, 4, whole=True, wide=True),
+    "complement", k.complement,
+    vjp=(_complement_pull,), jvp=(_complement_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
-)
+)  # fmt: skip
 
 
 @diagnosed

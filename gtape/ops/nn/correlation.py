@@ -150,8 +150,7 @@ correlate = primitive(
 )
 
 correlate_input = primitive(
-    "correlate_input",
-    kernels.correlate_input,
+    "correlate_input", kernels.correlate_input,
     vjp=(
         lambda xp, h, y, g, w, *, size, **p: _correlate(xp, h, w, **p),
         lambda xp, h, y, g, w, *, size, **p: _filter(xp, h, g, taps=_taps(w), **p),
@@ -160,10 +159,7 @@ correlate_input = primitive(
         lambda xp, t, y, g, w, **p: _input(xp, t, w, **p),
         lambda xp, t, y, g, w, **p: _input(xp, g, t, **p),
     ),
-    reads=((1,), (0,)),
-    params=("size", *_PARAMS),
-    batched=True,
-    rounding=PRODUCT,
+    reads=((1,), (0,)), params=("size", *_PARAMS), batched=True, rounding=PRODUCT,
     samples=(
         (((1, 4, 2), (2, 1, 2)), {"size": (3,), **_LINE}),
         (((2, 2, 1), (3, 1, 1)), {"size": (4,), **_STRIDED}),
@@ -174,11 +170,10 @@ correlate_input = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 1, 1)), {"size": (2, 1, 2), **_CUBE}),
         (((0, 4, 1), (2, 1, 1)), {"size": (3,), **_LINE}),
     ),
-)
+)  # fmt: skip
 
 correlate_filter = primitive(
-    "correlate_filter",
-    kernels.correlate_filter,
+    "correlate_filter", kernels.correlate_filter,
     vjp=(
         lambda xp, h, y, x, g, *, taps, **p: _input(xp, g, h, size=_space(x), **p),
         lambda xp, h, y, x, g, *, taps, **p: _correlate(xp, x, h, **p),
@@ -187,10 +182,7 @@ correlate_filter = primitive(
         lambda xp, t, y, x, g, **p: _filter(xp, t, g, **p),
         lambda xp, t, y, x, g, **p: _filter(xp, x, t, **p),
     ),
-    reads=((1,), (0,)),
-    params=("taps", *_PARAMS),
-    batched=True,
-    rounding=PRODUCT,
+    reads=((1,), (0,)), params=("taps", *_PARAMS), batched=True, rounding=PRODUCT,
     samples=(
         (((1, 3, 1), (1, 4, 2)), {"taps": (2,), **_LINE}),
         (((2, 4, 1), (2, 2, 1)), {"taps": (3,), **_STRIDED}),
@@ -201,4 +193,4 @@ correlate_filter = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 2, 1)), {"taps": (1, 2, 1), **_CUBE}),
         (((0, 3, 1), (0, 4, 1)), {"taps": (2,), **_LINE}),
     ),
-)
+)  # fmt: skip

@@ -69,16 +69,10 @@ _SOME = np.array([2, 0, 2])
 _TABLE = np.array([[0, 1], [1, 1]])
 
 _gather_rows = primitive(
-    "gather_rows",
-    _gather_kernel,
+    "gather_rows", _gather_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: _gather_rows_vjp(xp, g, indices, axis, size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    selects=True,
-    sparse=_as_slices,
-    rounding=EXACT,
+    reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, sparse=_as_slices, rounding=EXACT,
     complex=True,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
@@ -86,36 +80,24 @@ _gather_rows = primitive(
         (((2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((3,), np.array(1)), {"axis": -1, "size": 3}),
     ),
-)
+)  # fmt: skip
 _scatter_rows = primitive(
-    "scatter_rows",
-    scatter_rows_kernel,
+    "scatter_rows", scatter_rows_kernel,
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
-    reads=((1,), ()),
-    params=("size",),
-    batched=True,
-    complex=True,
-    rounding=SUM,
+    reads=((1,), ()), params=("size",), batched=True, complex=True, rounding=SUM,
     samples=(
         (((3,), _SOME), {"size": 3}),
         (((3, 2), _SOME), {"size": 4}),
         (((2, 2, 2), _TABLE), {"size": 2}),
         (((), np.array(1)), {"size": 3}),
     ),
-)
+)  # fmt: skip
 _gather = primitive(
-    "gather",
-    _gather_kernel,
+    "gather", _gather_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: xp.scatter(g, indices, axis=axis, size=size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    selects=True,
-    role="move",
-    rounding=EXACT,
-    complex=True,
+    reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, role="move", rounding=EXACT, complex=True,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),
@@ -123,24 +105,19 @@ _gather = primitive(
         (((2, 3), np.array(1)), {"axis": -1, "size": 3}),
         (((3,), np.zeros(0, np.int64)), {"axis": -1, "size": 3}),
     ),
-)
+)  # fmt: skip
 _scatter = primitive(
-    "scatter",
-    _scatter_kernel,
+    "scatter", _scatter_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: xp.gather(g, indices, axis=axis, size=size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.scatter(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    complex=True,
-    rounding=SUM,
+    reads=((1,), ()), params=("axis", "size"), batched=True, complex=True, rounding=SUM,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),
         (((2, 2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((2,), np.array(1)), {"axis": -1, "size": 3}),
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public functions

@@ -54,16 +54,10 @@ _KEYS: tuple[Any, ...] = (
 )
 
 _strided_slice = linear(
-    "strided_slice",
-    _strided_slice_kernel,
-    _strided_slice_rule,
-    params=("key",),
-    batched=True,
-    selects=True,
-    role="move",
-    rounding=EXACT,
+    "strided_slice", _strided_slice_kernel, _strided_slice_rule,
+    params=("key",), batched=True, selects=True, role="move", rounding=EXACT,
     samples=_KEYS,
-)
+)  # fmt: skip
 
 
 def _place_kernel(g: Any, *, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -73,19 +67,15 @@ def _place_kernel(g: Any, *, key: tuple[Any, ...], shape: tuple[int, ...]) -> An
 
 
 _place = linear(
-    "place",
-    _place_kernel,
-    lambda xp, g, x, *, key, shape: xp.strided_slice(g, key=key),
-    params=("key", "shape"),
-    batched=True,
-    rounding=EXACT,
+    "place", _place_kernel, lambda xp, g, x, *, key, shape: xp.strided_slice(g, key=key),
+    params=("key", "shape"), batched=True, rounding=EXACT,
     samples=(
         (((),), {"key": (1,), "shape": (3,)}),
         (((2,),), {"key": ((1, 3, 1),), "shape": (4,)}),
         (((2,),), {"key": (0, (0, 3, 2)), "shape": (2, 3)}),
         (((2, 1),), {"key": (_ALL, None, 2), "shape": (2, 3)}),
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- brackets

@@ -30,15 +30,10 @@ def _order_kernel(x: Any, *, descending: bool) -> Any:
 
 
 _order = primitive(
-    "order",
-    _order_kernel,
-    (None,),
-    (None,),
-    params=("descending",),
-    kinks=("two elements are equal",),
-    rounding=EXACT,
+    "order", _order_kernel, (None,), (None,),
+    params=("descending",), kinks=("two elements are equal",), rounding=EXACT,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
-)
+)  # fmt: skip
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:

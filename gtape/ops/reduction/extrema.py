@@ -68,41 +68,27 @@ _EXTREMUM: dict[str, Any] = {
 }
 
 _max_share = primitive(
-    "max_share",
-    _max_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
+    "max_share", _max_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 _min_share = primitive(
-    "min_share",
-    _min_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
+    "min_share", _min_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 _max = primitive(
-    "max",
-    max_kernel,
+    "max", max_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 _min = primitive(
-    "min",
-    _min_kernel,
+    "min", _min_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 
 
 def _without_nan(x: Any, instead: float) -> Any:
@@ -120,25 +106,15 @@ def _argmin_kernel(x: Any, *, axis: int) -> Any:
 
 _ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
 _argmax = primitive(
-    "argmax",
-    _argmax_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=EXACT,
+    "argmax", _argmax_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=EXACT,
     samples=_ARG_SAMPLES,
-)
+)  # fmt: skip
 _argmin = primitive(
-    "argmin",
-    _argmin_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=EXACT,
+    "argmin", _argmin_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=EXACT,
     samples=_ARG_SAMPLES,
-)
+)  # fmt: skip
 
 
 @documented_like(reduce_sum)

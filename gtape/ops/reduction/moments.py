@@ -40,14 +40,10 @@ def _center_terms(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 _center = linear(
-    "center",
-    _center_kernel,
-    lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
-    params=("axis",),
-    batched=True,
-    rounding=sums(_center_terms, signed=True),
+    "center", _center_kernel, lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
+    params=("axis",), batched=True, rounding=sums(_center_terms, signed=True),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 
 
 def _inexact(x: Any, op: str) -> Tensor:

@@ -42,19 +42,15 @@ def _shift_kernel(x: Any, *, axis: int, by: int) -> Any:
 
 
 shift_op = linear(
-    "shift",
-    _shift_kernel,
-    lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
-    params=("axis", "by"),
-    batched=True,
-    rounding=EXACT,
+    "shift", _shift_kernel, lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
+    params=("axis", "by"), batched=True, rounding=EXACT,
     samples=(
         (((3,),), {"axis": -1, "by": 1}),
         (((3,),), {"axis": -1, "by": -1}),
         (((2, 3),), {"axis": -2, "by": 1}),
         (((1,),), {"axis": -1, "by": 1}),
     ),
-)
+)  # fmt: skip
 
 
 def _exclusive(x: Any, axis: int, first: int) -> Any:
@@ -79,14 +75,11 @@ _SCANS: tuple[Any, ...] = (
 )
 
 _cumsum = linear(
-    "cumsum",
-    _cumsum_kernel,
+    "cumsum", _cumsum_kernel,
     lambda xp, g, x, *, axis, exclusive, reverse: xp.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),
-    params=("axis", "exclusive", "reverse"),
-    batched=True,
-    rounding=SUM,
+    params=("axis", "exclusive", "reverse"), batched=True, rounding=SUM,
     samples=(*_SCANS, (((0,),), {"axis": -1, "exclusive": False, "reverse": False})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- linear recurrence
@@ -136,8 +129,7 @@ def _adjoint(xp: Any, g: Any, a: Any, axis: int, reverse: bool) -> Any:
 
 
 _linear_recurrence = primitive(
-    "linear_recurrence",
-    recurrence_kernel,
+    "linear_recurrence", recurrence_kernel,
     (
         lambda xp, g, y, a, b, *, axis, reverse: (
             _adjoint(xp, g, a, axis, reverse) * xp.shift(y, axis=axis, by=-1 if reverse else 1)
@@ -152,17 +144,13 @@ _linear_recurrence = primitive(
             with_batch_axis(xp, a, t), t, axis=axis, reverse=reverse
         ),
     ),
-    reads=((0, "y"), (0,)),
-    params=("axis", "reverse"),
-    batched=True,
-    complex=True,
-    rounding=stable(1, 2, feeds=1),
+    reads=((0, "y"), (0,)), params=("axis", "reverse"), batched=True, complex=True, rounding=stable(1, 2, feeds=1),
     samples=tuple(
         ((s, s), {"axis": a, "reverse": r})
         for s, a in (((3,), -1), ((2, 3), -1), ((2, 2), -2), ((1,), -1))
         for r in (False, True)
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- products
@@ -225,17 +213,12 @@ def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: b
 
 
 _cumprod = primitive(
-    "cumprod",
-    _cumprod_kernel,
+    "cumprod", _cumprod_kernel,
     (lambda xp, g, y, x, *, axis, exclusive, reverse: _cumprod_vjp(xp, g, x, axis, exclusive, reverse),),
     (lambda xp, t, y, x, *, axis, exclusive, reverse: _cumprod_jvp(xp, t, x, axis, exclusive, reverse),),
-    reads=((0,),),
-    params=("axis", "exclusive", "reverse"),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
+    reads=((0,),), params=("axis", "exclusive", "reverse"), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_SCANS,
-)
+)  # fmt: skip
 
 
 def _near_one(x: Any) -> bool:
@@ -295,16 +278,11 @@ _prod_others = primitive(
     samples=_LAST_SAMPLES,
 )
 _prod = primitive(
-    "prod",
-    _prod_kernel,
-    (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
+    "prod", _prod_kernel, (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
     (lambda xp, t, y, x: xp.sum(xp.multiply_no_nan(xp.prod_others(x), t), axis=(-1,), keepdims=False),),
-    reads=((0,),),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
+    reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=(*_LAST_SAMPLES, (((0,),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public functions

@@ -67,24 +67,16 @@ def _spread_out_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], axis: t
 
 
 sum_op = linear(
-    "sum",
-    _sum_kernel,
-    _sum_rule,
-    params=("axis", "keepdims"),
-    batched=True,
-    rounding=SUM,
+    "sum", _sum_kernel, _sum_rule,
+    params=("axis", "keepdims"), batched=True, rounding=SUM,
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
-)
+)  # fmt: skip
 
 
 # `sum` and `spread_out` are each other's transposes.
 spread_out_op = linear(
-    "spread_out",
-    _spread_out_kernel,
-    _spread_out_rule,
-    params=("shape", "axis", "keepdims"),
-    batched=True,
-    rounding=EXACT,
+    "spread_out", _spread_out_kernel, _spread_out_rule,
+    params=("shape", "axis", "keepdims"), batched=True, rounding=EXACT,
     samples=(
         (((),), {"shape": (2, 3), "axis": (0, 1), "keepdims": False}),
         (((2,),), {"shape": (2, 3), "axis": (-1,), "keepdims": False}),
@@ -93,7 +85,7 @@ spread_out_op = linear(
         (((),), {"shape": (), "axis": (), "keepdims": False}),
         (((2,),), {"shape": (2, 0), "axis": (1,), "keepdims": False}),
     ),
-)
+)  # fmt: skip
 
 
 @planned

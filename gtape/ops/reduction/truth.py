@@ -35,23 +35,15 @@ _BOOL_SAMPLES: tuple[Any, ...] = tuple(
 )
 
 _any = primitive(
-    "any",
-    _any_kernel,
-    (None,),
-    (None,),
-    params=("axis", "keepdims"),
-    rounding=EXACT,
+    "any", _any_kernel, (None,), (None,),
+    params=("axis", "keepdims"), rounding=EXACT,
     samples=_BOOL_SAMPLES,
-)
+)  # fmt: skip
 _all = primitive(
-    "all",
-    _all_kernel,
-    (None,),
-    (None,),
-    params=("axis", "keepdims"),
-    rounding=EXACT,
+    "all", _all_kernel, (None,), (None,),
+    params=("axis", "keepdims"), rounding=EXACT,
     samples=_BOOL_SAMPLES,
-)
+)  # fmt: skip
 
 
 @documented_like(reduce_sum)

@@ -30,13 +30,8 @@ def _broadcast_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...]) -> An
 
 
 broadcast_to_op = linear(
-    "broadcast_to",
-    _broadcast_to_kernel,
-    _broadcast_to_rule,
-    params=("shape",),
-    batched=True,
-    role="move",
-    rounding=EXACT,
+    "broadcast_to", _broadcast_to_kernel, _broadcast_to_rule,
+    params=("shape",), batched=True, role="move", rounding=EXACT,
     samples=(
         (((),), {"shape": (2, 3)}),
         (((3,),), {"shape": (2, 3)}),
@@ -45,7 +40,7 @@ broadcast_to_op = linear(
         (((2, 3),), {"shape": (2, 3)}),
         (((1,),), {"shape": (0,)}),
     ),
-)
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -79,12 +74,8 @@ def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int)
 
 
 _sum_to = linear(
-    "sum_to",
-    _sum_to_kernel,
-    _sum_to_rule,
-    params=("shape", "batch"),
-    batched=True,
-    rounding=SUM,
+    "sum_to", _sum_to_kernel, _sum_to_rule,
+    params=("shape", "batch"), batched=True, rounding=SUM,
     samples=(
         (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),
@@ -96,7 +87,7 @@ _sum_to = linear(
         (((2, 3),), {"shape": (2, 3), "batch": 0}),
         (((0, 2),), {"shape": (1, 2), "batch": 0}),
     ),
-)
+)  # fmt: skip
 
 
 def _whole_shape(shape: Any) -> tuple[int, ...]:

@@ -45,43 +45,25 @@ def _cast_kernel(x: Any, *, dtype: Any) -> Any:
 _SHAPES = (((),), ((3,),), ((2, 3),), ((0, 2),))
 
 _zeros_like = primitive(
-    "zeros_like",
-    _zeros_like_kernel,
-    (None,),
-    (None,),
-    complex=True,
-    rounding=EXACT,
+    "zeros_like", _zeros_like_kernel, (None,), (None,),
+    complex=True, rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _ones_like = primitive(
-    "ones_like",
-    _ones_like_kernel,
-    (None,),
-    (None,),
-    complex=True,
-    rounding=EXACT,
+    "ones_like", _ones_like_kernel, (None,), (None,),
+    complex=True, rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _identity = linear(
-    "identity",
-    _identity_kernel,
-    lambda xp, g, x: g,
-    batched=True,
-    role=("move", "read"),
-    takes=("string",),
-    rounding=EXACT,
+    "identity", _identity_kernel, lambda xp, g, x: g,
+    batched=True, role=("move", "read"), takes=("string",), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _cast = linear(
-    "cast",
-    _cast_kernel,
-    lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
-    params=("dtype",),
-    batched=True,
-    role="cast",
-    rounding=ulps(0.5),
+    "cast", _cast_kernel, lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
+    params=("dtype",), batched=True, role="cast", rounding=ulps(0.5),
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public functions

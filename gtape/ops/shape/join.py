@@ -42,14 +42,8 @@ def _concat_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
 
 
 _concat = linear(
-    "concat",
-    _concat_kernel,
-    _concat_rule,
-    params=("axis",),
-    variadic=True,
-    batched=True,
-    role="move",
-    rounding=EXACT,
+    "concat", _concat_kernel, _concat_rule,
+    params=("axis",), variadic=True, batched=True, role="move", rounding=EXACT,
     samples=(
         (((2,), (3,)), {"axis": 0}),
         (((2, 1), (2, 2), (2, 1)), {"axis": -1}),
@@ -57,7 +51,7 @@ _concat = linear(
         (((2,),), {"axis": -1}),
         (((0,), (2,)), {"axis": -1}),
     ),
-)
+)  # fmt: skip
 
 
 def _stack_kernel(*xs: Any, axis: int) -> Any:
@@ -70,21 +64,15 @@ def _stack_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
 
 
 _stack = linear(
-    "stack",
-    _stack_kernel,
-    _stack_rule,
-    params=("axis",),
-    variadic=True,
-    batched=True,
-    role="move",
-    rounding=EXACT,
+    "stack", _stack_kernel, _stack_rule,
+    params=("axis",), variadic=True, batched=True, role="move", rounding=EXACT,
     samples=(
         (((), ()), {"axis": 0}),
         (((2,), (2,), (2,)), {"axis": -1}),
         (((2, 2), (2, 2)), {"axis": -2}),
         (((3,),), {"axis": 0}),
     ),
-)
+)  # fmt: skip
 
 
 def _split_kernel(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
@@ -104,20 +92,15 @@ def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -
 
 
 _split = linear(
-    "split",
-    _split_kernel,
-    _split_rule,
-    params=("sizes", "axis"),
-    batched=True,
-    role="move",
-    rounding=EXACT,
+    "split", _split_kernel, _split_rule,
+    params=("sizes", "axis"), batched=True, role="move", rounding=EXACT,
     samples=(
         (((5,),), {"sizes": (2, 3), "axis": -1}),
         (((3, 2),), {"sizes": (1, 1, 1), "axis": -2}),
         (((2, 3),), {"sizes": (0, 3), "axis": -1}),
         (((2,),), {"sizes": (2,), "axis": -1}),
     ),
-)
+)  # fmt: skip
 
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:

@@ -31,13 +31,8 @@ def _reshape_kernel(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 reshape_op = linear(
-    "reshape",
-    _reshape_kernel,
-    lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
-    params=("shape",),
-    batched=True,
-    role=("move", "reshape"),
-    rounding=EXACT,
+    "reshape", _reshape_kernel, lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
+    params=("shape",), batched=True, role=("move", "reshape"), rounding=EXACT,
     samples=(
         (((6,),), {"shape": (2, 3)}),
         (((2, 3),), {"shape": (3, 1, 2)}),
@@ -45,7 +40,7 @@ reshape_op = linear(
         (((1,),), {"shape": ()}),
         (((0, 3),), {"shape": (3, 0)}),
     ),
-)
+)  # fmt: skip
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:

@@ -38,22 +38,15 @@ def _pad_jvp(xp: Any, t: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int]
 
 
 _pad = primitive(
-    "pad",
-    _pad_kernel,
-    (_pad_rule,),
-    (_pad_jvp,),
-    reads=((),),
-    params=("paddings", "value"),
-    batched=True,
-    rounding=EXACT,
-    complex=True,
+    "pad", _pad_kernel, (_pad_rule,), (_pad_jvp,),
+    reads=((),), params=("paddings", "value"), batched=True, rounding=EXACT, complex=True,
     samples=(
         (((2,),), {"paddings": ((1, 2),), "value": 0}),
         (((2, 2),), {"paddings": ((0, 1), (1, 0)), "value": 1}),
         (((),), {"paddings": (), "value": 0}),
         (((0,),), {"paddings": ((1, 1),), "value": 0}),
     ),
-)
+)  # fmt: skip
 
 
 @diagnosed
