@@ -59,8 +59,7 @@ def _symmetric_part(a: Any) -> tuple[Any]:
 
 
 _cholesky = implicit(
-    "cholesky", lapack.cholesky,
-    vjp=(_cholesky_pull,), jvp=(_cholesky_push,),
+    "cholesky", lapack.cholesky, vjp=(_cholesky_pull,), jvp=(_cholesky_push,),
     domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part), reads=(("y",),), batched=True,
     rounding=elimination(0.5, 1.5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),

@@ -163,8 +163,7 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _hermitian = implicit(
-    "eigh_parts", hermitian_kernel,
-    vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
+    "eigh_parts", hermitian_kernel, vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
     domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),

@@ -70,8 +70,7 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _qr = implicit(
-    "qr", k.qr,
-    vjp=(_qr_pull,), jvp=(_qr_push,),
+    "qr", k.qr, vjp=(_qr_pull,), jvp=(_qr_push,),
     domain=Domain(ANY_REAL, where=k.full_rank), reads=(("y",),), outputs=2,
     rounding=elimination(3, 3, columns=(0, 1), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
@@ -114,8 +113,7 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
 
 
 _pinv = primitive(
-    "pinv", k.pinv,
-    vjp=(_pinv_pull,), jvp=(_pinv_push,),
+    "pinv", k.pinv, vjp=(_pinv_pull,), jvp=(_pinv_push,),
     domain=Domain(ANY_REAL, where=k.full_rank), params=("rcond",),
     rounding=elimination(4, 24, whole=True, independent=True, wide=True),
     samples=(

@@ -148,8 +148,7 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
 
 
 _eig = implicit(
-    "eig", eig_kernel,
-    vjp=(_eig_pull,), jvp=(_eig_push,),
+    "eig", eig_kernel, vjp=(_eig_pull,), jvp=(_eig_push,),
     reads=(("y",),), domain=Domain(ANY_REAL, where=_apart), outputs=2,
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),

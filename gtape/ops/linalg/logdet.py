@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import growing
 from gtape.kernels import lapack
@@ -65,12 +66,9 @@ class LogDet(NamedTuple):
 
 
 @diagnosed
+@documented_like(det)
 def slogdet(input: Any, name: str | None = None) -> LogDet:
     """Sign of the determinant and logarithm of its absolute value, for each matrix.
-
-    Parameters
-    ----------
-    input : tensor of floats or complex numbers, shape [..., n, n]
 
     Returns
     -------
@@ -78,11 +76,6 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
         The gradient is zero for real numbers; the complex sign, of modulus 1, has a derivative.
     log_abs_determinant : Tensor, shape [...]
         -inf for a singular matrix; a complex number for complex matrices, as in TensorFlow.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
 
     Examples
     --------
@@ -99,6 +92,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 
 
 @diagnosed
+@documented_like(det)
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """Logarithm of the determinant of symmetric positive definite matrices, by the Cholesky factor.
 
@@ -106,15 +100,6 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
         The result is NaN unless the matrix is positive definite; `slogdet` takes any matrix.
-
-    Returns
-    -------
-    Tensor, shape [...]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
 
     Examples
     --------

@@ -92,8 +92,7 @@ def _push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _factors = primitive(
-    "triangular_factors", _factors_kernel,
-    vjp=(_pull,), jvp=(_push,),
+    "triangular_factors", _factors_kernel, vjp=(_pull,), jvp=(_push,),
     domain=Domain(ANY_REAL, where=_has_pivots), reads=(("y",),), batched=True, complex=True,
     rounding=elimination(0.5, 1.5, independent=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),

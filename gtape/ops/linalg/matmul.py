@@ -28,11 +28,8 @@ def _swap_last(x: Any) -> Any:
 
 
 swap_last = linear(
-    "swap_last",
-    _swap_last,
-    lambda xp, g, x: xp.swap_last(g),
-    batched=True,
-    rounding=EXACT,
+    "swap_last", _swap_last, lambda xp, g, x: xp.swap_last(g),
+    batched=True, rounding=EXACT,
     samples=(((( 2, 3),), {}), (((1, 1),), {}), (((2, 1, 3),), {}), (((0, 2),), {})),
 )  # fmt: skip
 

@@ -92,8 +92,7 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _eigh = implicit(
-    "eigh", k.eigh,
-    vjp=(_eigh_pull,), jvp=(_eigh_push,),
+    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,),
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
@@ -141,8 +140,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _svd = implicit(
-    "svd", k.svd,
-    vjp=(_svd_pull,), jvp=(_svd_push,),
+    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,),
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
@@ -173,8 +171,7 @@ def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
 
 
 _complement = implicit(
-    "complement", k.complement,
-    vjp=(_complement_pull,), jvp=(_complement_push,),
+    "complement", k.complement, vjp=(_complement_pull,), jvp=(_complement_push,),
     domain=Domain(ANY_REAL, where=k.full_rank), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
 )  # fmt: skip

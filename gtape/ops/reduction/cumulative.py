@@ -139,14 +139,14 @@ def _share_push(xp: Any, t: Any, x: Any) -> Any:
 _SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((2, 2),), {}), (((1,),), {}), (((2, 0),), {}))
 
 _share = primitive(
-    "cumulative_share", _share_kernel, (lambda xp, g, y, x: _share_pull(xp, g, x),),
-    (lambda xp, t, y, x: _share_push(xp, t, x),),
+    "cumulative_share", _share_kernel,
+    (lambda xp, g, y, x: _share_pull(xp, g, x),), (lambda xp, t, y, x: _share_push(xp, t, x),),
     reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
 )  # fmt: skip
 _rest = primitive(
-    "cumulative_rest", _rest_kernel, (lambda xp, g, y, x: -_share_pull(xp, g, x),),
-    (lambda xp, t, y, x: -_share_push(xp, t, x),),
+    "cumulative_rest", _rest_kernel,
+    (lambda xp, g, y, x: -_share_pull(xp, g, x),), (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
 )  # fmt: skip
@@ -178,8 +178,8 @@ _push = primitive(
     samples=_PAIRS,
 )  # fmt: skip
 _cumulative_logsumexp = primitive(
-    "cumulative_logsumexp", _logsumexp_kernel, (lambda xp, g, y, x: xp.cumulative_pull(x, g),),
-    (lambda xp, t, y, x: xp.cumulative_push(x, t),),
+    "cumulative_logsumexp", _logsumexp_kernel,
+    (lambda xp, g, y, x: xp.cumulative_pull(x, g),), (lambda xp, t, y, x: xp.cumulative_push(x, t),),
     reads=((0,),), batched=True, rounding=stable(3, 3),
     samples=_SAMPLES,
 )  # fmt: skip
