@@ -227,13 +227,8 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _singular = implicit(
-    "svd_parts",
-    singular_kernel,
-    domain=Domain(ANY_REAL, where=_singular_values_differ),
-    vjp=(_singular_pull,),
-    jvp=(_singular_push,),
-    reads=(("y",),),
-    outputs=3,
+    "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
+    domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
     samples=(
         (((2, 1, 1),), {}),
@@ -243,7 +238,7 @@ _singular = implicit(
         # The mirror moves in another direction in each of these.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- on tensors

@@ -94,14 +94,11 @@ def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 matmul_op = primitive(
-    "matmul",
-    _matmul,
+    "matmul", _matmul,
     vjp=(_pull_left, _pull_right),
     jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
-    batched=True,
-    complex=True,
-    rounding=products(lambda a, b: a.shape[-1]),
+    batched=True, complex=True, rounding=products(lambda a, b: a.shape[-1]),
     samples=(
         (((2, 3), (3, 2)), {}),
         (((1, 1), (1, 1)), {}),
@@ -113,7 +110,7 @@ matmul_op = primitive(
         (((1, 2, 2), (2, 2, 1)), {}),
         (((2, 0), (0, 3)), {}),
     ),
-)
+)  # fmt: skip
 
 
 def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:

@@ -122,8 +122,7 @@ _PLANE = _geometry((1, 2), (2, 1), ((0, 1), (1, 0)))
 _CUBE = _geometry((1, 1, 1), (1, 1, 1), ((0, 0), (0, 1), (0, 0)))
 
 correlate = primitive(
-    "correlate",
-    kernels.correlate,
+    "correlate", kernels.correlate,
     vjp=(
         lambda xp, g, y, x, w, **p: _input(xp, g, w, size=_space(x), **p),
         lambda xp, g, y, x, w, **p: _filter(xp, x, g, taps=_taps(w), **p),
@@ -133,9 +132,7 @@ correlate = primitive(
         lambda xp, t, y, x, w, **p: _correlate(xp, x, t, **p),
     ),
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
-    params=_PARAMS,
-    batched=True,
-    rounding=PRODUCT,
+    params=_PARAMS, batched=True, rounding=PRODUCT,
     samples=(
         (((1, 3, 1), (2, 1, 2)), _LINE),
         (((2, 4, 1), (3, 1, 1)), _STRIDED),
@@ -147,7 +144,7 @@ correlate = primitive(
         (((0, 3, 1), (2, 1, 1)), _LINE),
         (((1, 1, 1), (4, 1, 1)), _LINE),
     ),
-)
+)  # fmt: skip
 
 correlate_input = primitive(
     "correlate_input", kernels.correlate_input,

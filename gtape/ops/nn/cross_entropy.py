@@ -65,22 +65,17 @@ def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
 
 
 sigmoid_error = elementwise(
-    "sigmoid_error",
-    _sigmoid_error,
-    (-1, lambda xp, y, z, x: xp.sigmoid_slope(x)),
-    special=(0.0, 1.0),
-    ulps=4.0,
+    "sigmoid_error", _sigmoid_error, (-1, lambda xp, y, z, x: xp.sigmoid_slope(x)),
+    special=(0.0, 1.0), ulps=4.0,
     summary="sigmoid(x) - z.",
-)
+)  # fmt: skip
 
 _sigmoid_cross_entropy_primitive = elementwise(
-    "sigmoid_cross_entropy",
-    _sigmoid_cross_entropy,
+    "sigmoid_cross_entropy", _sigmoid_cross_entropy,
     (lambda xp, y, z, x: -x, lambda xp, y, z, x: xp.sigmoid_error(z, x)),
-    special=(0.0, 1.0),
-    ulps=4.0,
+    special=(0.0, 1.0), ulps=4.0,
     summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
-)
+)  # fmt: skip
 
 
 @diagnosed

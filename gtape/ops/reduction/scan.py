@@ -266,17 +266,13 @@ def _prod_others_vjp(xp: Any, g: Any, x: Any) -> Any:
 _LAST_SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((4,),), {}), (((1,),), {}), (((2, 3),), {}), (((2,),), {}))
 
 _prod_others = primitive(
-    "prod_others",
-    _prod_others_kernel,
+    "prod_others", _prod_others_kernel,
     (lambda xp, g, y, x: _prod_others_vjp(xp, g, x),),
     # The jvp equals the vjp, because the Hessian of the product is symmetric.
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
-    reads=((0,),),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
+    reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_LAST_SAMPLES,
-)
+)  # fmt: skip
 _prod = primitive(
     "prod", _prod_kernel,
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),

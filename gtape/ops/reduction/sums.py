@@ -101,16 +101,13 @@ def _mean_terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 _mean = linear(
-    "reduce_mean",  # the worlds of object arrays have a method of their own called mean
-    _mean_kernel,
+    "reduce_mean", _mean_kernel,  # the worlds of object arrays have a method of their own called mean
     lambda xp, g, x, *, axis, keepdims: xp.spread_out(
         g / max(count_of(tuple(x.shape), axis), 1), shape=tuple(x.shape), axis=axis, keepdims=keepdims
     ),
-    params=("axis", "keepdims"),
-    batched=True,
-    rounding=sums(_mean_terms),
+    params=("axis", "keepdims"), batched=True, rounding=sums(_mean_terms),
     samples=AXIS_SAMPLES,
-)
+)  # fmt: skip
 
 
 @diagnosed
