@@ -6,7 +6,9 @@ import inspect
 from typing import Any
 
 import gtape
+from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.tensors.tensor import Tensor
 
 
 def model(data: Any, count: int, flag: bool = False) -> Any:
@@ -79,3 +81,44 @@ def test_public_docstrings_name_every_argument_that_they_share() -> None:
     text = inspect.getdoc(gtape.tensor_scatter_nd_update) or ""
     assert "indices : integer tensor" in text
     assert "bad_indices_policy" not in text
+
+
+def test_a_public_docstring_says_that_a_tensor_is_returned_and_what_tf_is() -> None:
+    @diagnosed
+    def largest(x: Any) -> Tensor:
+        """The largest element.
+
+        Parameters
+        ----------
+        x : tensor
+
+        Examples
+        --------
+        >>> largest(tf.constant(1.0))
+        """
+        return gtape.reduce_max(x)
+
+    assert inspect.getdoc(largest) == (
+        "The largest element.\n\nParameters\n----------\nx : tensor\n\nReturns\n-------\nTensor\n"
+        "\nExamples\n--------\n>>> import gtape as tf\n>>> largest(tf.constant(1.0))"
+    )
+
+
+def test_a_docstring_that_says_both_stays() -> None:
+    def largest(x: Any) -> Tensor:
+        """The largest element.
+
+        Returns
+        -------
+        Tensor, scalar
+
+        Examples
+        --------
+        >>> from gtape import keras
+        >>> import gtape as tf
+        >>> largest(tf.constant(1.0))
+        """
+        return gtape.reduce_max(x)
+
+    before = largest.__doc__
+    assert diagnosed(largest).__doc__ == before

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gtape import errors
+from gtape.base.docstrings import completed
 from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
 
@@ -33,7 +34,7 @@ _FOREIGN = (
 
 
 def diagnosed(function: F) -> F:
-    """Decorate a public function, so that errors of wrong arguments name it and its arguments.
+    """Decorate a public function, so that errors of wrong arguments name it; its docstring is `completed`, too.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def diagnosed(function: F) -> F:
     Returns
     -------
     callable
-        With the same name, signature and docstring.
+        With the same name and signature.
 
     Examples
     --------
@@ -54,6 +55,8 @@ def diagnosed(function: F) -> F:
     >>> first([3])
     3
     """
+
+    completed(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -77,6 +77,8 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)`` for each argument; a single callable when `variadic`.
     reads : tuple of frozenset
         The values that each argument's vjp reads: ``"y"`` and argument indices.
+    public : bool
+        Whether users call it by its name. By default an op of gtape is public if it gives an example.
     limit : float
         Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
     zero_absorbs : bool
@@ -148,7 +150,7 @@ class Primitive:
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))
         # Integer operands are cast to float64 first (true division).
         self.promotes: bool = data.pop("promotes", False)
-        self.public: bool = data.pop("public", True)
+        self.public: bool = data.pop("public", self.place.outside or self.example is not None)
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)

@@ -49,12 +49,14 @@ def _truncatemod_dy(x: Any, y: Any) -> Any:
 
 
 truncatediv = elementwise(
-    "truncatediv", _truncatediv, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=2.0,
+    "truncatediv", _truncatediv, (None, None),
+    domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=2.0,
     summary="Quotient x / y, rounded towards zero.", example=((-7.5, 2.0), -3.0),
 )  # fmt: skip
 
 truncatemod_dy = elementwise(
-    "truncatemod_dy", _truncatemod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
+    "truncatemod_dy", _truncatemod_dy, (None, None),
+    domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0,
     summary="Slope of truncatemod by y: x / y rounded towards zero, with the other sign.",
 )  # fmt: skip
 

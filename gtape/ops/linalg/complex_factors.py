@@ -163,17 +163,11 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _hermitian = implicit(
-    "eigh_parts",
-    hermitian_kernel,
-    domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part),
-    vjp=(_hermitian_pull,),
-    jvp=(_hermitian_push,),
-    reads=(("y",),),
-    outputs=2,
+    "eigh_parts", hermitian_kernel, vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
+    domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
-    public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
-)
+)  # fmt: skip
 
 
 def _beyond(xp: Any, x: Any, u: Any, norms: Any, s: Any) -> tuple[Any, Any]:
@@ -233,15 +227,9 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _singular = implicit(
-    "svd_parts",
-    singular_kernel,
-    domain=Domain(ANY_REAL, where=_singular_values_differ),
-    vjp=(_singular_pull,),
-    jvp=(_singular_push,),
-    reads=(("y",),),
-    outputs=3,
+    "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
+    domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
-    public=False,
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),
@@ -250,7 +238,7 @@ _singular = implicit(
         # The mirror moves in another direction in each of these.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- on tensors

@@ -38,10 +38,6 @@ def norm(
     keepdims : bool, optional
         Keep the axes, with size 1.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -49,7 +45,6 @@ def norm(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.norm([3.0, 4.0]))
     5.0
     >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))

@@ -43,7 +43,6 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.clip_by_value(tf.constant([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy()
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
@@ -83,7 +82,6 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.clip_by_norm(tf.constant([3.0, 4.0]), 2.5).numpy()
     array([1.5, 2. ], dtype=float32)
     """
@@ -135,7 +133,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.linalg.global_norm([tf.constant([3.0]), None, tf.constant([[4.0]])]))
     5.0
     """
@@ -172,7 +169,6 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3.0]), None, tf.constant([4.0])], 1.0)
     >>> float(norm), clipped[0].numpy(), clipped[1]
     (5.0, array([0.6], dtype=float32), None)

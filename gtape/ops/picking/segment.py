@@ -43,7 +43,6 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_sum([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([3., 0., 5.], dtype=float32)
     """
@@ -62,7 +61,6 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_mean([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([1.5, 0. , 5. ], dtype=float32)
     """
@@ -82,7 +80,6 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_prod([2.0, 3.0, 5.0], [0, 0, 2]).numpy()
     array([6., 1., 5.], dtype=float32)
     """
@@ -101,7 +98,6 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_max([1.0, 2.0, -5.0], [0, 0, 2]).numpy()
     array([ 2.,  0., -5.], dtype=float32)
     """
@@ -121,7 +117,6 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_min([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([1., 0., 5.], dtype=float32)
     """

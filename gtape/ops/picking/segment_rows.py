@@ -76,7 +76,6 @@ def _share(name: str, kernel: Any) -> None:
         params=("size",),
         kinks=_TIES,
         rounding=ulps(0.5),
-        public=False,
         samples=_SAMPLES,
     )
 
@@ -94,33 +93,19 @@ def _push(xp: Any, t: Any, x: Any, ids: Any, share: Any, size: int) -> Any:
 
 
 segment_max_op = primitive(
-    "segment_max",
-    _max_kernel,
+    "segment_max", _max_kernel,
     (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
     (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
-    reads=((0, 1), ()),
-    params=("size",),
-    batched=True,
-    selects=True,
-    kinks=_TIES,
-    rounding=EXACT,
-    public=False,
+    reads=((0, 1), ()), params=("size",), batched=True, selects=True, kinks=_TIES, rounding=EXACT,
     samples=_SAMPLES,
-)
+)  # fmt: skip
 segment_min_op = primitive(
-    "segment_min",
-    _min_kernel,
+    "segment_min", _min_kernel,
     (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
     (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
-    reads=((0, 1), ()),
-    params=("size",),
-    batched=True,
-    selects=True,
-    kinks=_TIES,
-    rounding=EXACT,
-    public=False,
+    reads=((0, 1), ()), params=("size",), batched=True, selects=True, kinks=_TIES, rounding=EXACT,
     samples=_SAMPLES,
-)
+)  # fmt: skip
 
 
 def _numbers(data: Any, op: str) -> Tensor:

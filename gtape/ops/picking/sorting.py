@@ -30,16 +30,10 @@ def _order_kernel(x: Any, *, descending: bool) -> Any:
 
 
 _order = primitive(
-    "order",
-    _order_kernel,
-    (None,),
-    (None,),
-    params=("descending",),
-    kinks=("two elements are equal",),
-    rounding=EXACT,
-    public=False,
+    "order", _order_kernel, (None,), (None,),
+    params=("descending",), kinks=("two elements are equal",), rounding=EXACT,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
-)
+)  # fmt: skip
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
@@ -86,10 +80,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     axis : int
     direction : {"ASCENDING", "DESCENDING"}
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -99,7 +89,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.sort([3.0, 1.0, 2.0]).numpy()
     array([1., 2., 3.], dtype=float32)
     """
@@ -128,7 +117,6 @@ def argsort(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.argsort([3.0, 1.0, 2.0]).numpy()
     array([1, 2, 0], dtype=int32)
     """
@@ -172,7 +160,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> values, indices = tf.math.top_k([1.0, 5.0, 3.0], k=2)
     >>> values.numpy(), indices.numpy()
     (array([5., 3.], dtype=float32), array([1, 2], dtype=int32))

@@ -64,48 +64,31 @@ _EXTREMUM: dict[str, Any] = {
     "selects": True,
     "kinks": _TIES,
     "rounding": EXACT,
-    "public": False,
     "samples": AXIS_SAMPLES,
 }
 
 _max_share = primitive(
-    "max_share",
-    _max_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
-    public=False,
+    "max_share", _max_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 _min_share = primitive(
-    "min_share",
-    _min_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
-    public=False,
+    "min_share", _min_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 _max = primitive(
-    "max",
-    max_kernel,
+    "max", max_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 _min = primitive(
-    "min",
-    _min_kernel,
+    "min", _min_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 
 
 def _without_nan(x: Any, instead: float) -> Any:
@@ -123,27 +106,15 @@ def _argmin_kernel(x: Any, *, axis: int) -> Any:
 
 _ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
 _argmax = primitive(
-    "argmax",
-    _argmax_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
+    "argmax", _argmax_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=EXACT,
     samples=_ARG_SAMPLES,
-)
+)  # fmt: skip
 _argmin = primitive(
-    "argmin",
-    _argmin_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
+    "argmin", _argmin_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=EXACT,
     samples=_ARG_SAMPLES,
-)
+)  # fmt: skip
 
 
 @documented_like(reduce_sum)
@@ -157,7 +128,6 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_max([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([5., 7.], dtype=float32)
     """
@@ -170,7 +140,6 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_min([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -201,7 +170,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmax([1.0, 7.0, 3.0]))
     1
     """
@@ -215,7 +183,6 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmin([4.0, 7.0, 3.0]))
     2
     """

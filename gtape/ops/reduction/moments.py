@@ -40,15 +40,10 @@ def _center_terms(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 _center = linear(
-    "center",
-    _center_kernel,
-    lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
-    params=("axis",),
-    batched=True,
-    rounding=sums(_center_terms, signed=True),
-    public=False,
+    "center", _center_kernel, lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
+    params=("axis",), batched=True, rounding=sums(_center_terms, signed=True),
     samples=KEPT_AXIS_SAMPLES,
-)
+)  # fmt: skip
 
 
 def _inexact(x: Any, op: str) -> Tensor:
@@ -82,7 +77,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_variance([1.0, 3.0]))
     1.0
     """
@@ -97,9 +91,12 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
 
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_std([1.0, 3.0]))
     1.0
     """
