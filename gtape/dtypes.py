@@ -257,20 +257,8 @@ def __getattr__(name: str) -> Any:
 
 
 def np_dtype(type_value: Any) -> np.dtype[Any]:
-    """Find the NumPy dtype for an argument of `as_dtype`.
+    """The NumPy dtype for an argument of `as_dtype`.
 
-    Parameters
-    ----------
-    type_value
-        As for `as_dtype`.
-
-    Returns
-    -------
-    numpy.dtype
-
-    Examples
-    --------
-    >>> from gtape.dtypes import np_dtype
     >>> np_dtype("float32")
     dtype('float32')
     """

@@ -343,26 +343,8 @@ UNKNOWN: TensorShape = tuple.__new__(_Unknown)
 
 
 def as_shape(shape: Any) -> TensorShape:
-    """Convert anything that describes a shape to a TensorShape.
+    """Anything that describes a shape, as a TensorShape; errors as for `TensorShape`.
 
-    Parameters
-    ----------
-    shape : TensorShape, iterable of int or None, int, or None
-        The shape to convert.
-
-    Returns
-    -------
-    TensorShape
-        `shape` itself if it is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `TensorShape`.
-
-    Examples
-    --------
-    >>> from gtape.base.tensor_shape import as_shape
     >>> as_shape((2, 3))
     TensorShape([2, 3])
     """
