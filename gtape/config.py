@@ -14,9 +14,7 @@ __all__ = [
     "set_visible_devices",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class PhysicalDevice(NamedTuple):

@@ -22,9 +22,7 @@ AUTOTUNE = -1
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def _element(x: Any) -> Any:

@@ -16,9 +16,7 @@ __all__ = [
     "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class DType:

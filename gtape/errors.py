@@ -15,9 +15,7 @@ __all__ = [
     "VerificationError",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 # The values of `OpError.error_code`.

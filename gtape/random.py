@@ -32,9 +32,7 @@ __all__ = [
     "truncated_normal", "uniform",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class experimental:

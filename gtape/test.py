@@ -23,9 +23,7 @@ __all__ = [
     "is_gpu_available", "main",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 @diagnosed

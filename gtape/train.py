@@ -24,9 +24,7 @@ __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variabl
 
 _ENDING = ".npz"
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 # ---------------------------------------------------------------------------------------------- variables of objects

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
@@ -106,40 +107,13 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     return _agree(owner, true.argmax(axis=-1), predicted.argmax(axis=-1))
 
 
-def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """1 where the greatest score belongs to the true class, else 0, for class numbers.
-
-    Parameters
-    ----------
-    y_true : tensor of integers, shape [...] or [..., 1]
-    y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor of float32, shape [...]
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
-    array([1., 0.], dtype=float32)
-    """
-    owner = "sparse_categorical_accuracy"
-    labels, scores = _labels(owner, y_true, y_pred)
-    return _agree(owner, labels, scores.argmax(axis=-1))
-
-
+@documented_like(categorical_accuracy)
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
     """1 where the true class is among the k greatest scores, else 0, for one-hot labels.
 
     Parameters
     ----------
-    y_true, y_pred : tensor, shape [..., n]
     k : int
-
-    Returns
-    -------
-    Tensor of float32, shape [...]
 
     Examples
     --------
@@ -178,6 +152,21 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
     known = (labels >= 0) & (labels < scores.shape[-1])  # no score belongs to other labels
     own = np.take_along_axis(scores, np.where(known, labels, 0)[..., None].astype(np.int64), axis=-1)
     return wrap((((scores > own).sum(axis=-1) < k) & known).astype(np.float32))
+
+
+@documented_like(sparse_top_k_categorical_accuracy)
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """1 where the greatest score belongs to the true class, else 0, for class numbers.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
+    array([1., 0.], dtype=float32)
+    """
+    owner = "sparse_categorical_accuracy"
+    labels, scores = _labels(owner, y_true, y_pred)
+    return _agree(owner, labels, scores.argmax(axis=-1))
 
 
 class Accuracy(MeanMetricWrapper):

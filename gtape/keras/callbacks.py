@@ -10,9 +10,7 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class Callback:

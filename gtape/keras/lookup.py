@@ -31,7 +31,20 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
     """The function or object of an identifier: a name, ``{"class_name": name, "config": settings}``, or a callable.
 
     `known` has functions and classes by name; `make` turns classes into objects; `what` is the kind, for errors.
-    ValueError for an unknown name, settings that the class does not take, or another type.
+
+    Parameters
+    ----------
+    identifier : str, dict, callable or None
+        Callables and None are returned as they are.
+
+    Returns
+    -------
+    callable or None
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
     """
     config: dict[str, Any] = {}
     found = identifier

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import gtape
+from gtape.base.sections import add_sections
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
 from gtape.tensors.tensor import Tensor, wrap
@@ -27,6 +28,13 @@ class _MeanLoss(MeanMetricWrapper):
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
+    def __init_subclass__(cls, example: str = "", mean: float = 0.0, **options: Any) -> None:
+        """Documents a metric without settings by an example: labels and predictions, and the mean of their losses."""
+        super().__init_subclass__(**options)
+        if example:
+            call = f">>> round(float(tf.keras.metrics.{cls.__name__}()({example})), 4)\n{mean}"
+            add_sections(cls, Parameters="name, dtype : as for `Metric`", Examples=call)
+
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(type(self).function, self.default_name if name is None else name, dtype)
 
@@ -35,15 +43,8 @@ class _MeanLoss(MeanMetricWrapper):
         super().__init__(type(self).function, self.name, self.dtype, **settings)
 
 
-class MeanSquaredError(_MeanLoss):
-    """The mean of squared errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.MeanSquaredError()([[1.0]], [[3.0]]))
-    4.0
-    """
+class MeanSquaredError(_MeanLoss, example="[[1.0]], [[3.0]]", mean=4.0):
+    """The mean of squared errors."""
 
     function = staticmethod(loss_functions.mean_squared_error)
 
@@ -52,15 +53,8 @@ def _squares(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.math.squared_difference(*loss_functions.both(y_true, y_pred))
 
 
-class RootMeanSquaredError(_MeanLoss):
-    """The root of the mean of squared errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.RootMeanSquaredError()([[0.0], [0.0]], [[2.0], [2.0]]))
-    2.0
-    """
+class RootMeanSquaredError(_MeanLoss, example="[[0.0], [0.0]], [[2.0], [2.0]]", mean=2.0):
+    """The root of the mean of squared errors."""
 
     function = staticmethod(_squares)
     default_name = "root_mean_squared_error"
@@ -70,28 +64,14 @@ class RootMeanSquaredError(_MeanLoss):
         return wrap(np.float32(np.sqrt(self._mean())))
 
 
-class MeanAbsoluteError(_MeanLoss):
-    """The mean of absolute errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.MeanAbsoluteError()([[1.0]], [[3.0]]))
-    2.0
-    """
+class MeanAbsoluteError(_MeanLoss, example="[[1.0]], [[3.0]]", mean=2.0):
+    """The mean of absolute errors."""
 
     function = staticmethod(loss_functions.mean_absolute_error)
 
 
-class KLDivergence(_MeanLoss):
-    """The mean Kullback-Leibler divergence; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
-    0.0
-    """
+class KLDivergence(_MeanLoss, example="[[0.5, 0.5]], [[0.5, 0.5]]", mean=0.0):
+    """The mean Kullback-Leibler divergence."""
 
     function = staticmethod(loss_functions.kl_divergence)
 
@@ -191,93 +171,44 @@ class SparseCategoricalCrossentropy(_MeanLoss):
     axis: int = -1
 
 
-class MeanAbsolutePercentageError(_MeanLoss):
-    """The mean absolute error in percent of the labels; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]])), 4)
-    25.0
-    """
+class MeanAbsolutePercentageError(_MeanLoss, example="[[2.0, 4.0]], [[1.0, 4.0]]", mean=25.0):
+    """The mean absolute error in percent of the labels."""
 
     function = staticmethod(loss_functions.mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(_MeanLoss):
-    """The mean square of the difference between the logarithms of 1 plus the values; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.MeanSquaredLogarithmicError()([[1.0]], [[1.0]])), 4)
-    0.0
-    """
+class MeanSquaredLogarithmicError(_MeanLoss, example="[[1.0]], [[1.0]]", mean=0.0):
+    """The mean square of the difference between the logarithms of 1 plus the values."""
 
     function = staticmethod(loss_functions.mean_squared_logarithmic_error)
 
 
-class Poisson(_MeanLoss):
-    """The mean Poisson loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.Poisson()([[1.0]], [[1.0]])), 4)
-    1.0
-    """
+class Poisson(_MeanLoss, example="[[1.0]], [[1.0]]", mean=1.0):
+    """The mean Poisson loss."""
 
     function = staticmethod(loss_functions.poisson)
 
 
-class Hinge(_MeanLoss):
-    """The mean hinge loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
-    1.0
-    """
+class Hinge(_MeanLoss, example="[[1.0, -1.0]], [[0.5, 0.5]]", mean=1.0):
+    """The mean hinge loss."""
 
     function = staticmethod(loss_functions.hinge)
 
 
-class SquaredHinge(_MeanLoss):
-    """The mean squared hinge loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
-    1.25
-    """
+class SquaredHinge(_MeanLoss, example="[[1.0, -1.0]], [[0.5, 0.5]]", mean=1.25):
+    """The mean squared hinge loss."""
 
     function = staticmethod(loss_functions.squared_hinge)
 
 
-class CategoricalHinge(_MeanLoss):
-    """The mean hinge loss between the true class and the best of the others; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.CategoricalHinge()([[0.0, 1.0]], [[0.25, 0.75]])), 4)
-    0.5
-    """
+class CategoricalHinge(_MeanLoss, example="[[0.0, 1.0]], [[0.25, 0.75]]", mean=0.5):
+    """The mean hinge loss between the true class and the best of the others."""
 
     function = staticmethod(loss_functions.categorical_hinge)
 
 
-class LogCoshError(_MeanLoss):
-    """The mean logarithm of the hyperbolic cosine of the error; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.LogCoshError()([[1.0]], [[1.0]])), 4)
-    0.0
-    """
+class LogCoshError(_MeanLoss, example="[[1.0]], [[1.0]]", mean=0.0):
+    """The mean logarithm of the hyperbolic cosine of the error."""
 
     function = staticmethod(loss_functions.log_cosh)
     default_name = "logcosh"

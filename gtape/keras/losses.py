@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.keras import loss_functions as functions
 from gtape.keras.lookup import by_name
 from gtape.keras.loss import Loss, Reduction
@@ -27,9 +29,7 @@ __all__ = [
     "mae", "mape", "mse", "msle",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 mse = MSE = functions.mean_squared_error
@@ -45,6 +45,13 @@ class _Function(Loss):
     """A loss made of a function with settings."""
 
     function: Callable[..., Tensor]
+
+    def __init_subclass__(cls, example: str = "", loss: float = 0.0, **options: Any) -> None:
+        """Documents a loss without settings by an example: labels and predictions, and their loss."""
+        super().__init_subclass__(**options)
+        if example:
+            call = f">>> float(tf.keras.losses.{cls.__name__}()({example}))\n{loss}"
+            add_sections(cls, Parameters="reduction, name, dtype : as for `Loss`", Examples=call)
 
     def __init__(
         self, reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None
@@ -62,136 +69,62 @@ class _Function(Loss):
         return type(self).function(y_true, y_pred, **self._settings())
 
 
-class MeanSquaredError(_Function):
-    """``(y_true - y_pred) ** 2``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanSquaredError()([[0.0, 1.0]], [[2.0, 1.0]]))
-    2.0
-    """
+class MeanSquaredError(_Function, example="[[0.0, 1.0]], [[2.0, 1.0]]", loss=2.0):
+    """``(y_true - y_pred) ** 2``."""
 
     function = staticmethod(functions.mean_squared_error)
 
 
-class MeanAbsoluteError(_Function):
-    """``|y_true - y_pred|``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanAbsoluteError()([[0.0, 1.0]], [[2.0, 1.0]]))
-    1.0
-    """
+class MeanAbsoluteError(_Function, example="[[0.0, 1.0]], [[2.0, 1.0]]", loss=1.0):
+    """``|y_true - y_pred|``."""
 
     function = staticmethod(functions.mean_absolute_error)
 
 
-class MeanAbsolutePercentageError(_Function):
-    """``100 * |(y_true - y_pred) / y_true|``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
-    25.0
-    """
+class MeanAbsolutePercentageError(_Function, example="[[2.0, 4.0]], [[1.0, 4.0]]", loss=25.0):
+    """``100 * |(y_true - y_pred) / y_true|``."""
 
     function = staticmethod(functions.mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(_Function):
-    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanSquaredLogarithmicError()([[1.0]], [[1.0]]))
-    0.0
-    """
+class MeanSquaredLogarithmicError(_Function, example="[[1.0]], [[1.0]]", loss=0.0):
+    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``."""
 
     function = staticmethod(functions.mean_squared_logarithmic_error)
 
 
-class LogCosh(_Function):
-    """``log(cosh(y_pred - y_true))``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.LogCosh()([[1.0]], [[1.0]]))
-    0.0
-    """
+class LogCosh(_Function, example="[[1.0]], [[1.0]]", loss=0.0):
+    """``log(cosh(y_pred - y_true))``."""
 
     function = staticmethod(functions.log_cosh)
 
 
-class KLDivergence(_Function):
-    """The Kullback-Leibler divergence of predicted from true distributions; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
-    0.0
-    """
+class KLDivergence(_Function, example="[[0.5, 0.5]], [[0.5, 0.5]]", loss=0.0):
+    """The Kullback-Leibler divergence of predicted from true distributions."""
 
     function = staticmethod(functions.kl_divergence)
 
 
-class Poisson(_Function):
-    """``y_pred - y_true * log(y_pred)``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Poisson()([[0.0, 0.0]], [[1.0, 3.0]]))
-    2.0
-    """
+class Poisson(_Function, example="[[0.0, 0.0]], [[1.0, 3.0]]", loss=2.0):
+    """``y_pred - y_true * log(y_pred)``."""
 
     function = staticmethod(functions.poisson)
 
 
-class Hinge(_Function):
-    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Hinge()([[-1.0, 1.0]], [[0.5, 2.0]]))
-    0.75
-    """
+class Hinge(_Function, example="[[-1.0, 1.0]], [[0.5, 2.0]]", loss=0.75):
+    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1."""
 
     function = staticmethod(functions.hinge)
 
 
-class SquaredHinge(_Function):
-    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.SquaredHinge()([[-1.0, 1.0]], [[0.5, 2.0]]))
-    1.125
-    """
+class SquaredHinge(_Function, example="[[-1.0, 1.0]], [[0.5, 2.0]]", loss=1.125):
+    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1."""
 
     function = staticmethod(functions.squared_hinge)
 
 
-class CategoricalHinge(_Function):
-    """`categorical_hinge` as an object; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CategoricalHinge()([[0.0, 1.0]], [[0.75, 0.5]]))
-    1.25
-    """
+class CategoricalHinge(_Function, example="[[0.0, 1.0]], [[0.75, 0.5]]", loss=1.25):
+    """`categorical_hinge` as an object."""
 
     function = staticmethod(functions.categorical_hinge)
 
@@ -330,22 +263,9 @@ class SparseCategoricalCrossentropy(_Function):
 _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name not in ("Loss", "Reduction", "get")}
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A loss by its name, such as "mse" or "MeanSquaredError".
-
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
 
     Examples
     --------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gtape.base.docstrings import documented_like
 from gtape.keras import accuracies, confusion, loss_functions, loss_metrics, metric
 from gtape.keras.accuracies import *  # noqa: F403
 from gtape.keras.confusion import *  # noqa: F403
@@ -28,9 +29,7 @@ __all__ = [
     "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _CLASSES = {n: c for n, c in globals().items() if isinstance(c, type) and issubclass(c, metric.Metric)}
@@ -41,22 +40,9 @@ _KNOWN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A metric by its name.
-
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
 
     Examples
     --------
