@@ -211,10 +211,6 @@ def main(argv: Any = None) -> None:
     ----------
     argv : list of str, optional
 
-    Returns
-    -------
-    None
-
     Examples
     --------
     >>> import gtape as tf
@@ -233,10 +229,6 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
     cuda_only, min_cuda_compute_capability
         Ignored; TensorFlow has them.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import gtape as tf
@@ -250,10 +242,6 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 def gpu_device_name() -> str:
     """The name of the graphics card: empty, because gtape runs on the CPU.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> import gtape as tf
@@ -266,10 +254,6 @@ def gpu_device_name() -> str:
 @diagnosed
 def is_built_with_cuda() -> bool:
     """False, because gtape runs on the CPU.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

@@ -19,6 +19,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.own_files import OWN_FOLDERS
+from gtape.base.sections import add_result
 from gtape.base.shown import shown
 
 __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
@@ -35,7 +36,8 @@ _FOREIGN = (
 def diagnosed(function: F) -> F:
     """Decorate a public function, so that errors of wrong arguments name it and its arguments.
 
-    Errors from ``raise`` statements of this library and from functions of the user are not replaced.
+    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring that
+    leaves out the section Returns gets it from the annotation.
 
     >>> @diagnosed
     ... def first(items):
@@ -54,6 +56,7 @@ def diagnosed(function: F) -> F:
                 raise
             raise found from e
 
+    add_result(call)
     return call  # type: ignore[return-value]
 
 

@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
-__all__ = ["add_sections"]
+__all__ = ["add_result", "add_sections"]
+
+_AFTER_RETURNS = re.compile(r"\n\n(?=(?:Raises|Notes|Examples)\n-)")
+
+
+def add_result(function: Any) -> None:
+    """Add the section Returns, with the annotation of the result, to a docstring with an example and without it.
+
+    >>> def double(x: int) -> int:
+    ...     '''Twice x.
+    ...
+    ...     Examples
+    ...     --------
+    ...     >>> double(1)
+    ...     2
+    ...     '''
+    >>> add_result(double)
+    >>> "Returns\\n-------\\nint\\n\\nExamples" in double.__doc__
+    True
+    """
+    text, kind = function.__doc__ or "", function.__annotations__.get("return", "Any")
+    if "Examples\n" in text and kind != "Any" and "Returns\n" not in text:
+        section = f"\n\nReturns\n-------\n{kind}\n\n"
+        function.__doc__ = _AFTER_RETURNS.sub(lambda _: section, inspect.cleandoc(text), count=1)
 
 
 def add_sections(thing: Any, **sections: str) -> None:

@@ -98,10 +98,6 @@ def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return T.reduce_max(a, axis=axis, keepdims=keepdims) - T.reduce_min(a, axis=axis, keepdims=keepdims)
 
 
-def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return _quantile(a, 0.5, axis, keepdims=keepdims)
-
-
 def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Linear interpolation between order statistics, NumPy's default."""
     t = _floats(a)
@@ -216,30 +212,24 @@ def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None,
     return t
 
 
-def _polyval(p: Any, x: Any) -> Any:
-    return T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x)
-
-
-def _linspace(start: Any, stop: Any, num: int = 50) -> Any:
-    return T.linspace(start, stop, num)
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ARRAYS,
     # reductions
     "sum": _reduction("reduce_sum"), "prod": _reduction("reduce_prod"), "mean": _mean, "var": _var, "std": _std,
     "max": _extreme("reduce_max"), "min": _extreme("reduce_min"), "amax": _extreme("reduce_max"),
-    "amin": _extreme("reduce_min"), "any": _truth("reduce_any"), "all": _truth("reduce_all"),
-    "average": _average, "ptp": _ptp, "median": _median, "quantile": _quantile, "percentile": _percentile,
-    "nansum": _without_nan("reduce_sum", 0.0), "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean,
-    "nanmax": _without_nan("reduce_max", -np.inf), "nanmin": _without_nan("reduce_min", np.inf),
-    "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"), "argmax": _arg("argmax"), "argmin": _arg("argmin"),
-    "diff": _diff, "trapezoid": _trapezoid, "count_nonzero": _extreme("count_nonzero"),
+    "amin": _extreme("reduce_min"), "any": _truth("reduce_any"), "all": _truth("reduce_all"), "average": _average,
+    "ptp": _ptp, "median": lambda a, axis=None, *, keepdims=False: _quantile(a, 0.5, axis, keepdims=keepdims),
+    "quantile": _quantile, "percentile": _percentile, "nansum": _without_nan("reduce_sum", 0.0),
+    "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean, "nanmax": _without_nan("reduce_max", -np.inf),
+    "nanmin": _without_nan("reduce_min", np.inf), "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"),
+    "argmax": _arg("argmax"), "argmin": _arg("argmin"), "diff": _diff, "trapezoid": _trapezoid,
+    "count_nonzero": _extreme("count_nonzero"),
     # elementwise
     "sinc": op_named("sinc"), "round": _round, "around": _round, "real": op_named("real"), "imag": op_named("imag"),
-    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num, "polyval": _polyval, "linspace": _linspace,
-    "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)),
-    "i0": op_named("bessel_i0"),
+    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num,
+    "polyval": lambda p, x: T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x),
+    "linspace": lambda start, stop, num=50: T.linspace(start, stop, num),
+    "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)), "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
 # Functions without a derivative: NumPy computes them from the values.

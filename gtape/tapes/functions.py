@@ -159,10 +159,6 @@ class Function:
             As in a call, with a TensorSpec or an example in place of each tensor; other values are fixed. Optional
             with an `input_signature`.
 
-        Returns
-        -------
-        ConcreteFunction
-
         Raises
         ------
         TypeError

@@ -132,11 +132,6 @@ class GradientTape:
             session.watch_accessed = False
         return session
 
-    @property
-    def _recording(self) -> bool:
-        session = self._session
-        return session is not None and session.inside is not None
-
     def __enter__(self) -> GradientTape:
         entered = None
         try:
