@@ -82,19 +82,16 @@ class DType:
     @property
     def min(self) -> Any:
         """The least finite value; TypeError for complex numbers and strings, which have no order."""
-        return self._limits()[0]
+        return self.limits[0]
 
     @property
     def max(self) -> Any:
         """The greatest finite value; TypeError as for `min`."""
-        return self._limits()[1]
+        return self.limits[1]
 
     @property
     def limits(self) -> tuple[Any, Any]:
         """The least and the greatest finite value."""
-        return self._limits()
-
-    def _limits(self) -> tuple[Any, Any]:
         if self.name == "bfloat16":
             import ml_dtypes
 

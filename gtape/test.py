@@ -148,11 +148,7 @@ class TestCase(unittest.TestCase):
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
         """Fail if `assertAllClose` would not."""
-        try:
-            self.assertAllClose(a, b, rtol, atol, msg)
-        except AssertionError:
-            return
-        raise AssertionError(msg or "The two values are close at all elements")
+        self._differ(lambda: self.assertAllClose(a, b, rtol, atol), msg or "The two values are close at all elements")
 
     def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
         """Fail unless all elements agree."""
@@ -161,11 +157,7 @@ class TestCase(unittest.TestCase):
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
         """Fail if all elements agree."""
-        try:
-            self.assertAllEqual(a, b, msg)
-        except AssertionError:
-            return
-        raise AssertionError(msg or "The two values are equal at all elements")
+        self._differ(lambda: self.assertAllEqual(a, b), msg or "The two values are equal at all elements")
 
     def assertAllFinite(self, a: Any) -> None:
         """Fail unless every element is finite."""
@@ -194,6 +186,13 @@ class TestCase(unittest.TestCase):
         """Fail unless every part has the dtype."""
         for x, _ in self._pairs(target, target):
             self.assertEqual(as_dtype(x.dtype), as_dtype(expected_dtype))
+
+    def _differ(self, compare: Callable[[], None], msg: str) -> None:
+        try:
+            compare()
+        except AssertionError:
+            return
+        raise AssertionError(msg)
 
     def _pairs(self, a: Any, b: Any) -> list[tuple[Any, Any]]:
         left, right = _values(a), _values(b)

@@ -236,16 +236,6 @@ class Variable(ChangesInPart, Operators):
         return self._layout.tensor_shape if self._static is None else self._static
 
     @property
-    def dtype(self) -> dtypes.DType:
-        """The element type."""
-        return dtypes.as_dtype(self._layout.dtype)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._layout.shape)
-
-    @property
     def trainable(self) -> bool:
         """Whether tapes watch it automatically."""
         return self._trainable
@@ -274,11 +264,6 @@ class Variable(ChangesInPart, Operators):
 
         return self._policies[1] if self._policies else VariableAggregation.NONE
 
-    @property
-    def device(self) -> str:
-        """The device of the value: always the CPU."""
-        return "/job:localhost/replica:0/task:0/device:CPU:0"
-
     def get_shape(self) -> TensorShape:
         """The static shape."""
         return self.shape
@@ -297,12 +282,6 @@ class Variable(ChangesInPart, Operators):
     def is_initialized(self, name: str | None = None) -> Tensor:
         """True: a variable always has a value."""
         return convert_to_tensor(True)
-
-    def ref(self) -> Any:
-        """A hashable reference to this variable."""
-        from gtape.base.reference import Reference
-
-        return Reference(self)
 
     def __repr__(self) -> str:
         from gtape.base import printing
