@@ -8,10 +8,20 @@ from typing import Any, Self
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import settings
 
-__all__ = ["Configured", "by_name", "described", "made_from", "restored"]
+__all__ = ["Configured", "FromConfig", "by_name", "described", "made_from", "restored"]
 
 
-class Configured:
+class FromConfig:
+    """Base of classes whose `get_config` returns arguments of the constructor."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """An object with these settings, without values of variables."""
+        made: Self = made_from(cls, config)
+        return made
+
+
+class Configured(FromConfig):
     """Base of objects whose settings are attributes; `options` lists the constructor's arguments."""
 
     options: tuple[str, ...] = ()
@@ -19,12 +29,6 @@ class Configured:
     def get_config(self) -> dict[str, Any]:
         """The settings, as the constructor takes them."""
         return {k: getattr(self, k) for k in self.options}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """An object with these settings."""
-        made: Self = made_from(cls, config)
-        return made
 
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:

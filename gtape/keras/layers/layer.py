@@ -18,7 +18,7 @@ from gtape.base.shown import shown
 from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
-from gtape.keras.lookup import made_from
+from gtape.keras.lookup import FromConfig
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.module import Module
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
@@ -71,7 +71,7 @@ def _shape(x: Any) -> Any:
     return tuple(x.shape) if is_tensor(x) or isinstance(x, (np.ndarray, np.generic, KerasTensor)) else None
 
 
-class Layer(Module):
+class Layer(FromConfig, Module):
     """Base class: a subclass makes variables in `__init__` or `build`, and computes in `call`.
 
     The first call runs `build` with the shape of the first input. Inputs become tensors, and floats get the layer's
@@ -467,12 +467,6 @@ class Layer(Module):
             return {k: v for k, v in common.items() if k in signature.parameters} | given
         common |= given.pop(rest[0], {})
         return common | given
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A layer with these settings and new variables."""
-        made: Self = made_from(cls, config)
-        return made
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={plain(self.name)}, built={self.__dict__.get('built', False)}>"
