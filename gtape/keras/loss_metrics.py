@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,14 @@ class _MeanLoss(MeanMetricWrapper):
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
-    def __init_subclass__(cls, example: str = "", mean: float = 0.0, **options: Any) -> None:
-        """Documents a metric without settings by an example: labels and predictions, and the mean of their losses."""
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, example: str = "", mean: float = 0.0, **more: Any) -> None:
+        """Finds the settings of a metric, and documents it by an example: labels and predictions, and their mean."""
+        super().__init_subclass__(**more)
         if example:
+            cls.options = tuple(n for n in get_annotations(cls) if n not in ("name", "dtype"))
+            own = f"\n{', '.join(cls.options)} : as for `{cls.function.__name__}`" if cls.options else ""
             call = f">>> round(float(tf.keras.metrics.{cls.__name__}()({example})), 4)\n{mean}"
-            add_sections(cls, Parameters="name, dtype : as for `Metric`", Examples=call)
+            add_sections(cls, Parameters=f"name, dtype : as for `Metric`{own}", Examples=call)
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(type(self).function, self.default_name if name is None else name, dtype)
@@ -98,23 +101,10 @@ class CosineSimilarity(MeanMetricWrapper):
 
 
 @dataclass(eq=False, repr=False)
-class BinaryCrossentropy(_MeanLoss):
-    """The mean binary cross-entropy.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, label_smoothing : as for `binary_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.BinaryCrossentropy()([[1.0]], [[0.5]])), 4)
-    0.6931
-    """
+class BinaryCrossentropy(_MeanLoss, example="[[1.0]], [[0.5]]", mean=0.6931):
+    """The mean binary cross-entropy."""
 
     function = staticmethod(loss_functions.binary_crossentropy)
-    options = ("from_logits", "label_smoothing")
     name: str = "binary_crossentropy"
     dtype: Any = None
     from_logits: bool = False
@@ -122,23 +112,10 @@ class BinaryCrossentropy(_MeanLoss):
 
 
 @dataclass(eq=False, repr=False)
-class CategoricalCrossentropy(_MeanLoss):
-    """The mean cross-entropy with one-hot labels.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
-    0.6931
-    """
+class CategoricalCrossentropy(_MeanLoss, example="[[0.0, 1.0]], [[0.5, 0.5]]", mean=0.6931):
+    """The mean cross-entropy with one-hot labels."""
 
     function = staticmethod(loss_functions.categorical_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     name: str = "categorical_crossentropy"
     dtype: Any = None
     from_logits: bool = False
@@ -147,23 +124,10 @@ class CategoricalCrossentropy(_MeanLoss):
 
 
 @dataclass(eq=False, repr=False)
-class SparseCategoricalCrossentropy(_MeanLoss):
-    """The mean cross-entropy with class numbers.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
-    0.6931
-    """
+class SparseCategoricalCrossentropy(_MeanLoss, example="[1], [[0.5, 0.5]]", mean=0.6931):
+    """The mean cross-entropy with class numbers."""
 
     function = staticmethod(loss_functions.sparse_categorical_crossentropy)
-    options = ("from_logits", "ignore_class", "axis")
     name: str = "sparse_categorical_crossentropy"
     dtype: Any = None
     from_logits: bool = False

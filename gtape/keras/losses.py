@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,15 @@ class _Function(Loss):
 
     function: Callable[..., Tensor]
 
-    def __init_subclass__(cls, example: str = "", loss: float = 0.0, **options: Any) -> None:
-        """Documents a loss without settings by an example: labels and predictions, and their loss."""
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, example: str = "", loss: float = 0.0, **more: Any) -> None:
+        """Finds the settings of a loss, and documents it by an example: labels and predictions, and their loss."""
+        super().__init_subclass__(**more)
         if example:
-            call = f">>> float(tf.keras.losses.{cls.__name__}()({example}))\n{loss}"
-            add_sections(cls, Parameters="reduction, name, dtype : as for `Loss`", Examples=call)
+            cls.options = tuple(n for n in get_annotations(cls) if n not in ("reduction", "name", "dtype"))
+            own = f"{', '.join(cls.options)} : as for `{cls.function.__name__}`\n" if cls.options else ""
+            given = "from_logits=True" if "from_logits" in cls.options else ""
+            call = f">>> float(tf.keras.losses.{cls.__name__}({given})({example}))\n{loss}"
+            add_sections(cls, Parameters=f"{own}reduction, name, dtype : as for `Loss`", Examples=call)
 
     def __init__(
         self, reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None
@@ -130,23 +134,10 @@ class CategoricalHinge(_Function, example="[[0.0, 1.0]], [[0.75, 0.5]]", loss=1.
 
 
 @dataclass(eq=False, repr=False)
-class Huber(_Function):
-    """Quadratic for errors up to `delta`, linear beyond.
-
-    Parameters
-    ----------
-    delta : as for `huber`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Huber()([[0.0, 0.0]], [[0.5, 3.0]]))
-    1.3125
-    """
+class Huber(_Function, example="[[0.0, 0.0]], [[0.5, 3.0]]", loss=1.3125):
+    """Quadratic for errors up to `delta`, linear beyond."""
 
     function = staticmethod(functions.huber)
-    options = ("delta",)
     delta: float = 1.0
     reduction: str | None = "sum_over_batch_size"
     name: str = "huber_loss"
@@ -154,23 +145,10 @@ class Huber(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class CosineSimilarity(_Function):
-    """Minus the cosine of the angle between labels and predictions.
-
-    Parameters
-    ----------
-    axis : as for `cosine_similarity`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CosineSimilarity()([[3.0, 0.0]], [[2.0, 0.0]]))
-    -1.0
-    """
+class CosineSimilarity(_Function, example="[[3.0, 0.0]], [[2.0, 0.0]]", loss=-1.0):
+    """Minus the cosine of the angle between labels and predictions."""
 
     function = staticmethod(functions.cosine_similarity)
-    options = ("axis",)
     axis: int = -1
     reduction: str | None = "sum_over_batch_size"
     name: str = "cosine_similarity"
@@ -178,23 +156,10 @@ class CosineSimilarity(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class BinaryCrossentropy(_Function):
-    """Cross-entropy between labels 0 and 1 and probabilities or logits.
-
-    Parameters
-    ----------
-    from_logits, label_smoothing, axis : as for `binary_crossentropy`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.BinaryCrossentropy(from_logits=True)([[1.0, 0.0]], [[1000.0, 1000.0]]))
-    500.0
-    """
+class BinaryCrossentropy(_Function, example="[[1.0, 0.0]], [[1000.0, 1000.0]]", loss=500.0):
+    """Cross-entropy between labels 0 and 1 and probabilities or logits."""
 
     function = staticmethod(functions.binary_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     from_logits: bool = False
     label_smoothing: float = 0.0
     axis: int = -1
@@ -204,23 +169,10 @@ class BinaryCrossentropy(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class CategoricalCrossentropy(_Function):
-    """Cross-entropy between distributions over classes, or logits of them.
-
-    Parameters
-    ----------
-    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CategoricalCrossentropy(from_logits=True)([[0.0, 1.0]], [[0.0, 1000.0]]))
-    0.0
-    """
+class CategoricalCrossentropy(_Function, example="[[0.0, 1.0]], [[0.0, 1000.0]]", loss=0.0):
+    """Cross-entropy between distributions over classes, or logits of them."""
 
     function = staticmethod(functions.categorical_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     from_logits: bool = False
     label_smoothing: float = 0.0
     axis: int = -1
@@ -230,23 +182,13 @@ class CategoricalCrossentropy(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class SparseCategoricalCrossentropy(_Function):
+class SparseCategoricalCrossentropy(_Function, example="[1], [[1000.0, 0.0]]", loss=1000.0):
     """Cross-entropy between class numbers and distributions over classes, or logits of them.
 
-    Parameters
-    ----------
-    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`; the mean leaves out ignored samples
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)([1], [[1000.0, 0.0]]))
-    1000.0
+    The mean leaves out samples of the class `ignore_class`.
     """
 
     function = staticmethod(functions.sparse_categorical_crossentropy)
-    options = ("from_logits", "ignore_class", "axis")
     from_logits: bool = False
     ignore_class: int | None = None
     reduction: str | None = "sum_over_batch_size"
