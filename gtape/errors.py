@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.sections import add_sections
+
 __all__ = [
     "ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INTERNAL",
     "INVALID_ARGUMENT", "NOT_FOUND", "OK", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
@@ -56,15 +58,7 @@ class OpError(Exception):
         super().__init_subclass__(**kwargs)
         if error_code is not None:
             cls.error_code = error_code
-        if error_code is not None and cls.__doc__:  # `python -OO` drops docstrings
-            cls.__doc__ += f"""
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.{cls.__name__}("why").error_code
-    {error_code}
-    """
+            add_sections(cls, Examples=f'>>> tf.errors.{cls.__name__}("why").error_code\n{error_code}')
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -179,13 +179,7 @@ class TensorArray:
         return self
 
     def grad(self, source: Any, flow: Any = None, name: str | None = None) -> Any:
-        """Raise NotImplementedError, because gradients come from a tape.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
+        """Raise NotImplementedError, because gradients come from a tape."""
         raise NotImplementedError("TensorArray.grad is not supported when executing eagerly; use a GradientTape")
 
     def read(self, index: Any, name: str | None = None) -> Tensor:

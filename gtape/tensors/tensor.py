@@ -106,13 +106,7 @@ class PublicTensor(Operators):
         return self._layout.tensor_shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check the shape, which never changes; TensorFlow has the method for graphs.
-
-        Raises
-        ------
-        ValueError
-            If `shape` is not compatible with the tensor's.
-        """
+        """Raise ValueError unless `shape` is compatible with the tensor's; TensorFlow has the method for graphs."""
         if not self._layout.tensor_shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
 

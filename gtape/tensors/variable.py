@@ -269,13 +269,7 @@ class Variable(ChangesInPart, Operators):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check that the variable's shape is compatible with `shape`.
-
-        Raises
-        ------
-        ValueError
-            If it is not.
-        """
+        """Raise ValueError unless the variable's shape is compatible with `shape`."""
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
 
