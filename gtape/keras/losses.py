@@ -23,23 +23,12 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = [
     *functions.__all__,
-    "KLD", "MAE", "MAPE", "MSE", "MSLE", "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge",
-    "CosineSimilarity", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
-    "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction",
-    "SparseCategoricalCrossentropy", "SquaredHinge", "bce", "get", "kld", "kullback_leibler_divergence", "logcosh",
-    "mae", "mape", "mse", "msle",
+    "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "Huber",
+    "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
+    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "get",
 ]  # fmt: skip
 
 __dir__ = __all__.copy  # what `dir` lists, sorted
-
-
-mse = MSE = functions.mean_squared_error
-mae = MAE = functions.mean_absolute_error
-mape = MAPE = functions.mean_absolute_percentage_error
-msle = MSLE = functions.mean_squared_logarithmic_error
-kld = KLD = kullback_leibler_divergence = functions.kl_divergence
-bce = functions.binary_crossentropy
-logcosh = functions.log_cosh
 
 
 class _Function(Loss):

@@ -14,19 +14,10 @@ from gtape.keras.loss_functions import *  # noqa: F403
 from gtape.keras.loss_metrics import *  # noqa: F403
 from gtape.keras.metric import Mean, MeanMetricWrapper, Metric, Sum
 
-# Keras's second names of the losses.
-MAE = mae = loss_functions.mean_absolute_error
-MAPE = mape = loss_functions.mean_absolute_percentage_error
-MSE = mse = loss_functions.mean_squared_error
-MSLE = msle = loss_functions.mean_squared_logarithmic_error
-KLD = kld = kullback_leibler_divergence = loss_functions.kl_divergence
-logcosh = loss_functions.log_cosh
-
 __all__ = [
     *accuracies.__all__, *confusion.__all__, *loss_metrics.__all__,
-    *(name for name in loss_functions.__all__ if not name.startswith(("cosine", "kl_", "log_", "mean_"))),
-    "KLD", "MAE", "MAPE", "MSE", "MSLE", "Mean", "MeanMetricWrapper", "Metric", "Sum", "get", "kld",
-    "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle",
+    *(name for name in loss_functions.__all__ if not name.startswith(("bce", "cosine", "kl_", "log_", "mean_"))),
+    "Mean", "MeanMetricWrapper", "Metric", "Sum", "get",
 ]  # fmt: skip
 
 __dir__ = __all__.copy  # what `dir` lists, sorted
