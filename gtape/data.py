@@ -120,13 +120,9 @@ class Dataset:
 
     @staticmethod
     def from_generator(
-        generator: Callable[..., Iterable[Any]],
-        output_types: Any = None,
-        output_shapes: Any = None,
-        args: Any = None,
-        output_signature: Any = None,
-        name: str | None = None,
-    ) -> Dataset:
+        generator: Callable[..., Iterable[Any]], output_types: Any = None, output_shapes: Any = None, args: Any = None,
+        output_signature: Any = None, name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """The elements that a generator function yields.
 
         Parameters

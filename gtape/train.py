@@ -419,16 +419,10 @@ class CheckpointManager:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        directory: Any,
-        max_to_keep: int | None = 5,
-        keep_checkpoint_every_n_hours: Any = None,
-        checkpoint_name: str = "ckpt",
-        step_counter: Any = None,
-        checkpoint_interval: Any = None,
-        init_fn: Any = None,
-    ) -> None:
+        self, checkpoint: Checkpoint, directory: Any, max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: Any = None, checkpoint_name: str = "ckpt", step_counter: Any = None,
+        checkpoint_interval: Any = None, init_fn: Any = None,
+    ) -> None:  # fmt: skip
         if not isinstance(checkpoint, Checkpoint):
             raise TypeError(f"CheckpointManager: `checkpoint` must be a Checkpoint, not {shown(checkpoint)}")
         try:

@@ -170,13 +170,9 @@ def _sort_ordered(item: Any) -> Any:
 
 
 def print_v2(
-    *inputs: Any,
-    output_stream: Any = None,
-    summarize: int | None = 3,
-    sep: str = " ",
-    end: str = "\n",
+    *inputs: Any, output_stream: Any = None, summarize: int | None = 3, sep: str = " ", end: str = "\n",
     name: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Print tensors, structures of tensors and anything else.
 
     Parameters

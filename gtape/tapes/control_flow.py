@@ -218,16 +218,10 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
 
 @diagnosed
 def while_loop(
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    maximum_iterations: Any = None,
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any = None,
+    parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False, maximum_iterations: Any = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Repeat `body` while `cond` holds; gradients flow through the passes that ran.
 
     Parameters

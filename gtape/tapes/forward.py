@@ -25,14 +25,9 @@ __all__ = ["ForwardAccumulator", "jvp_of"]
 
 
 def jvp_of(
-    xp: Any,
-    prim: Any,
-    tangents: list[Any],
-    y: Any,
-    xs: tuple[Any, ...],
-    params: dict[str, Any],
+    xp: Any, prim: Any, tangents: list[Any], y: Any, xs: tuple[Any, ...], params: dict[str, Any],
     out_shape: tuple[int, ...],
-) -> Any:
+) -> Any:  # fmt: skip
     """The tangent of one op's output in the world `xp`; None when no connected input has a tangent.
 
     `tangents` has a tangent or None for each argument; `y` and `xs` are output and inputs as values of that world.

@@ -74,16 +74,10 @@ def _spec(signature: Any) -> TensorSpec:
 
 @diagnosed
 def map_fn(
-    fn: Callable[[Any], Any],
-    elems: Any,
-    dtype: Any = None,
-    parallel_iterations: int | None = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: str | None = None,
+    fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_iterations: int | None = None,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
     fn_output_signature: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Apply a function to each row, and stack the results.
 
     Parameters
@@ -308,16 +302,10 @@ def foldr(
 @diagnosed
 @documented_like(foldl)
 def scan(
-    fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Combine rows from the first to the last, and stack all accumulators.
 
     Parameters

@@ -101,22 +101,11 @@ class Variable(ChangesInPart, Operators):
     _layout: Layout
 
     def __init__(
-        self,
-        initial_value: Any = None,
-        trainable: bool | None = True,
-        dtype: Any = None,
-        name: str | None = None,
-        shape: Any = None,
-        constraint: Any = None,
-        *,
-        validate_shape: bool = True,
-        caching_device: Any = None,
-        variable_def: Any = None,
-        import_scope: Any = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        self, initial_value: Any = None, trainable: bool | None = True, dtype: Any = None, name: str | None = None,
+        shape: Any = None, constraint: Any = None, *, validate_shape: bool = True, caching_device: Any = None,
+        variable_def: Any = None, import_scope: Any = None, synchronization: Any = None, aggregation: Any = None,
         experimental_enable_variable_lifting: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):

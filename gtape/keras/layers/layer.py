@@ -108,15 +108,9 @@ class Layer(FromConfig, Module):
     """
 
     def __init__(
-        self,
-        *,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: str | None = None,
-        **shapes: Any,
-    ) -> None:
+        self, *, activity_regularizer: Any = None, trainable: bool = True, dtype: Any = None, autocast: bool = True,
+        name: str | None = None, **shapes: Any,
+    ) -> None:  # fmt: skip
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"Argument `name` must be a string without `/`. Received: name={shown(name)}")
         self._name = name or unique_name(_snake(type(self).__name__))
@@ -272,18 +266,10 @@ class Layer(FromConfig, Module):
         return sum(v._layout.size for v in self.variables)
 
     def add_weight(
-        self,
-        shape: Any = None,
-        initializer: Any = None,
-        dtype: Any = None,
-        trainable: bool = True,
-        autocast: bool = True,
-        regularizer: Any = None,
-        constraint: Any = None,
-        aggregation: Any = None,
-        name: str | None = None,
-        **ignored: Any,
-    ) -> Variable:
+        self, shape: Any = None, initializer: Any = None, dtype: Any = None, trainable: bool = True,
+        autocast: bool = True, regularizer: Any = None, constraint: Any = None, aggregation: Any = None,
+        name: str | None = None, **ignored: Any,
+    ) -> Variable:  # fmt: skip
         """Make a variable that belongs to this layer.
 
         Parameters

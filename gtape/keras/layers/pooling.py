@@ -52,13 +52,9 @@ class _Pooling(TensorLayer):
             )
 
     def __init__(
-        self,
-        pool_size: Any = 2,
-        strides: Any = None,
-        padding: str = "valid",
-        data_format: str | None = None,
+        self, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: str | None = None,
         **common: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         self._ndim = self.rank + 2
         self.pool_size = checks.sizes(self, "pool_size", pool_size, self.rank)
