@@ -8,6 +8,7 @@ from typing import Any
 import gtape
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.tensors.tensor import Tensor
 
 
@@ -122,3 +123,73 @@ def test_a_docstring_that_says_both_stays() -> None:
 
     before = largest.__doc__
     assert diagnosed(largest).__doc__ == before
+
+
+def test_the_annotation_of_a_public_function_becomes_the_section_returns() -> None:
+    @diagnosed
+    def said(x: int) -> list[int]:
+        """Says the result.
+
+        Raises
+        ------
+        ValueError
+
+        Examples
+        --------
+        >>> 1
+        1
+        """
+        return [x]
+
+    assert "Says the result.\n\nReturns\n-------\nlist[int]\n\nRaises\n------\n" in (inspect.getdoc(said) or "")
+
+
+def test_own_results_and_brief_docstrings_stay_as_they_are() -> None:
+    @diagnosed
+    def own(x: int) -> int:
+        """Says the result.
+
+        Returns
+        -------
+        a number
+
+        Examples
+        --------
+        >>> 1
+        1
+        """
+        return x
+
+    @diagnosed
+    def brief(x: int) -> int:
+        """Twice x."""
+        return 2 * x
+
+    assert (own.__doc__ or "").count("Returns\n") == 1 and "a number" in (own.__doc__ or "")
+    assert brief.__doc__ == "Twice x."
+
+
+def test_sections_are_added_in_order_and_never_without_a_docstring() -> None:
+    class Thing:
+        """A thing."""
+
+    class Bare:
+        pass
+
+    add_sections(Thing, Parameters="x : int", Examples=">>> tf.abs(-1)")
+    add_sections(Bare, Parameters="x : int")
+    parameters = "Parameters\n----------\nx : int"
+    examples = "Examples\n--------\n>>> import gtape as tf\n>>> tf.abs(-1)"
+    assert Thing.__doc__ == f"A thing.\n\n{parameters}\n\n{examples}"
+    assert Bare.__doc__ is None
+
+
+def test_a_subclass_of_a_loss_keeps_its_settings_and_its_own_docstring() -> None:
+    class Own(gtape.keras.losses.Huber):
+        """Mine."""
+
+        other: int = 1
+
+    assert gtape.keras.losses.Huber.options == Own.options == ("delta",)
+    assert Own.__doc__ == "Mine." and Own(delta=2.0).get_config()["delta"] == 2.0
+    assert "delta : as for `huber`\nreduction, name, dtype" in (gtape.keras.losses.Huber.__doc__ or "")

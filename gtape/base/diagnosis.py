@@ -36,18 +36,9 @@ _FOREIGN = (
 def diagnosed(function: F) -> F:
     """Decorate a public function, so that errors of wrong arguments name it; its docstring is `completed`, too.
 
-    Parameters
-    ----------
-    function : callable
-        Errors from ``raise`` statements of this library and from functions of the user are not replaced.
+    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring that
+    leaves out the section Returns gets it from the annotation.
 
-    Returns
-    -------
-    callable
-        With the same name and signature.
-
-    Examples
-    --------
     >>> from gtape.base.diagnosis import diagnosed
     >>> @diagnosed
     ... def first(items):
@@ -156,21 +147,8 @@ C = TypeVar("C", bound=type)
 
 
 def diagnosed_methods(cls: C) -> C:
-    """Decorate the public methods of a class by `diagnosed`.
+    """Decorate the public methods of a class, except properties and inherited methods, by `diagnosed`.
 
-    Parameters
-    ----------
-    cls : type
-        Its properties and inherited methods are not decorated.
-
-    Returns
-    -------
-    type
-        The class itself.
-
-    Examples
-    --------
-    >>> from gtape.base.diagnosis import diagnosed_methods
     >>> @diagnosed_methods
     ... class Row:
     ...     def first(self, items):

@@ -323,17 +323,10 @@ def _domain(domain: Interval | Domain, arity: int) -> Domain:
 
 
 def elementwise(
-    name: str,
-    kernel: Callable[..., Any],
-    partials: Partial | tuple[Partial, ...],
-    *,
-    scalar: Callable[..., float] | None = None,
-    domain: Interval | Domain | None = None,
-    ints: bool = False,
-    params: Sequence[str] = (),
-    reads: Sequence[Sequence[Any]] | None = None,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], partials: Partial | tuple[Partial, ...], *,
+    scalar: Callable[..., float] | None = None, domain: Interval | Domain | None = None, ints: bool = False,
+    params: Sequence[str] = (), reads: Sequence[Sequence[Any]] | None = None, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare an elementwise primitive by its partial derivatives; vjp, jvp and broadcasting follow.
 
     Parameters
@@ -383,15 +376,9 @@ def elementwise(
 
 
 def linear(
-    name: str,
-    kernel: Callable[..., Any],
-    transpose: Rule,
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    variadic: bool = False,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], transpose: Rule, *, params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL, variadic: bool = False, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare a primitive that is linear in its tensor argument(s): its jvp is itself, its vjp its transpose.
 
     Parameters
@@ -420,16 +407,10 @@ def linear(
 
 
 def primitive(
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    reads: Sequence[Sequence[Any]] | None = None,
+    name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...], jvp: tuple[Rule | int | None, ...], *,
+    params: Sequence[str] = (), domain: Interval | Domain = ANY_REAL, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """Declare a primitive that is neither elementwise nor linear, by its rules.
 
     Parameters
@@ -450,16 +431,10 @@ def primitive(
 
 
 def _by_rules(
-    kind: str,
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    domain: Interval | Domain,
-    reads: Sequence[Sequence[Any]] | None = None,
+    kind: str, name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...], *, domain: Interval | Domain, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     return Primitive(
         name,
         kind,
@@ -474,15 +449,9 @@ def _by_rules(
 
 
 def implicit(
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...], jvp: tuple[Rule | int | None, ...], *,
+    params: Sequence[str] = (), domain: Interval | Domain = ANY_REAL, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
 
     The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Without

@@ -23,9 +23,11 @@ from gtape.tensors.axes import one_axis
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "binary_crossentropy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "hinge", "huber",
-    "kl_divergence", "log_cosh", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
-    "mean_squared_logarithmic_error", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
+    "KLD", "MAE", "MAPE", "MSE", "MSLE", "bce", "binary_crossentropy", "categorical_crossentropy",
+    "categorical_hinge", "cosine_similarity", "hinge", "huber", "kl_divergence", "kld",
+    "kullback_leibler_divergence", "log_cosh", "logcosh", "mae", "mape", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle",
+    "poisson", "sparse_categorical_crossentropy", "squared_hinge",
 ]  # fmt: skip
 
 
@@ -443,3 +445,13 @@ def sparse_categorical_crossentropy(
     labels = gtape.where(valid, labels, gtape.zeros_like(labels))
     losses = gtape.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return gtape.where(valid, losses, gtape.zeros_like(losses))
+
+
+# Keras's second names.
+mse = MSE = mean_squared_error
+mae = MAE = mean_absolute_error
+mape = MAPE = mean_absolute_percentage_error
+msle = MSLE = mean_squared_logarithmic_error
+kld = KLD = kullback_leibler_divergence = kl_divergence
+bce = binary_crossentropy
+logcosh = log_cosh

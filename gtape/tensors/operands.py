@@ -28,12 +28,7 @@ FAILURES = (
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
-    """Refuse operands whose dtypes the op does not take, or does not take together.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-    """
+    """Refuse operands, by InvalidArgumentError, whose dtypes the op does not take, or does not take together."""
     if len(tensors) == 2 and tensors[0]._layout.dtype is tensors[1]._layout.dtype and tensors[0]._layout.inexact:
         return
     checked = []
@@ -181,10 +176,7 @@ def failure(
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
     """Counts or indices as int64; fractions are cut off, as by a cast.
 
-    Raises
-    ------
-    OperandTypeError
-        For strings and complex numbers; InvalidArgumentError for numbers beyond int64.
+    OperandTypeError for strings and complex numbers; InvalidArgumentError for numbers beyond int64.
     """
     t = as_operand(v)
     found = np.asarray(t._value)
