@@ -13,6 +13,7 @@ The declaration is checked at once. The op then has gradients of every order, fo
 
 from __future__ import annotations
 
+from gtape.declare.conventions import AtPoints, Noted, OfArrays
 from gtape.declare.domains import (
     ANY_REAL,
     BOOLEAN,
@@ -42,6 +43,6 @@ from gtape.declare.rounding import (
 
 __all__ = [
     "ANY_REAL", "BOOLEAN", "EXACT", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITIVE", "PRODUCT", "SUM", "UNIT",
-    "Domain", "Interval", "Primitive", "Rounding", "elementwise", "elimination", "growing", "implicit", "linear",
-    "mirror", "primitive", "products", "stable", "sums", "together", "ulps",
+    "AtPoints", "Domain", "Interval", "Noted", "OfArrays", "Primitive", "Rounding", "elementwise", "elimination",
+    "growing", "implicit", "linear", "mirror", "primitive", "products", "stable", "sums", "together", "ulps",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import gtape
+from gtape.declare.conventions import ENTROPIES, RATIOS, Noted, conventional
 from gtape.keras.backend import epsilon, float_dtype
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.axes import one_axis
@@ -127,6 +128,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.abs(y_true - y_pred))
 
 
+@conventional(RATIOS)
 @_of_samples
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """``100 * mean(|(y_true - y_pred) / y_true|)`` over the last axis; labels below epsilon count as epsilon.
@@ -140,6 +142,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     return 100.0 * _mean(gtape.abs((y_true - y_pred) / gtape.maximum(gtape.abs(y_true), epsilon())))
 
 
+@conventional(RATIOS)
 @_of_samples
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean((log(y_true + 1) - log(y_pred + 1)) ** 2)`` over the last axis; values below epsilon count as epsilon.
@@ -198,12 +201,16 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.where(size < 1.0, near, far))
 
 
+_BY_MAXIMUM = Noted("`maximum` chooses the slope")
+
+
 def _signs(y_true: Any) -> Any:
     """Labels 0 and 1 as -1 and 1; others as they are."""
     values = np.asarray(y_true._value)
     return 2.0 * y_true - 1.0 if ((values == 0) | (values == 1)).all() else y_true
 
 
+@conventional(_BY_MAXIMUM)
 @_of_samples
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
@@ -217,6 +224,7 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
 
 
+@conventional(_BY_MAXIMUM)
 @_of_samples
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
@@ -230,6 +238,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.square(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
 
 
+@conventional(_BY_MAXIMUM)
 @_of_samples
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``max(wrong - right + 1, 0)``, for the score of the right class and the best score of the other classes.
@@ -245,6 +254,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.maximum(wrong - right + 1.0, 0.0)
 
 
+@conventional(ENTROPIES)
 @_of_samples
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     """``sum(y_true * log(y_true / y_pred))`` over the last axis, both clipped to [epsilon, 1].
@@ -301,6 +311,7 @@ def _inside(p: Any) -> Any:
     return gtape.clip_by_value(p, epsilon(), 1.0 - epsilon())
 
 
+@conventional(ENTROPIES)
 def binary_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:
@@ -338,6 +349,7 @@ def binary_crossentropy(
     return _mean(-(y_true * gtape.math.log(p) + (1.0 - y_true) * gtape.math.log1p(-p)), axis)
 
 
+@conventional(ENTROPIES)
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:

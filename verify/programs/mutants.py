@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.domains import BOOLEAN
+from gtape.declare.domains import BOOLEAN, POSITIVE
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
 from gtape.symbolic.balls import objects
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
+
+_DRAWS = 20  # of operands, until every rule contributes
 
 Transform = Callable[[Any, Callable[[], Any], Callable[..., Any], tuple[Any, ...], int], Any]
 
@@ -59,6 +61,16 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
         )
         return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
     params = _params().get(prim.name, {})
+    for _ in range(_DRAWS):
+        arrays = _operands(prim, dtype, rng)
+        with np.errstate(all="ignore"):
+            y = prim.kernel(*arrays, **params)
+            if all(np.any(p(NUMPY, y, *arrays, **params)) for p in prim.rules if callable(p)):
+                break
+    return arrays, params
+
+
+def _operands(prim: Primitive, dtype: Any, rng: Any) -> list[np.ndarray]:
     arrays = []
     for interval in prim.domain.intervals:
         if interval is BOOLEAN:
@@ -72,13 +84,10 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
         if interval.lo == -np.inf and interval.hi == np.inf:
             x = rng.uniform(0.2, 1.2, 5) * np.array([1, -1, 1, -1, 1])
         arrays.append(x.astype(dtype))
-    if prim.domain.where is not None or prim.name.startswith(("hypot", "pow")):
+    if prim.domain.where is not None or prim.random is POSITIVE:
         whole = [interval.whole for interval in prim.domain.intervals]
         arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
-    if prim.name == "clip_by_value":
-        arrays = [np.array([-2.0, 0.1, 2.0, 0.2, -1.5]), np.full(5, -1.0), np.full(5, 1.0)]
-        arrays = [a.astype(dtype) for a in arrays]
-    return arrays, params
+    return arrays
 
 
 def _params() -> dict[str, dict[str, Any]]:

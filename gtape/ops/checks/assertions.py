@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import Noted
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -39,6 +40,7 @@ _check = linear(
     rounding=EXACT,
     public=False,
     samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
+    conventions=Noted("raises InvalidArgumentError"),
 )
 
 

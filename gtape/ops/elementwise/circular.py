@@ -43,6 +43,7 @@ cos = elementwise(
     summary="Cosine of an angle in radians.",
     example=((1.0,), 0.5403023058681398),
     complex=complex_kernels.cos,
+    rewrites=((("subtract", 1, ("cos", "X")), "1 - cos(x) is 2 * sin(x / 2)**2"),),
 )
 tan = elementwise(
     "tan",

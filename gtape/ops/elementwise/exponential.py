@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from gtape.declare.conventions import AtPoints, minus_zero
 from gtape.declare.domains import POSITIVE, Interval
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
@@ -19,6 +20,10 @@ from gtape.kernels.derivative_orders import FROM_ONE, FROM_TWO
 __all__: list[str] = []
 
 _ABOVE_MINUS_ONE = Interval(-1.0, open_lo=True)
+_AT_MINUS_ZERO = AtPoints(
+    "-0", "second derivatives of log2 and log10 are +inf", "a quotient by -0",
+    lambda p, by: by is not None and minus_zero(p[0]),
+)  # fmt: skip
 
 
 def _log_slope_float(x: float) -> float:
@@ -37,6 +42,13 @@ exp = elementwise(
     summary="Exponential function.",
     example=((1.0,), 2.718281828459045),
     complex=complex_kernels.exp,
+    rewrites=(
+        (("log", ("sum", ("exp", "X"))), "log(sum(exp(x))) is gtape.reduce_logsumexp(x)"),
+        (("log", ("add", 1, ("exp", "X"))), "log(1 + exp(x)) is gtape.math.softplus(x)"),
+        (("divide", ("exp", "X"), ("sum", ("exp", "X"))), "exp(x) / sum(exp(x)) is gtape.nn.softmax(x)"),
+        (("divide", 1, ("add", 1, ("exp", "X"))), "1 / (1 + exp(-x)) is gtape.sigmoid(x)"),
+        (("subtract", ("exp", "X"), 1), "exp(x) - 1 is gtape.math.expm1(x)"),
+    ),
 )
 expm1 = elementwise(
     "expm1",
@@ -81,6 +93,10 @@ log = elementwise(
     summary="Natural logarithm.",
     example=((2.0,), 0.6931471805599453),
     complex=complex_kernels.log,
+    rewrites=(
+        (("log", ("add", 1, "X")), "log(1 + x) is gtape.math.log1p(x)"),
+        (("log", ("subtract", 1, "X")), "log(1 - x) is gtape.math.log1p(-x)"),
+    ),
 )
 log_slope = elementwise(
     "log_slope",
@@ -114,6 +130,7 @@ log2_slope = elementwise(
     special=(0.0,),
     summary="Derivative of log2, 1 / (x ln 2); NaN for negative x.",
     public=False,
+    conventions=_AT_MINUS_ZERO,
 )
 log10 = elementwise(
     "log10",
@@ -135,6 +152,7 @@ log10_slope = elementwise(
     special=(0.0,),
     summary="Derivative of log10, 1 / (x ln 10); NaN for negative x.",
     public=False,
+    conventions=_AT_MINUS_ZERO,
 )
 log1p = elementwise(
     "log1p",

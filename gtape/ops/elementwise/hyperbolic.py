@@ -62,6 +62,7 @@ tanh = elementwise(
     summary="Hyperbolic tangent.",
     example=((1.0,), 0.7615941559557649),
     complex=complex_kernels.tanh,
+    rewrites=((("subtract", 1, ("square", ("tanh", "X"))), "1 - tanh(x)**2 is 1 / cosh(x)**2"),),
 )
 sech2 = elementwise(
     "sech2",

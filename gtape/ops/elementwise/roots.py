@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from gtape.declare.conventions import AtPoints, minus_zero
 from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
@@ -19,6 +20,10 @@ from gtape.kernels.derivative_orders import FROM_ONE, FROM_TWO
 __all__: list[str] = []
 
 _sqrt = math.sqrt
+_AT_MINUS_ZERO = AtPoints(
+    "-0", "sqrt(-0) = -0; 1/sqrt(-0) and its derivatives are those of 1/-0", "IEEE 754, 9.2.1",
+    lambda p, by: minus_zero(p[0]),
+)  # fmt: skip
 
 
 square = elementwise(
@@ -32,6 +37,7 @@ square = elementwise(
     summary="Square, x*x.",
     example=((3.0,), 9.0),
     complex=True,
+    spelled=(("multiply", "X", "X"), ("pow", "X", 2)),
 )
 sqrt = elementwise(
     "sqrt",
@@ -45,6 +51,12 @@ sqrt = elementwise(
     summary="Square root.",
     example=((4.0,), 2.0),
     complex=complex_kernels.sqrt,
+    conventions=_AT_MINUS_ZERO,
+    rewrites=(
+        (("sqrt", ("square", "X")), "sqrt(x**2) is gtape.abs(x)"),
+        (("sqrt", ("sum", ("square", "X"))), "sqrt(sum(x**2)) is gtape.norm(x), whose gradient at 0 is 0"),
+        (("sqrt", ("add", ("square", "X"), ("square", "Y"))), "sqrt(x**2 + y**2) is gtape.math.hypot(x, y)"),
+    ),
 )
 sqrt_slope = elementwise(
     "sqrt_slope",
@@ -57,6 +69,7 @@ sqrt_slope = elementwise(
     summary="Derivative of sqrt, 1 / (2 sqrt(x)).",
     public=False,
     complex=complex_kernels.sqrt_slope,
+    conventions=_AT_MINUS_ZERO,
 )
 rsqrt = elementwise(
     "rsqrt",
@@ -70,6 +83,7 @@ rsqrt = elementwise(
     summary="Reciprocal square root, 1 / sqrt(x).",
     example=((4.0,), 0.5),
     complex=complex_kernels.rsqrt,
+    conventions=_AT_MINUS_ZERO,
 )
 rsqrt_derivative = elementwise(
     "rsqrt_derivative",
@@ -83,6 +97,7 @@ rsqrt_derivative = elementwise(
     samples=FROM_ONE,
     public=False,
     complex=complex_kernels.rsqrt_derivative,
+    conventions=_AT_MINUS_ZERO,
 )
 reciprocal = elementwise(
     "reciprocal",
@@ -105,6 +120,7 @@ cbrt = elementwise(
     special=(0.0,),
     summary="Cube root, also of negative numbers.",
     example=((-8.0,), -2.0),
+    random=NONZERO,
 )
 cbrt_slope = elementwise(
     "cbrt_slope",

@@ -7,6 +7,7 @@ from typing import Any
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import PRODUCTS, SOLUTIONS, conventional
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
@@ -88,6 +89,7 @@ _tridiagonal = implicit(
         (((3, 3), (3, 1)), {}),
         (((2, 3, 2), (2, 2, 1)), {}),
     ),
+    conventions=SOLUTIONS,
 )
 
 
@@ -252,6 +254,7 @@ def banded_triangular_solve(
     return reshape_op(x, shape=x._layout.shape[:-1]) if vector else x
 
 
+@conventional(*PRODUCTS)
 @diagnosed
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """Product of a tridiagonal matrix and another one.

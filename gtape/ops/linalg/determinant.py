@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
 from gtape.kernels.lapack import check_square, known, with_infinities
@@ -284,6 +285,8 @@ det = primitive(
     rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=_MATRICES,
+    conventions=PRODUCTS,
+    rewrites=((("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),),
 )
 
 cofactors = primitive(
@@ -296,6 +299,7 @@ cofactors = primitive(
     rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     public=False,
     samples=_MATRICES,
+    conventions=PRODUCTS,
 )
 
 det_form = primitive(
@@ -314,4 +318,5 @@ det_form = primitive(
         (((3, 3), (1, 3, 3)), {}),
         (((2, 2, 2), (2, 1, 2, 2)), {}),
     ),
+    conventions=PRODUCTS,
 )

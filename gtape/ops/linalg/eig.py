@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
@@ -161,6 +162,7 @@ _eig = implicit(
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
 )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import SOLUTIONS
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
@@ -57,6 +58,7 @@ _inverse = primitive(
     rounding=elimination(0.5, 5, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=SOLUTIONS,
 )
 
 _solve = implicit(
@@ -76,6 +78,7 @@ _solve = implicit(
     rounding=elimination(0.5, 4, wide=True),
     public=False,
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
+    conventions=SOLUTIONS,
 )
 
 
@@ -108,6 +111,7 @@ _triangular_solve = implicit(
         (((1, 1), (1, 1)), {"lower": True}),
         (((2, 2, 2), (2, 2, 1)), {"lower": True}),
     ),
+    conventions=SOLUTIONS,
 )
 
 

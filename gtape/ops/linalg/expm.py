@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import FACTORS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
@@ -127,6 +128,7 @@ _expm = primitive(
     rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
+    conventions=FACTORS,
 )
 
 _expm_form = primitive(
@@ -141,6 +143,7 @@ _expm_form = primitive(
     rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
+    conventions=FACTORS,
 )
 
 

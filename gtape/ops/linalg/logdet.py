@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import DETERMINANTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import growing
 from gtape.kernels import lapack
@@ -26,6 +27,7 @@ _log_abs_det = primitive(
     rounding=growing(1, eliminates=True, wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=DETERMINANTS,
 )
 
 _det_sign = primitive(
@@ -37,6 +39,7 @@ _det_sign = primitive(
     rounding=growing(1, eliminates=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=DETERMINANTS,
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
 from gtape.tensors.axes import truth_of
@@ -96,6 +97,15 @@ def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     return _fit(xp, c, b, len(g.shape) - max(n, m))
 
 
+def _misfit(a: tuple[int, ...], b: tuple[int, ...]) -> str | None:
+    if a[-1] == b[-2]:
+        return None
+    return (
+        f"incompatible shapes: the {a[-1]} columns of the first meet {b[-2]} rows of the second; is "
+        "transpose_a=True or transpose_b=True missing?"
+    )
+
+
 matmul_op = primitive(
     "matmul",
     _matmul,
@@ -117,6 +127,9 @@ matmul_op = primitive(
         (((1, 2, 2), (2, 2, 1)), {}),
         (((2, 0), (0, 3)), {}),
     ),
+    conventions=PRODUCTS,
+    role="broadcasts",
+    misfit=_misfit,
 )
 
 

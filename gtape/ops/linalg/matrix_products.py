@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.ops.linalg.matmul import matrix_transpose
@@ -28,6 +29,7 @@ _cross = primitive(
     rounding=stable(0, 1),
     public=False,
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
+    conventions=PRODUCTS,
 )
 
 

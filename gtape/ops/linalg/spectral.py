@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
@@ -66,6 +67,10 @@ _safe_quotient = primitive(
     rounding=stable(0.51),
     public=False,
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
+    conventions=(
+        RATIOS,
+        OfArrays("zero", "value", "a zero of the other sign", "zero is divided by nothing, and is +0"),
+    ),
 )
 
 
@@ -109,6 +114,7 @@ _eigh = implicit(
     rounding=elimination(4, 8, columns=(1,), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )
 
 
@@ -163,6 +169,7 @@ _svd = implicit(
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
     public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )
 
 
@@ -198,6 +205,7 @@ _complement = implicit(
     rounding=elimination(4, 4, whole=True, wide=True),
     public=False,
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
 )
 
 

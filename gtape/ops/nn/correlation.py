@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gtape.declare.conventions import PADDED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import PRODUCT
 from gtape.kernels import convolution as kernels
@@ -148,6 +149,7 @@ correlate = primitive(
         (((0, 3, 1), (2, 1, 1)), _LINE),
         (((1, 1, 1), (4, 1, 1)), _LINE),
     ),
+    conventions=PADDED,
 )
 
 correlate_input = primitive(
@@ -176,6 +178,7 @@ correlate_input = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 1, 1)), {"size": (2, 1, 2), **_CUBE}),
         (((0, 4, 1), (2, 1, 1)), {"size": (3,), **_LINE}),
     ),
+    conventions=PADDED,
 )
 
 correlate_filter = primitive(
@@ -204,4 +207,5 @@ correlate_filter = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 2, 1)), {"taps": (1, 2, 1), **_CUBE}),
         (((0, 3, 1), (0, 4, 1)), {"taps": (2,), **_LINE}),
     ),
+    conventions=PADDED,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
@@ -81,6 +82,7 @@ _sigmoid_cross_entropy_primitive = elementwise(
     ulps=4.0,
     summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
     public=False,
+    conventions=(ENTROPIES, SUMMED),
 )
 
 
@@ -229,6 +231,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy_primitive(z, x)
 
 
+@conventional(ENTROPIES, SUMMED)
 @diagnosed
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` with the positive class weighted.

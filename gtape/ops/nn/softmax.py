@@ -16,6 +16,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import ENTROPIES, EXPONENTIALS, SUMMED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
@@ -207,6 +208,8 @@ softmax_op = primitive(
     public=False,
     rounding=stable(4, wide=True),
     samples=_ONE,
+    conventions=EXPONENTIALS,
+    rewrites=((("log", ("softmax", "X")), "log(softmax(x)) is gtape.nn.log_softmax(x)"),),
 )
 
 log_softmax_op = primitive(
@@ -220,6 +223,7 @@ log_softmax_op = primitive(
     public=False,
     rounding=stable(4, wide=True),
     samples=_ONE,
+    conventions=EXPONENTIALS,
 )
 
 _softmax_center = primitive(
@@ -241,6 +245,7 @@ _softmax_center = primitive(
     public=False,
     rounding=stable(4, 4, by=_center_terms, wide=True),
     samples=_TWO,
+    conventions=(EXPONENTIALS, SUMMED),
 )
 
 _softmax_spread = primitive(
@@ -260,6 +265,7 @@ _softmax_spread = primitive(
     public=False,
     rounding=stable(4, 4, by=_spread_terms, wide=True),
     samples=_TWO,
+    conventions=(EXPONENTIALS, SUMMED),
 )
 
 cross_entropy_op = primitive(
@@ -281,6 +287,7 @@ cross_entropy_op = primitive(
     public=False,
     rounding=stable(4, 4, wide=True),
     samples=_TWO,
+    conventions=(ENTROPIES, SUMMED),
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import NOT_TAKEN, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
@@ -104,6 +105,7 @@ _scatter_rows = primitive(
         (((2, 2, 2), _TABLE), {"size": 2}),
         (((), np.array(1)), {"size": 3}),
     ),
+    conventions=SUMMED,
 )
 _gather = primitive(
     "gather",
@@ -125,6 +127,7 @@ _gather = primitive(
         (((2, 3), np.array(1)), {"axis": -1, "size": 3}),
         (((3,), np.zeros(0, np.int64)), {"axis": -1, "size": 3}),
     ),
+    conventions=NOT_TAKEN,
 )
 _scatter = primitive(
     "scatter",
@@ -143,6 +146,7 @@ _scatter = primitive(
         (((2, 2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((2,), np.array(1)), {"axis": -1, "size": 3}),
     ),
+    conventions=SUMMED,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import TIED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -78,6 +79,7 @@ def _share(name: str, kernel: Any) -> None:
         rounding=ulps(0.5),
         public=False,
         samples=_SAMPLES,
+        conventions=TIED,
     )
 
 
@@ -106,6 +108,7 @@ segment_max_op = primitive(
     rounding=EXACT,
     public=False,
     samples=_SAMPLES,
+    conventions=TIED,
 )
 segment_min_op = primitive(
     "segment_min",
@@ -120,6 +123,7 @@ segment_min_op = primitive(
     rounding=EXACT,
     public=False,
     samples=_SAMPLES,
+    conventions=TIED,
 )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
@@ -148,6 +149,7 @@ _share = primitive(
     rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
+    conventions=EXPONENTIALS,
 )
 _rest = primitive(
     "cumulative_rest",
@@ -159,6 +161,7 @@ _rest = primitive(
     rounding=growing(2, wide=True),
     public=False,
     samples=_SAMPLES,
+    conventions=EXPONENTIALS,
 )
 _PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
 _pull = primitive(
@@ -177,6 +180,7 @@ _pull = primitive(
     rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
     public=False,
     samples=_PAIRS,
+    conventions=EXPONENTIALS,
 )
 _push = primitive(
     "cumulative_push",
@@ -194,6 +198,7 @@ _push = primitive(
     rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
     public=False,
     samples=_PAIRS,
+    conventions=EXPONENTIALS,
 )
 _cumulative_logsumexp = primitive(
     "cumulative_logsumexp",
@@ -205,6 +210,7 @@ _cumulative_logsumexp = primitive(
     rounding=stable(3, 3),
     public=False,
     samples=_SAMPLES,
+    conventions=ITS_SLOPE_IS_SOFTMAX,
 )
 
 

@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted, shows_kinks_of
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -78,6 +79,7 @@ _max_share = primitive(
     rounding=ulps(0.5),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
+    conventions=TIED,
 )
 _min_share = primitive(
     "min_share",
@@ -89,6 +91,7 @@ _min_share = primitive(
     rounding=ulps(0.5),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
+    conventions=TIED,
 )
 _max = primitive(
     "max",
@@ -97,6 +100,7 @@ _max = primitive(
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     reads=((0,),),
     **_EXTREMUM,
+    conventions=TIED,
 )
 _min = primitive(
     "min",
@@ -105,7 +109,11 @@ _min = primitive(
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     reads=((0,),),
     **_EXTREMUM,
+    conventions=TIED,
 )
+
+
+_PASSES_NAN_OVER = (TIED, Noted("NaN is passed over, as in TensorFlow (NumPy stops at it)"))
 
 
 def _without_nan(x: Any, instead: float) -> Any:
@@ -132,6 +140,7 @@ _argmax = primitive(
     public=False,
     rounding=EXACT,
     samples=_ARG_SAMPLES,
+    conventions=_PASSES_NAN_OVER,
 )
 _argmin = primitive(
     "argmin",
@@ -143,9 +152,11 @@ _argmin = primitive(
     public=False,
     rounding=EXACT,
     samples=_ARG_SAMPLES,
+    conventions=_PASSES_NAN_OVER,
 )
 
 
+@shows_kinks_of(_max)
 @documented_like(reduce_sum)
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Greatest element along axes; equal ones share the gradient equally.
@@ -164,6 +175,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_max, numeric(input_tensor, "reduce_max"), axis, keepdims)
 
 
+@shows_kinks_of(_min)
 @documented_like(reduce_max)
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Least element along axes; equal ones share the gradient equally.

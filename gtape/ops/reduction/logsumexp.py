@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
@@ -72,6 +73,7 @@ _logsumexp_slope = primitive(
     rounding=stable(6, wide=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
+    conventions=EXPONENTIALS,
 )
 _logsumexp = primitive(
     "logsumexp",
@@ -92,6 +94,7 @@ _logsumexp = primitive(
     rounding=stable(2, 2, by=_terms, wide=True),
     public=False,
     samples=AXIS_SAMPLES,
+    conventions=ITS_SLOPE_IS_SOFTMAX,
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DEVIATIONS, SUMMED
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
@@ -48,6 +49,7 @@ _center = linear(
     rounding=sums(_center_terms, signed=True),
     public=False,
     samples=KEPT_AXIS_SAMPLES,
+    conventions=(DEVIATIONS, SUMMED),
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import NORMS, RATIOS, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.sums import reduce_sum
@@ -137,6 +138,7 @@ _unit_slope = primitive(
         ((s, s), {"axis": axis})
         for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
     ),
+    conventions=(RATIOS, SUMMED),
 )
 _unit = primitive(
     "unit_vector",
@@ -150,8 +152,9 @@ _unit = primitive(
     rounding=stable(3, wide=True),
     public=False,
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
+    conventions=(RATIOS, SUMMED),
 )
-_norm = primitive(
+norm_op = primitive(
     "norm",
     _norm_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis),),
@@ -163,6 +166,7 @@ _norm = primitive(
     rounding=stable(2, wide=True),
     public=False,
     samples=_SAMPLES,
+    conventions=NORMS,
 )
 
 
@@ -211,4 +215,4 @@ def reduce_euclidean_norm(
         with np.errstate(invalid="ignore"):  # the length of the least integer exceeds the dtype's range
             return wrap(np.asarray(length).astype(given._layout.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
-    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)
+    return as_given(norm_op(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

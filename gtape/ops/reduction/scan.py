@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
@@ -165,6 +166,7 @@ _linear_recurrence = primitive(
         for s, a in (((3,), -1), ((2, 3), -1), ((2, 2), -2), ((1,), -1))
         for r in (False, True)
     ),
+    conventions=PRODUCTS,
 )
 
 
@@ -298,6 +300,7 @@ _prod_others = primitive(
     rounding=stable(0.5, 1),
     public=False,
     samples=_LAST_SAMPLES,
+    conventions=PRODUCTS,
 )
 _prod = primitive(
     "prod",

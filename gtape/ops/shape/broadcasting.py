@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM
 from gtape.errors import InvalidArgumentError
@@ -35,7 +36,7 @@ broadcast_to_op = linear(
     _broadcast_to_rule,
     params=("shape",),
     batched=True,
-    role="move",
+    role=("move", "spread"),
     rounding=EXACT,
     public=False,
     samples=(
@@ -98,6 +99,7 @@ _sum_to = linear(
         (((2, 3),), {"shape": (2, 3), "batch": 0}),
         (((0, 2),), {"shape": (1, 2), "batch": 0}),
     ),
+    conventions=SUMMED,
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from gtape.declare.conventions import AtPoints, Noted
 from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
@@ -20,6 +22,14 @@ NO_POLES = Domain(Interval(holes=(0.0, -1.0, -2.0)), where=lambda x: x > 0 or x 
 WHOLE = Interval(0.0, 100.0, whole=True)
 NO_POLES_SECOND = Domain(WHOLE, NO_POLES.intervals[0], where=lambda a, x: x > 0 or x != float(round(x)))
 ABOVE_ONE = Interval(1.0, open_lo=True)
+ORDERS = Noted("NaN for orders that are 0 or infinite, outside the domain")
+
+
+def _at_pole(point: tuple[Any, ...], by: int | None) -> bool:
+    return point[0] in (-math.inf, 0.0)
+
+
+_POLE = AtPoints("-inf; ±0", "NaN where the two sides of the pole differ", "as in TensorFlow", _at_pole)
 
 lgamma = elementwise(
     "lgamma",
@@ -30,6 +40,12 @@ lgamma = elementwise(
     special=_SPECIAL,
     summary="Logarithm of the absolute value of the gamma function; inf at the poles 0, -1, -2, ...",
     example=((5.0,), 3.1780538303479458),
+    conventions=AtPoints(
+        "-inf; ±0",
+        "inf; derivative NaN at ±0",
+        "C99, F.9.5.3; the derivative as in TensorFlow: a pole of digamma",
+        _at_pole,
+    ),
 )
 digamma = elementwise(
     "digamma",
@@ -40,6 +56,7 @@ digamma = elementwise(
     special=_SPECIAL,
     summary="Derivative of lgamma; NaN at the poles 0, -1, -2, ...",
     example=((1.0,), -0.5772156649015329),
+    conventions=_POLE,
 )
 digamma_derivative = elementwise(
     "digamma_derivative",
@@ -52,6 +69,7 @@ digamma_derivative = elementwise(
     params=("n",),
     samples=_ORDERS,
     public=False,
+    conventions=_POLE,
 )
 polygamma = elementwise(
     "polygamma",
@@ -64,6 +82,7 @@ polygamma = elementwise(
     special=(0.0, 1.0, 8.0, 9.0),
     summary="The a-th derivative of digamma at x, for whole a >= 0; not differentiable in a.",
     example=((1.0, 1.0), 1.6449340668482264),
+    conventions=ORDERS,
 )
 zeta = elementwise(
     "zeta",
@@ -76,6 +95,7 @@ zeta = elementwise(
     special=(1.0, 2.0),
     summary="Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, for x > 1; not differentiable in x.",
     example=((2.0, 1.0), 1.6449340668482264),
+    conventions=ORDERS,
 )
 zeta_derivative = elementwise(
     "zeta_derivative",

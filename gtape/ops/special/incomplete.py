@@ -10,7 +10,7 @@ from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
 from gtape.kernels import incomplete as k
-from gtape.ops.special.gamma import lgamma
+from gtape.ops.special.gamma import ORDERS, lgamma
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["lbeta"]
@@ -37,6 +37,7 @@ igamma = elementwise(
     special=(1.0,),
     summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.6321205588285577),
+    conventions=ORDERS,
 )
 igammac = elementwise(
     "igammac",
@@ -52,6 +53,7 @@ igammac = elementwise(
     special=(1.0,),
     summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.36787944117144233),
+    conventions=ORDERS,
 )
 igamma_order_derivative = elementwise(
     "igamma_order_derivative",
@@ -98,6 +100,7 @@ betainc = elementwise(
     special=(1.0,),
     summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
     example=((2.0, 1.0, 0.5), 0.25),
+    conventions=ORDERS,
 )
 beta_density_derivative = elementwise(
     "beta_density_derivative",

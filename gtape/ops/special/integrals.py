@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from gtape.declare.conventions import AtPoints
 from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.declare.primitives import elementwise
 from gtape.kernels import integrals as k
@@ -85,6 +87,9 @@ fresnel_wave = elementwise(
     params=("n", "quarter"),
     samples=_WAVES,
     public=False,
+    conventions=AtPoints(
+        "an infinity", "NaN", "an internal factor that swings ever wider", lambda p, by: math.isinf(p[0])
+    ),
 )
 spence = elementwise(
     "spence",
