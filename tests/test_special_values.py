@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.conventions import Convention, Noted, OfArrays, conventions_of, functions
+from gtape.declare.conventions import COMPLEX_NUMBERS, AtPoints, Convention, Noted, OfArrays, functions
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
@@ -39,7 +39,6 @@ from gtape.verify.oracles.limits import (
     program_mirror,
 )
 from gtape.verify.proofs.proof_cells import parameters
-from gtape.verify.search.special_values import COMPLEX_NUMBERS, kept, kept_by_arrays
 
 catalogue.load()
 mirrors.load()
@@ -151,6 +150,43 @@ def _agrees(got: float, expected: float, dtype: Any, many: bool) -> bool:
 
 def _same_sign(got: float, expected: Limit) -> bool:
     return not expected.signed or expected != 0 or got != 0 or math.copysign(1, got) == math.copysign(1, expected)
+
+
+def kept(conventions: Iterable[Convention], point: tuple[Any, ...], by: int | None) -> AtPoints | None:
+    """The convention at a point, for the value (`by` is None) or a derivative; None without one."""
+    return next((k for k in conventions if isinstance(k, AtPoints) and k.holds(point, by)), None)
+
+
+def kept_by_arrays(
+    conventions: Iterable[Convention], special: float, several: bool, what: str, got: float, expected: float
+) -> OfArrays | None:
+    """The convention by which arrays give `got` instead of the limit, or None.
+
+    Parameters
+    ----------
+    conventions : iterable
+        Those of all ops and functions that took part, with `COMPLEX_NUMBERS` for complex numbers.
+    special : float
+        The special value in an argument.
+    several : bool
+        True if the value stands in more than one element.
+    what : str
+        "value", or anything else for a derivative.
+    got, expected : float
+    """
+    at = {"infinity", "equal infinities"} if math.isinf(special) else {"zero", "zeros"}
+    at -= set() if several else {"equal infinities", "zeros"}
+    of = "value" if what == "value" else "derivative"
+    if math.isnan(got):
+        gives = {"NaN"}
+    elif got == expected == 0:
+        gives = {"a zero of the other sign"}
+    elif math.isinf(got) and math.isinf(expected):
+        gives = {"an infinity of another sign"}
+    else:
+        gives = {"a number", "a number for no limit"} if math.isnan(expected) else {"a number"}
+    arrays = (k for k in conventions if isinstance(k, OfArrays))
+    return next((k for k in arrays if k.at in at and k.of in (of, "both") and k.gives in gives), None)
 
 
 def _outcome(prim: Primitive, point: tuple[Any, ...], by: int | None, what: str, fine: bool) -> Iterator[str]:
@@ -871,7 +907,7 @@ def _composed_calls(name: str) -> Iterator[Call]:
     given = [_short(a) for a in arrays]
     program = trace(f, *given)
     inherited = [c for node in program.nodes if node.kind == "op" for c in node.prim.conventions]
-    stated = (*inherited, *conventions_of(STATED.get(name, f)))
+    stated = (*inherited, *functions().get(STATED.get(name, f).__name__, ()))
     needed = [c for c in stated if not (isinstance(c, OfArrays) and name in NEEDLESS.get((c.at, c.gives), ()))]
     yield Call(name, f, given, program_mirror(program), True, None, tuple(needed))
 

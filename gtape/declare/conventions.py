@@ -11,33 +11,15 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = [
-    "AtPoints",
-    "Noted",
-    "OfArrays",
-    "any_nan",
-    "conventional",
-    "conventions_of",
-    "functions",
-    "minus_zero",
-    "shows_kinks_of",
-]
+__all__ = ["AtPoints", "Noted", "OfArrays", "any_nan", "conventional", "functions", "minus_zero", "shows_kinks_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AtPoints(NamedTuple):
-    """Points where an elementwise op keeps a convention of its own.
+    """Points where an elementwise op keeps a convention, in words: `where` it `gives` what, and the `reason`.
 
-    Attributes
-    ----------
-    where : str
-        The points, in words.
-    gives : str
-        The results of the op there.
-    reason : str
-    holds : callable
-        ``holds(point, by)``: True if this covers a point, for the value (`by` is None) or a derivative.
+    ``holds(point, by)`` is True if this covers a point, for the value (`by` is None) or a derivative.
     """
 
     where: str
@@ -73,15 +55,15 @@ class Noted(NamedTuple):
 
 Convention = AtPoints | OfArrays | Noted
 
-# The conventions of functions composed of ops, by module and name.
-_functions: dict[tuple[str, str], tuple[Convention, ...]] = {}
+# The conventions of functions composed of ops, by name.
+_functions: dict[str, tuple[Convention, ...]] = {}
 
 
 def conventional(*conventions: Convention) -> Callable[[F], F]:
     """Decorate a function composed of ops that keeps conventions of its own, besides those of its ops."""
 
     def decorate(function: F) -> F:
-        _functions[function.__module__, function.__name__] = conventions
+        _functions[function.__name__] = (*_functions.get(function.__name__, ()), *conventions)
         return function
 
     return decorate
@@ -106,14 +88,9 @@ def shows_kinks_of(op: Any, call: Callable[..., Any] = lambda f, x: f(x), name: 
     return decorate
 
 
-def conventions_of(function: Callable[..., Any]) -> tuple[Convention, ...]:
-    """The conventions that a function states by `conventional`."""
-    return _functions.get((function.__module__, function.__name__), ())
-
-
 def functions() -> dict[str, tuple[Convention, ...]]:
     """The name of each function that states conventions, among the modules imported so far, and what it states."""
-    return {name: stated for (_, name), stated in sorted(_functions.items())}
+    return dict(sorted(_functions.items()))
 
 
 def minus_zero(v: Any) -> bool:
@@ -126,46 +103,59 @@ def any_nan(point: tuple[Any, ...], by: int | None) -> bool:
     return any(map(math.isnan, point))
 
 
-_OTHER = "a zero of the other sign"
+def _nan(at: str, reason: str, of: str = "both") -> OfArrays:
+    return OfArrays(at, of, "NaN", reason)
 
-SUMMED = OfArrays("zero", "value", _OTHER, "NumPy's sums start with +0, and -0 is added to it")
-PRODUCTS = (
-    OfArrays("infinity", "both", "NaN", "IEEE 754: 0 times infinity, infinity less infinity in sums of products"),
-    SUMMED,
-)
-PADDED = (
-    OfArrays(
-        "infinity", "both", "NaN",
-        "the zeros of padding, dilation and strides take part in the sums of products: 0 times infinity",
-    ),
-    SUMMED,
-)  # fmt: skip
-EXPONENTIALS = OfArrays(
-    "infinity", "both", "NaN", "an infinite greatest element is subtracted from itself, as in TensorFlow"
-)
-ITS_SLOPE_IS_SOFTMAX = OfArrays("infinity", "derivative", "NaN", "it is a softmax, as in TensorFlow")
-ENTROPIES = OfArrays("infinity", "both", "NaN", "infinity times zero, or less infinity, as in TensorFlow")
-DEVIATIONS = OfArrays("infinity", "both", "NaN", "an infinite mean is subtracted from infinity, as in TensorFlow")
-RATIOS = OfArrays("infinity", "both", "NaN", "infinity is divided by an infinite norm, or by itself, as in TensorFlow")
-NORMS = OfArrays("infinity", "derivative", "NaN", "the derivative is x / norm(x), as in TensorFlow")
-TIED = OfArrays("equal infinities", "both", "a number", "a tie as that of equal numbers, although no limit decides it")
+
+def _other_zero(at: str, reason: str) -> OfArrays:
+    return OfArrays(at, "value", "a zero of the other sign", reason)
+
+
+SUMMED = _other_zero("zero", "NumPy's sums start with +0, and -0 is added to it")
+PRODUCTS = (_nan("infinity", "IEEE 754: 0 times infinity, infinity less infinity in sums of products"), SUMMED)
+_PADDING = "the zeros of padding, dilation and strides take part in the sums of products: 0 times infinity"
+PADDED = (_nan("infinity", _PADDING), SUMMED)
+EXPONENTIALS = _nan("infinity", "an infinite greatest element is subtracted from itself, as in TensorFlow")
+ITS_SLOPE_IS_SOFTMAX = _nan("infinity", "it is a softmax, as in TensorFlow", "derivative")
+ENTROPIES = _nan("infinity", "infinity times zero, or less infinity, as in TensorFlow")
+DEVIATIONS = _nan("infinity", "an infinite mean is subtracted from infinity, as in TensorFlow")
+RATIOS = _nan("infinity", "infinity is divided by an infinite norm, or by itself, as in TensorFlow")
+NORMS = _nan("infinity", "the derivative is x / norm(x), as in TensorFlow", "derivative")
+_TIE = "a tie as that of equal numbers, although no limit decides it"
+TIED = OfArrays("equal infinities", "both", "a number", _TIE)
 ZERO_AT_ZERO = OfArrays("zero", "both", "a number", "0, what the ops are for, of complex numbers, too")
 
-_ELIMINATED = OfArrays("infinity", "both", "NaN", "an elimination or iteration subtracts and divides infinities")
-_SINGULAR = OfArrays("zero", "both", "NaN", "a singular matrix: there is no solution")
-_REFLECTED = OfArrays("zero", "value", _OTHER, "sums and reflections inside LAPACK")
-DETERMINANTS = (_ELIMINATED, _SINGULAR)
-SOLUTIONS = (*DETERMINANTS, OfArrays("infinity", "value", _OTHER, "sums inside LAPACK"), _REFLECTED)
+_ELIMINATED = _nan("infinity", "an elimination or iteration subtracts and divides infinities")
+_REFLECTED = _other_zero("zero", "sums and reflections inside LAPACK")
+DETERMINANTS = (_ELIMINATED, _nan("zero", "a singular matrix: there is no solution"))
+SOLUTIONS = (*DETERMINANTS, _other_zero("infinity", "sums inside LAPACK"), _REFLECTED)
 FACTORS = (_ELIMINATED, _REFLECTED)
-EQUAL_EIGENVALUES = OfArrays(
-    "zeros", "both", "a number",
-    "a matrix of zeros has equal eigenvalues: its vectors, and their derivatives, are those that LAPACK chooses",
-)  # fmt: skip
-NOT_SMOOTH = OfArrays(
-    "zero", "derivative", "NaN", "a singular matrix, or equal eigenvalues: its factors are not differentiable"
-)
+_CHOSEN = "a matrix of zeros has equal eigenvalues: its vectors, and their derivatives, are those that LAPACK chooses"
+EQUAL_EIGENVALUES = OfArrays("zeros", "both", "a number", _CHOSEN)
+_WITHOUT = "a singular matrix, or equal eigenvalues: its factors are not differentiable"
+NOT_SMOOTH = _nan("zero", _WITHOUT, "derivative")
 NO_REMAINDER = AtPoints(
     "division by 0, or of infinity", "NaN", "C99, F.9.7.1: there is no remainder, and so no derivative of it",
     lambda p, by: p[1] == 0 or math.isinf(p[0]),
 )  # fmt: skip
 NOT_TAKEN = Noted("a NaN that is not taken leaves no trace")
+
+# Of all ops of complex numbers.
+_WAY = "C99, Annex G: values at {} that depend on the way, such as {}".format
+_ANY_INFINITY = "C99, Annex G: a complex number with an infinite part is an infinity, whatever its signs"
+_ADDED = "signed zeros of parts are added up"
+
+COMPLEX_NUMBERS = (
+    OfArrays(
+        "infinity", "both", "NaN",
+        "complex products are sums of products of parts: 0 times infinity, infinity less infinity (C99, Annex G)",
+    ),
+    OfArrays("infinity", "both", "a number for no limit", _WAY("infinity", "log(inf + inf i) = inf + i π/4")),
+    OfArrays("zero", "both", "a number for no limit", _WAY("a pole or branch point", "log(-0 + 0i) = -inf + i π")),
+    OfArrays(
+        "zero", "both", "NaN",
+        "complex quotients and products are sums of products of parts: a pole is infinite in one part only",
+    ),
+    *[OfArrays(at, "both", "an infinity of another sign", _ANY_INFINITY) for at in ("zero", "infinity")],
+    *[OfArrays(at, "value", "a zero of the other sign", _ADDED) for at in ("infinity", "zero")],
+)  # fmt: skip

@@ -91,8 +91,9 @@ class Primitive:
     mean_of : Primitive or None
         The sum that this op divides by the number of its terms.
     rewrites : tuple of (pattern, str)
-        Formulas with this op that lose digits, overflow or leave a domain, and what to write instead. A pattern is the
-        name of an op with patterns for its inputs, a whole number, or a capital letter for one and the same input.
+        Formulas with or instead of this op that lose digits, overflow or leave a domain, and what to write. A pattern
+        is the name of an op with patterns for its inputs, a whole number, or a capital letter for one and the same
+        input.
     spelled : tuple of patterns
         Other ways to write this op of X.
     misfit : callable or None
@@ -194,8 +195,8 @@ class Primitive:
             raise ValueError(f"{self.declaration} says {word}={given!r}: known are {', '.join(sorted(known))}")
         return found
 
-    def _stated(self, given: Convention | Iterable[Convention]) -> tuple[Convention, ...]:
-        stated = (given,) if isinstance(given, Convention) else tuple(given)
+    def _stated(self, given: Convention | tuple[Convention, ...]) -> tuple[Convention, ...]:
+        stated = (given,) if isinstance(given, Convention) else given
         if not all(isinstance(c, Convention) for c in stated):
             raise ValueError(f"{self.declaration} says conventions={given!r}: give AtPoints, OfArrays or Noted")
         return stated

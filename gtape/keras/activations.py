@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any
 
 import gtape
-from gtape.declare.conventions import Noted, conventional
 from gtape.keras.lookup import by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
@@ -23,7 +22,6 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-@conventional(Noted("with a threshold or max_value `x > threshold` and `minimum` choose the slope"))
 def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
     """``max(x, 0)``, or a piecewise linear function.
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import gtape
-from gtape.declare.conventions import ENTROPIES, RATIOS, Noted, conventional
+from gtape.declare.conventions import ENTROPIES, RATIOS, conventional
 from gtape.keras.backend import epsilon, float_dtype
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.axes import one_axis
@@ -201,16 +201,12 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.where(size < 1.0, near, far))
 
 
-_BY_MAXIMUM = Noted("`maximum` chooses the slope")
-
-
 def _signs(y_true: Any) -> Any:
     """Labels 0 and 1 as -1 and 1; others as they are."""
     values = np.asarray(y_true._value)
     return 2.0 * y_true - 1.0 if ((values == 0) | (values == 1)).all() else y_true
 
 
-@conventional(_BY_MAXIMUM)
 @_of_samples
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
@@ -224,7 +220,6 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
 
 
-@conventional(_BY_MAXIMUM)
 @_of_samples
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
@@ -238,7 +233,6 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.square(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
 
 
-@conventional(_BY_MAXIMUM)
 @_of_samples
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``max(wrong - right + 1, 0)``, for the score of the right class and the best score of the other classes.

@@ -17,20 +17,15 @@ __all__ = ["install"]
 
 # The function of each op is looked up at the operator's first call.
 _BINARY: dict[str, Callable[[], Primitive]] = {
-    "__add__": lambda: REGISTRY["add"],
-    "__sub__": lambda: REGISTRY["subtract"],
-    "__mul__": lambda: REGISTRY["multiply"],
-    "__truediv__": lambda: REGISTRY["divide"],
-    "__floordiv__": lambda: REGISTRY["floordiv"],
-    "__mod__": lambda: REGISTRY["floormod"],
+    "__add__": lambda: REGISTRY["add"], "__sub__": lambda: REGISTRY["subtract"],
+    "__mul__": lambda: REGISTRY["multiply"], "__truediv__": lambda: REGISTRY["divide"],
+    "__floordiv__": lambda: REGISTRY["floordiv"], "__mod__": lambda: REGISTRY["floormod"],
     "__pow__": lambda: REGISTRY["pow"],
-}
+}  # fmt: skip
 _COMPARE: dict[str, Callable[[], Primitive]] = {
-    "__lt__": lambda: REGISTRY["less"],
-    "__le__": lambda: REGISTRY["less_equal"],
-    "__gt__": lambda: REGISTRY["greater"],
-    "__ge__": lambda: REGISTRY["greater_equal"],
-}
+    "__lt__": lambda: REGISTRY["less"], "__le__": lambda: REGISTRY["less_equal"],
+    "__gt__": lambda: REGISTRY["greater"], "__ge__": lambda: REGISTRY["greater_equal"],
+}  # fmt: skip
 _LOGIC: dict[str, tuple[Callable[[], Primitive], Any]] = {
     "__and__": (lambda: REGISTRY["logical_and"], np.bitwise_and),
     "__or__": (lambda: REGISTRY["logical_or"], np.bitwise_or),

@@ -39,8 +39,8 @@ def add_advice(program: Program, report: Report) -> None:
 
 def _found(program: Program) -> list[tuple[set[int], str]]:
     """The known formulas in a program: their nodes and the replacement."""
-    stated = {rewrite for n in program.nodes if n.kind == "op" for rewrite in n.prim.rewrites}
-    longest_first = sorted(stated, key=lambda rewrite: (-len(repr(rewrite[0])), rewrite[1]))
+    stated = [rewrite for prim in REGISTRY.values() for rewrite in prim.rewrites]
+    longest_first = sorted(stated, key=lambda rewrite: -len(repr(rewrite[0])))
     found = []
     for node in program.nodes:
         for pattern, text in longest_first:

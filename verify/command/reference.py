@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gtape
-from gtape.declare.conventions import AtPoints, Noted, OfArrays, functions
+from gtape.declare.conventions import COMPLEX_NUMBERS, AtPoints, Noted, OfArrays, functions
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import wrap
 from gtape.verify.judging.api import exact
-from gtape.verify.search.special_values import COMPLEX_NUMBERS
+from gtape.verify.search.subjects import parameters_of
 
 __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivative"]
 
@@ -118,16 +118,8 @@ def function(op: str) -> Callable[..., Any]:
         if shown[0] == op:
             return shown[1]
     prim = REGISTRY[op]
-    params = _params(prim)
+    params = parameters_of(prim)
     return lambda *args: prim(*args, **params)
-
-
-def _params(prim: Primitive) -> dict[str, Any]:
-    from gtape.verify.search.subjects import subjects
-
-    if not prim.params:
-        return {}
-    return next((s.params for s in subjects() if s.prim is prim), {})
 
 
 def at_point(f: Callable[..., Any], at: tuple[Any, ...], argument: int, dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -340,7 +332,7 @@ Ops of arrays (sums, products, softmax, norms, convolutions, segments, linear al
 ops of complex numbers follow the same rule, with special values in one element or in all of an argument. These are the
 exceptions. *Of* tells whether a row is about the value or the derivatives (vjp and jvp). Where NaN stands, a limit
 exists, but the arithmetic of floats does not always reach it; a row with NaN allows no other number. A row about an op
-holds for the functions composed of the op, too, such as convolutions, losses and layers. `linalg.inv`,
+holds for the functions composed of the op, too: convolutions, losses, layers, variances, solvers. `linalg.inv`,
 `linalg.solve` and their like may raise InvalidArgumentError in place of NaN.
 
 | op or function | at | of | gives | because |
@@ -359,17 +351,18 @@ def _stated(kind: type[Any]) -> dict[Any, str]:
     for space in (gtape, gtape.keras):  # their functions are imported on first use
         for name in dir(space):
             getattr(space, name)
+    known = {*catalogue.names_in(), *dir(gtape.debugging)}
     found: dict[Any, list[str]] = {}
     for prim in REGISTRY.values():
         for c in () if prim.place.outside else prim.conventions:
-            public = prim.public or catalogue.find(prim.name) is not None
-            found.setdefault(c, []).append(prim.name if public else f"*{prim.name}*")
+            public = prim.name if prim.public or prim.name in known else prim.shown and prim.shown[0].split()[0]
+            found.setdefault(c, []).append(public or f"*{prim.name}*")
     for name, conventions in functions().items():
         for c in conventions:
             found.setdefault(c, []).append(name)
     for c in COMPLEX_NUMBERS:
         found[c] = ["all ops of complex numbers"]
-    return {c: ", ".join(names) for c, names in found.items() if isinstance(c, kind)}
+    return {c: ", ".join(dict.fromkeys(names)) for c, names in found.items() if isinstance(c, kind)}
 
 
 def page() -> str:

@@ -122,7 +122,7 @@ class _Copy:
         kind = chunks.kinds[node.index]
         if kind == _ROWS:
             made = self.put(node, chunks.part(node.output, self.place))
-            if "spread" in node.prim.roles:
+            if node.kind == "op" and "spread" in node.prim.roles:
                 made.params = {**node.params, "shape": np.shape(made.output)}
                 made.step = RuleStep(node.prim, node.active, made.params, None, None)
         elif kind == _WHOLE:

@@ -18,6 +18,7 @@ from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
 from gtape.symbolic.balls import objects
 from gtape.tensors.tensor import Tensor, wrap
+from gtape.verify.search.subjects import parameters_of
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
 
@@ -60,7 +61,7 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
             samples, key=lambda s: sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0])
         )
         return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
-    params = _params().get(prim.name, {})
+    params = parameters_of(prim)
     for _ in range(_DRAWS):
         arrays = _operands(prim, dtype, rng)
         with np.errstate(all="ignore"):
@@ -88,16 +89,6 @@ def _operands(prim: Primitive, dtype: Any, rng: Any) -> list[np.ndarray]:
         whole = [interval.whole for interval in prim.domain.intervals]
         arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
     return arrays
-
-
-def _params() -> dict[str, dict[str, Any]]:
-    """Static parameters of each elementwise primitive: the first set that a rule uses."""
-    from gtape.verify.search.subjects import subjects
-
-    found: dict[str, dict[str, Any]] = {}
-    for s in subjects():
-        found.setdefault(s.prim.name, s.params)
-    return found
 
 
 def _matrix(shape: tuple[int, ...], rng: Any) -> np.ndarray:

@@ -62,8 +62,7 @@ negative = elementwise(
 add = elementwise(
     "add", np.add, (1, 1), scalar=operator.add, infix="+", ints=True, takes=("string",), ulps=0.5,
     summary="Sum, x + y.", example=((1.5, 2.0), 3.5),
-    complex=True,
-    role="commutative",
+    complex=True, role="commutative",
 )  # fmt: skip
 
 subtract = elementwise(
@@ -75,8 +74,7 @@ subtract = elementwise(
 multiply = elementwise(
     "multiply", np.multiply, (lambda xp, y, a, b: b, lambda xp, y, a, b: a), scalar=operator.mul, infix="*", ints=True,
     ulps=0.5, summary="Product, x * y.", example=((1.5, 2.0), 3.0),
-    complex=True,
-    role="commutative", linear_in=(0, 1),
+    complex=True, role="commutative", linear_in=(0, 1),
 )  # fmt: skip
 
 squared_difference = elementwise(
@@ -89,16 +87,14 @@ squared_difference = elementwise(
 multiply_no_nan_dy = elementwise(
     "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0), ulps=0.5, public=False,
     summary="Slope of multiply_no_nan by its second operand.",
-    complex=complex_kernels.multiply_no_nan_dy,
-    conventions=_FACTOR_0,
+    complex=complex_kernels.multiply_no_nan_dy, conventions=_FACTOR_0,
 )  # fmt: skip
 
 multiply_no_nan = elementwise(
     "multiply_no_nan", k.multiply_no_nan,
     (lambda xp, y, a, b: b, lambda xp, y, a, b: xp.multiply_no_nan_dy(a, b)), special=(0.0,), ulps=0.5,
     summary="Product, and 0 where y is 0 even if x is infinite or NaN.", example=((1.5, 2.0), 3.0),
-    complex=complex_kernels.multiply_no_nan,
-    conventions=(_FACTOR_0, ZERO_AT_ZERO, NOT_TAKEN),
+    complex=complex_kernels.multiply_no_nan, conventions=(_FACTOR_0, ZERO_AT_ZERO, NOT_TAKEN),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- quotients
@@ -124,24 +120,21 @@ divide = elementwise(
     (lambda xp, y, a, b: xp.reciprocal_power(b, n=1), lambda xp, y, a, b: -xp.divide_power(a, b, n=2)),
     scalar=operator.truediv, domain=_DIVISOR, special=(0.0, 1.0), ulps=0.5, promotes=True,
     summary="Quotient, x / y.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.divide,
-    linear_in=(0,),
+    complex=complex_kernels.divide, linear_in=(0,),
 )  # fmt: skip
 
 reciprocal_power_no_nan = elementwise(
     "reciprocal_power_no_nan", k.reciprocal_power_no_nan,
     lambda xp, y, x, *, n: -n * xp.reciprocal_power_no_nan(x, n=n + 1), params=("n",), kinks=(0.0,),
     special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0, and 0 at 0.",
-    complex=complex_kernels.reciprocal_power_no_nan,
-    conventions=ZERO_AT_ZERO,
+    complex=complex_kernels.reciprocal_power_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 reciprocal_no_nan = elementwise(
     "reciprocal_no_nan", k.reciprocal_no_nan, lambda xp, y, x: -xp.reciprocal_power_no_nan(x, n=2),
     kinks=(0.0,), special=(0.0, 1.0), ulps=0.5,
     summary="Reciprocal, and 0 at 0; the slope at 0 is 0.", example=((4.0,), 0.25),
-    complex=complex_kernels.reciprocal_no_nan,
-    conventions=ZERO_AT_ZERO,
+    complex=complex_kernels.reciprocal_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 divide_power_no_nan = elementwise(
@@ -152,8 +145,7 @@ divide_power_no_nan = elementwise(
     ),
     params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
     summary="x / y**n for a whole n > 0, and 0 where y is 0.",
-    complex=complex_kernels.divide_power_no_nan,
-    conventions=ZERO_AT_ZERO,
+    complex=complex_kernels.divide_power_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 divide_no_nan = elementwise(
@@ -164,8 +156,7 @@ divide_no_nan = elementwise(
     ),
     kinks=("y == 0",), special=(0.0, 1.0), ulps=0.5, promotes=True,
     summary="Quotient, and 0 where y is 0; the slopes there are 0.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.divide_no_nan,
-    conventions=ZERO_AT_ZERO,
+    complex=complex_kernels.divide_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 xdivy_dx = elementwise(
@@ -190,8 +181,7 @@ xdivy = elementwise(
     "xdivy", k.xdivy, (lambda xp, y, a, b: xp.xdivy_dx(a, b, n=1), lambda xp, y, a, b: -xp.xdivy_power(a, b, n=2)),
     domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=0.5,
     summary="Quotient, and 0 where x is 0.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.xdivy,
-    conventions=(_X_IS_0, ZERO_AT_ZERO),
+    complex=complex_kernels.xdivy, conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- x log y
@@ -225,8 +215,7 @@ xlogy = elementwise(
     "xlogy", k.xlogy, (lambda xp, y, a, b: xp.xlogy_dx(a, b), lambda xp, y, a, b: xp.xlogy_dy(a, b, n=1)),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=2.0,
     summary="x * log(y), and 0 where x is 0.", example=((2.0, 3.0), 2.1972245773362196),
-    complex=complex_kernels.xlogy,
-    conventions=(_X_IS_0, ZERO_AT_ZERO),
+    complex=complex_kernels.xlogy, conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 xlog1py_dxdy = elementwise(
@@ -255,30 +244,26 @@ xlog1py = elementwise(
     "xlog1py", k.xlog1py, (lambda xp, y, a, b: xp.xlog1py_dx(a, b), lambda xp, y, a, b: xp.xlog1py_dy(a, b, n=1)),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=2.0,
     summary="x * log(1 + y), and 0 where x is 0.", example=((2.0, 3.0), 2.772588722239781),
-    complex=complex_kernels.xlog1py,
-    conventions=(_X_IS_0, ZERO_AT_ZERO),
+    complex=complex_kernels.xlog1py, conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- floormod
 
 floormod_dx = elementwise(
     "floormod_dx", k.floormod_dx, (None, None), domain=_DIVISOR, ulps=0.5, public=False,
-    summary="Slope of floormod by x: 1 where it is defined.",
-    conventions=NO_REMAINDER,
+    summary="Slope of floormod by x: 1 where it is defined.", conventions=NO_REMAINDER,
 )  # fmt: skip
 
 floormod_dy = elementwise(
     "floormod_dy", k.floormod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
-    summary="Slope of floormod by y: -floor(x / y).",
-    conventions=NO_REMAINDER,
+    summary="Slope of floormod by y: -floor(x / y).", conventions=NO_REMAINDER,
 )  # fmt: skip
 
 floormod = elementwise(
     "floormod", k.floormod, (lambda xp, y, a, b: xp.floormod_dx(a, b), lambda xp, y, a, b: xp.floormod_dy(a, b)),
     domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=0.5,
     summary="Remainder with the sign of y, x - y * floor(x / y).", example=((7.5, 2.0), 1.5),
-    conventions=NO_REMAINDER,
-    random=False,
+    conventions=NO_REMAINDER, random=False,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- logaddexp
@@ -360,8 +345,7 @@ atan2 = elementwise(
         "both arguments are infinite or zero",
         "a multiple of π/4 or π, as the C standard says; derivatives NaN at 0", "C99, F.9.1.4",
         lambda p, by: all(math.isinf(v) or v == 0 for v in p),
-    ),
-    role="cut", random=POSITIVE,
+    ), role="cut", random=POSITIVE,
 )  # fmt: skip
 
 
@@ -403,8 +387,7 @@ def _form_dy(xp: Any, y: Any, a: Any, b: Any, *, c: tuple[int, ...], k: int) -> 
 
 hypot_term = elementwise(
     "hypot_term", plane.hypot_term, (_hypot_dx, _hypot_dy), params=("i", "j", "k"), kinks=("x == y == 0",),
-    special=(0.0, 1.0), ulps=2.0, public=False, summary="x**i y**j / hypot(x, y)**k; 0 at the origin.",
-    random=POSITIVE,
+    special=(0.0, 1.0), ulps=2.0, public=False, summary="x**i y**j / hypot(x, y)**k; 0 at the origin.", random=POSITIVE,
 )  # fmt: skip
 
 hypot_form = elementwise(
@@ -423,8 +406,7 @@ hypot = elementwise(
     ),
     scalar=math.hypot, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=1.0,
     summary="Length of (x, y), sqrt(x**2 + y**2), without overflow.", example=((3.0, 4.0), 5.0),
-    conventions=_FAR_AWAY,
-    random=POSITIVE,
+    conventions=_FAR_AWAY, random=POSITIVE,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- powers
@@ -440,8 +422,7 @@ pow_derivative = elementwise(
     params=("n", "m"), domain=_POWER, kinks=("x == 0 and y <= n", "x < 0"),
     special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0), ulps=3.0, public=False,
     summary="Derivative of x**y, n times by x and m times by y; logarithms are taken only where x > 0.",
-    complex=complex_kernels.pow_derivative,
-    conventions=(_NEGATIVE_POWERS, _POWERS_AT_0),
+    complex=complex_kernels.pow_derivative, conventions=(_NEGATIVE_POWERS, _POWERS_AT_0),
 )  # fmt: skip
 
 pow = elementwise(
@@ -452,7 +433,5 @@ pow = elementwise(
     ),
     scalar=math.pow, domain=_POWER, kinks=("x == 0 and y <= 1", "x < 0"), special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0),
     ints=True, ulps=1.0, summary="Power, x**y.", example=((2.0, 3.0), 8.0),
-    complex=complex_kernels.power,
-    conventions=(_POWERS, _NEGATIVE_POWERS),
-    random=POSITIVE,
+    complex=complex_kernels.power, conventions=(_POWERS, _NEGATIVE_POWERS), random=POSITIVE,
 )  # fmt: skip

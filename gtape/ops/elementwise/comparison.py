@@ -22,13 +22,8 @@ _BOOLEAN = AtPoints(
     "an argument is NaN or infinite", "True or False", "a boolean is no NaN; IEEE 754 decides",
     lambda p, by: not all(map(math.isfinite, p)),
 )  # fmt: skip
-_RELATION: dict[str, Any] = {
-    "role": "comparison",
-    "kinks": ("x == y",),
-    "ints": True,
-    "ulps": 0.5,
-    "conventions": _BOOLEAN,
-}
+_TEST: dict[str, Any] = {"conventions": _BOOLEAN, "ulps": 0.5}
+_RELATION: dict[str, Any] = {"role": "comparison", "kinks": ("x == y",), "ints": True, **_TEST}
 _EQUALITY: dict[str, Any] = {**_RELATION, "complex": True, "takes": ("bool", "string")}
 _LOGIC: dict[str, Any] = {"domain": BOOLEAN, "ints": True, "ulps": 0.5}
 _STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "ulps": 0.5}
@@ -77,21 +72,9 @@ logical_not = elementwise(
     summary="Whether it does not hold.", example=((True,), False), **_LOGIC,
 )  # fmt: skip
 
-is_nan = elementwise(
-    "is_nan", np.isnan, None, ulps=0.5, summary="Whether x is NaN.", example=((1.0,), False), conventions=_BOOLEAN
-)
-is_inf = elementwise(
-    "is_inf", np.isinf, None, ulps=0.5, summary="Whether x is infinite.", example=((1.0,), False), conventions=_BOOLEAN
-)
-is_finite = elementwise(
-    "is_finite",
-    np.isfinite,
-    None,
-    ulps=0.5,
-    summary="Whether x is finite.",
-    example=((1.0,), True),
-    conventions=_BOOLEAN,
-)
+is_nan = elementwise("is_nan", np.isnan, None, summary="Whether x is NaN.", example=((1.0,), False), **_TEST)
+is_inf = elementwise("is_inf", np.isinf, None, summary="Whether x is infinite.", example=((1.0,), False), **_TEST)
+is_finite = elementwise("is_finite", np.isfinite, None, summary="Whether x is finite.", example=((1.0,), True), **_TEST)
 
 floor = elementwise(
     "floor", np.floor, None, kinks=_WHOLE, summary="The largest whole number <= x.", example=((1.5,), 1.0), **_STEP

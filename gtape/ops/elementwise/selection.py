@@ -181,22 +181,19 @@ def _minimum_slope(x: Any, y: Any) -> Any:
 
 maximum_slope = elementwise(
     "maximum_slope", _maximum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
-    scalar=lambda x, y: 1.0 if x >= y else 0.0, summary="1 where x >= y, otherwise 0.",
-    conventions=_MASK,
+    scalar=lambda x, y: 1.0 if x >= y else 0.0, summary="1 where x >= y, otherwise 0.", conventions=_MASK,
 )  # fmt: skip
 
 minimum_slope = elementwise(
     "minimum_slope", _minimum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
-    scalar=lambda x, y: 1.0 if x <= y else 0.0, summary="1 where x <= y, otherwise 0.",
-    conventions=_MASK,
+    scalar=lambda x, y: 1.0 if x <= y else 0.0, summary="1 where x <= y, otherwise 0.", conventions=_MASK,
 )  # fmt: skip
 
 maximum = elementwise(
     "maximum", np.maximum,
     (lambda xp, y, a, b: xp.maximum_slope(a, b), lambda xp, y, a, b: 1 - xp.maximum_slope(a, b)),
     scalar=_maximum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
-    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0),
-    conventions=_COMPARED,
+    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0), conventions=_COMPARED,
 )  # fmt: skip
 
 minimum = elementwise(
@@ -213,8 +210,7 @@ where = elementwise(
     domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True,
     role="selection", takes=("bool", "string"), rounding=EXACT, arguments=("condition", "x", "y"),
     summary="x where the condition holds, otherwise y.", example=((True, 1.5, 2.0), 1.5), complex=True,
-    conventions=NOT_TAKEN,
-    random=False,
+    conventions=NOT_TAKEN, random=False,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- clipping
@@ -240,20 +236,17 @@ _CLIP: dict[str, Any] = {"kinks": ("x == low", "x == high"), "ulps": 0.5}
 
 clip_inside = elementwise(
     "clip_inside", _clip_inside, (None, None, None), public=False,
-    summary="1 where low <= x <= high, otherwise 0.", **_CLIP,
-    conventions=_MASK,
+    summary="1 where low <= x <= high, otherwise 0.", **_CLIP, conventions=_MASK,
 )  # fmt: skip
 
 clip_below = elementwise(
     "clip_below", _clip_below, (None, None, None), public=False,
-    summary="1 where clipping gives low, otherwise 0.", **_CLIP,
-    conventions=_MASK,
+    summary="1 where clipping gives low, otherwise 0.", **_CLIP, conventions=_MASK,
 )  # fmt: skip
 
 clip_above = elementwise(
     "clip_above", _clip_above, (None, None, None), public=False,
-    summary="1 where clipping gives high, otherwise 0.", **_CLIP,
-    conventions=_MASK,
+    summary="1 where clipping gives high, otherwise 0.", **_CLIP, conventions=_MASK,
 )  # fmt: skip
 
 clip_by_value = elementwise(
@@ -265,6 +258,5 @@ clip_by_value = elementwise(
     ),
     selects=True, ints=True, example=((7.5, 0.0, 6.0), 6.0), arguments=("t", "clip_value_min", "clip_value_max"),
     summary="x clipped to [low, high]; at a bound the gradient goes to x, outside to the bound.", **_CLIP,
-    conventions=_COMPARED,
-    random=False,
+    conventions=_COMPARED, random=False,
 )  # fmt: skip

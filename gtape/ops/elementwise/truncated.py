@@ -56,8 +56,7 @@ truncatediv = elementwise(
 
 truncatemod_dy = elementwise(
     "truncatemod_dy", _truncatemod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
-    summary="Slope of truncatemod by y: x / y rounded towards zero, with the other sign.",
-    conventions=NO_REMAINDER,
+    summary="Slope of truncatemod by y: x / y rounded towards zero, with the other sign.", conventions=NO_REMAINDER,
 )  # fmt: skip
 
 truncatemod = elementwise(

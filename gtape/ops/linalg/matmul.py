@@ -97,15 +97,6 @@ def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     return _fit(xp, c, b, len(g.shape) - max(n, m))
 
 
-def _misfit(a: tuple[int, ...], b: tuple[int, ...]) -> str | None:
-    if a[-1] == b[-2]:
-        return None
-    return (
-        f"incompatible shapes: the {a[-1]} columns of the first meet {b[-2]} rows of the second; is "
-        "transpose_a=True or transpose_b=True missing?"
-    )
-
-
 matmul_op = primitive(
     "matmul",
     _matmul,
@@ -129,7 +120,12 @@ matmul_op = primitive(
     ),
     conventions=PRODUCTS,
     role="broadcasts",
-    misfit=_misfit,
+    misfit=lambda a, b: (
+        None
+        if a[-1] == b[-2]
+        else f"incompatible shapes: the {a[-1]} columns of the first meet {b[-2]} rows of the second; is "
+        "transpose_a=True or transpose_b=True missing?"
+    ),
 )
 
 

@@ -184,17 +184,16 @@ def _over(n: int, pooled: Callable[..., Tensor], whole: str, summary: str, examp
     return diagnosed(function)
 
 
-max_pool1d = shows_kinks_of(window_argmax, lambda f, x: f(x[None, :, None], 2, 2, "VALID"))(
-    _over(
-        1,
-        _max,
-        "max_pool",
-        "The greatest element of each window along one axis.",
-        """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
+max_pool1d = _over(
+    1,
+    _max,
+    "max_pool",
+    "The greatest element of each window along one axis.",
+    """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
     array([3., 3., 2.], dtype=float32)""",
-    )
 )
+shows_kinks_of(window_argmax, lambda f, x: f(x[None, :, None], 2, 2, "VALID"))(max_pool1d)
 max_pool2d = _over(
     2,
     _max,

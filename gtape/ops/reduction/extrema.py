@@ -64,6 +64,7 @@ _EXTREMUM: dict[str, Any] = {
     "batched": True,
     "selects": True,
     "kinks": _TIES,
+    "conventions": TIED,
     "rounding": EXACT,
     "public": False,
     "samples": AXIS_SAMPLES,
@@ -100,7 +101,6 @@ _max = primitive(
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     reads=((0,),),
     **_EXTREMUM,
-    conventions=TIED,
 )
 _min = primitive(
     "min",
@@ -109,7 +109,6 @@ _min = primitive(
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
     reads=((0,),),
     **_EXTREMUM,
-    conventions=TIED,
 )
 
 

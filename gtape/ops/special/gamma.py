@@ -23,12 +23,7 @@ WHOLE = Interval(0.0, 100.0, whole=True)
 NO_POLES_SECOND = Domain(WHOLE, NO_POLES.intervals[0], where=lambda a, x: x > 0 or x != float(round(x)))
 ABOVE_ONE = Interval(1.0, open_lo=True)
 ORDERS = Noted("NaN for orders that are 0 or infinite, outside the domain")
-
-
-def _at_pole(point: tuple[Any, ...], by: int | None) -> bool:
-    return point[0] in (-math.inf, 0.0)
-
-
+_at_pole: Any = lambda point, by: point[0] in (-math.inf, 0.0)
 _POLE = AtPoints("-inf; ±0", "NaN where the two sides of the pole differ", "as in TensorFlow", _at_pole)
 
 lgamma = elementwise(
