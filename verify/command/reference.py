@@ -114,9 +114,9 @@ class End(NamedTuple):
 
 def function(op: str) -> Callable[..., Any]:
     """The function behind a row of the table, with static parameters if it needs some."""
-    for shown in [p.shown for p in REGISTRY.values() if p.shown is not None]:
-        if shown[0] == op:
-            return shown[1]
+    shown: dict[str, Callable[..., Any]] = dict(p.shown for p in REGISTRY.values() if p.shown is not None)
+    if op in shown:
+        return shown[op]
     prim = REGISTRY[op]
     params = parameters_of(prim)
     return lambda *args: prim(*args, **params)
