@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.conventions import COMPLEX_NUMBERS, AtPoints, Convention, Noted, OfArrays, functions
+from gtape.declare.conventions import COMPLEX_NUMBERS, FUNCTIONS, AtPoints, Convention, Noted, OfArrays
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
@@ -907,7 +907,7 @@ def _composed_calls(name: str) -> Iterator[Call]:
     given = [_short(a) for a in arrays]
     program = trace(f, *given)
     inherited = [c for node in program.nodes if node.kind == "op" for c in node.prim.conventions]
-    stated = (*inherited, *functions().get(STATED.get(name, f).__name__, ()))
+    stated = (*inherited, *FUNCTIONS.get(STATED.get(name, f).__name__, ()))
     needed = [c for c in stated if not (isinstance(c, OfArrays) and name in NEEDLESS.get((c.at, c.gives), ()))]
     yield Call(name, f, given, program_mirror(program), True, None, tuple(needed))
 
@@ -979,7 +979,7 @@ def test_complex_numbers_give_the_limits_of_their_mirrors(name: str) -> None:
 @pytest.mark.skipif(not LARGE, reason="counts the whole run")
 def test_every_row_of_the_table_is_needed() -> None:
     stated = [c for prim in REGISTRY.values() for c in prim.conventions]
-    rows = {*stated, *COMPLEX_NUMBERS, *[c for own in functions().values() for c in own]}
+    rows = {*stated, *COMPLEX_NUMBERS, *[c for own in FUNCTIONS.values() for c in own]}
     assert not [row for row in rows if row not in counted["kept"] and not isinstance(row, Noted)]
     for reason, count in reasons.most_common():
         print(f"{count} x {reason}")

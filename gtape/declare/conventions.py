@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["AtPoints", "Noted", "OfArrays", "any_nan", "conventional", "functions", "minus_zero", "shows_kinks_of"]
+__all__ = ["FUNCTIONS", "AtPoints", "Noted", "OfArrays", "any_nan", "conventional", "minus_zero", "shows_kinks_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,42 +55,28 @@ class Noted(NamedTuple):
 
 Convention = AtPoints | OfArrays | Noted
 
-# The conventions of functions composed of ops, by name.
-_functions: dict[str, tuple[Convention, ...]] = {}
+# The conventions of functions composed of ops, by name; of modules imported so far.
+FUNCTIONS: dict[str, tuple[Convention, ...]] = {}
 
 
 def conventional(*conventions: Convention) -> Callable[[F], F]:
     """Decorate a function composed of ops that keeps conventions of its own, besides those of its ops."""
 
     def decorate(function: F) -> F:
-        _functions[function.__name__] = (*_functions.get(function.__name__, ()), *conventions)
+        FUNCTIONS[function.__name__] = (*FUNCTIONS.get(function.__name__, ()), *conventions)
         return function
 
     return decorate
 
 
 def shows_kinks_of(op: Any, call: Callable[..., Any] = lambda f, x: f(x), name: str | None = None) -> Callable[[F], F]:
-    """Decorate the public function through which users meet the kinks of an op that is not public.
-
-    Parameters
-    ----------
-    op : Primitive
-    call : callable
-        ``call(function, x)`` calls the function with a vector.
-    name : str, optional
-        The function's name in the table of kinks.
-    """
+    """Decorate the function that shows the kinks of an op to users: ``call(function, x)`` calls it with a vector."""
 
     def decorate(function: F) -> F:
         op.shown = (name or function.__name__, lambda x: call(function, x))
         return function
 
     return decorate
-
-
-def functions() -> dict[str, tuple[Convention, ...]]:
-    """The name of each function that states conventions, among the modules imported so far, and what it states."""
-    return dict(sorted(_functions.items()))
 
 
 def minus_zero(v: Any) -> bool:

@@ -22,10 +22,6 @@ _BINARY: dict[str, Callable[[], Primitive]] = {
     "__floordiv__": lambda: REGISTRY["floordiv"], "__mod__": lambda: REGISTRY["floormod"],
     "__pow__": lambda: REGISTRY["pow"],
 }  # fmt: skip
-_COMPARE: dict[str, Callable[[], Primitive]] = {
-    "__lt__": lambda: REGISTRY["less"], "__le__": lambda: REGISTRY["less_equal"],
-    "__gt__": lambda: REGISTRY["greater"], "__ge__": lambda: REGISTRY["greater_equal"],
-}  # fmt: skip
 _LOGIC: dict[str, tuple[Callable[[], Primitive], Any]] = {
     "__and__": (lambda: REGISTRY["logical_and"], np.bitwise_and),
     "__or__": (lambda: REGISTRY["logical_or"], np.bitwise_or),
@@ -109,6 +105,10 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
     found: dict[str, Callable[[], Callable[..., Any]]] = {
         "__neg__": lambda: REGISTRY["negative"].function,
         "__abs__": lambda: REGISTRY["abs"].function,
+        "__lt__": lambda: REGISTRY["less"].function,
+        "__le__": lambda: REGISTRY["less_equal"].function,
+        "__gt__": lambda: REGISTRY["greater"].function,
+        "__ge__": lambda: REGISTRY["greater_equal"].function,
         "__invert__": lambda: _bitwise(REGISTRY["logical_not"], np.bitwise_not),
         "__matmul__": lambda: late.find_op("matmul"),
         "__rmatmul__": lambda: _reflected(late.find_op("matmul")),
@@ -116,8 +116,6 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
     for name, op in _BINARY.items():
         found[name] = lambda op=op: op().function  # type: ignore[misc]
         found[f"__r{name[2:]}"] = lambda op=op: _reflected(op().function)  # type: ignore[misc]
-    for name, op in _COMPARE.items():
-        found[name] = lambda op=op: op().function  # type: ignore[misc]
     for name, (op, kernel) in _LOGIC.items():
         # The reflected operator is the same, because these commute and the tensor must come first.
         made = lambda op=op, kernel=kernel: _bitwise(op(), kernel)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gtape
-from gtape.declare.conventions import COMPLEX_NUMBERS, AtPoints, Noted, OfArrays, functions
+from gtape.declare.conventions import COMPLEX_NUMBERS, FUNCTIONS, AtPoints, Noted, OfArrays
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tapes.tape import GradientTape
@@ -357,7 +357,7 @@ def _stated(kind: type[Any]) -> dict[Any, str]:
         for c in () if prim.place.outside else prim.conventions:
             public = prim.name if prim.public or prim.name in known else prim.shown and prim.shown[0].split()[0]
             found.setdefault(c, []).append(public or f"*{prim.name}*")
-    for name, conventions in functions().items():
+    for name, conventions in sorted(FUNCTIONS.items()):
         for c in conventions:
             found.setdefault(c, []).append(name)
     for c in COMPLEX_NUMBERS:

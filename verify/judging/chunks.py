@@ -25,7 +25,6 @@ __all__ = ["Chunk", "Chunks", "chunks_of"]
 _NUMBERS = 2048
 _LARGE = 8 * _NUMBERS
 
-_QUOTIENT = REGISTRY["divide"].name
 _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
 
@@ -93,7 +92,7 @@ class Chunks:
         for node in self.program.nodes:
             for a in node.active if node.kind == "op" else ():
                 key = (node.name, a)
-                if (key if node.prim.mean_of is None else (_QUOTIENT, 0)) in parts:
+                if (key if node.prim.mean_of is None else (REGISTRY["divide"].name, 0)) in parts:
                     n = longest_sum(node, self.program.nodes[node.inputs[a]].shape)
                     found[key] = max(found.get(key, 1), n)
         return found

@@ -8,12 +8,13 @@ residual that a second derivative treats as constant.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from gtape.declare.domains import BOOLEAN, POSITIVE
+from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
 from gtape.symbolic.balls import objects
@@ -21,8 +22,6 @@ from gtape.tensors.tensor import Tensor, wrap
 from gtape.verify.search.subjects import parameters_of
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
-
-_DRAWS = 20  # of operands, until every rule contributes
 
 Transform = Callable[[Any, Callable[[], Any], Callable[..., Any], tuple[Any, ...], int], Any]
 
@@ -52,17 +51,11 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
     params : dict
     """
     if prim.kind != "elementwise":
-        samples = [
-            s
-            for s in prim.samples or ()
-            if sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0]) <= 40
-        ]
-        shapes, params = max(
-            samples, key=lambda s: sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0])
-        )
+        size = lambda sample: sum(math.prod(a.shape if isinstance(a, np.ndarray) else a) for a in sample[0])
+        shapes, params = max((s for s in prim.samples or () if size(s) <= 40), key=size)
         return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
     params = parameters_of(prim)
-    for _ in range(_DRAWS):
+    for _ in range(20):  # draws, until every rule contributes
         arrays = _operands(prim, dtype, rng)
         with np.errstate(all="ignore"):
             y = prim.kernel(*arrays, **params)
@@ -73,7 +66,8 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
 
 def _operands(prim: Primitive, dtype: Any, rng: Any) -> list[np.ndarray]:
     arrays = []
-    for interval in prim.domain.intervals:
+    inner = prim.random if isinstance(prim.random, Interval) else None
+    for interval in [inner or i for i in prim.domain.intervals]:
         if interval is BOOLEAN:
             arrays.append(np.array([True, False, True, True, False]))
             continue
@@ -85,7 +79,7 @@ def _operands(prim: Primitive, dtype: Any, rng: Any) -> list[np.ndarray]:
         if interval.lo == -np.inf and interval.hi == np.inf:
             x = rng.uniform(0.2, 1.2, 5) * np.array([1, -1, 1, -1, 1])
         arrays.append(x.astype(dtype))
-    if prim.domain.where is not None or prim.random is POSITIVE:
+    if prim.domain.where is not None:
         whole = [interval.whole for interval in prim.domain.intervals]
         arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
     return arrays

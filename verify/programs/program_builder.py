@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape.declare.domains import POSITIVE, Interval
+from gtape.declare.domains import Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.verify.programs.program_source import Input, RandomProgram, draw
 
@@ -130,10 +130,10 @@ class Builder:
         while len(names) < len(prim.rules):
             names.append(self.partner(names[0]))
         where = prim.domain.where
-        # An interval for random operands replaces the domain of one argument; of several, it only moves them.
-        intervals = (prim.random,) if len(names) == 1 and isinstance(prim.random, Interval) else prim.domain.intervals
+        inner = isinstance(prim.random, Interval)
+        intervals = (prim.random,) if inner and len(names) == 1 else prim.domain.intervals
         wrapped = [self.inside(n, i) for n, i in zip(names, intervals, strict=True)]
-        if where is not None or prim.random is POSITIVE:
+        if where is not None or (inner and len(names) > 1):
             wrapped = [
                 self.step(f"0.5 + tf.square({n})", keep=False)
                 if i.hi == np.inf and self.array(n).size and self.array(n).min() <= 0.2
@@ -262,9 +262,8 @@ class Builder:
             taps, stride = 1 + self.choose(3), 1 + self.choose(2)
             w = self.input((taps, n, 1 + self.choose(2)))
             y = self.step(f"tf.nn.conv1d(tf.reshape({a}, [1, -1, {n}]), {w}, {stride}, 'SAME')", keep=False)
-            self.step(
-                f"tf.nn.{self.pick(['max_pool1d', 'avg_pool1d'])}({y}, 2, 1, 'SAME')" if self.often(50) else f"{y}[0]"
-            )
+            pool = "tf.nn.{}({}, 2, 1, 'SAME')"
+            self.step(pool.format(self.pick(["max_pool1d", "avg_pool1d"]), y) if self.often(50) else f"{y}[0]")
             self.program.selects = True
         else:
             m = self.input((n, n))

@@ -112,9 +112,6 @@ _min = primitive(
 )
 
 
-_PASSES_NAN_OVER = (TIED, Noted("NaN is passed over, as in TensorFlow (NumPy stops at it)"))
-
-
 def _without_nan(x: Any, instead: float) -> Any:
     """TensorFlow's argmax and argmin skip NaN, NumPy's return its index."""
     return np.where(np.isnan(x), instead, x) if x.dtype.kind in "fV" and np.isnan(x).any() else x
@@ -128,31 +125,16 @@ def _argmin_kernel(x: Any, *, axis: int) -> Any:
     return np.argmin(_without_nan(x, np.inf), axis=axis).astype(np.int64)
 
 
-_ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
-_argmax = primitive(
-    "argmax",
-    _argmax_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
-    samples=_ARG_SAMPLES,
-    conventions=_PASSES_NAN_OVER,
-)
-_argmin = primitive(
-    "argmin",
-    _argmin_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
-    samples=_ARG_SAMPLES,
-    conventions=_PASSES_NAN_OVER,
-)
+_INDEX: dict[str, Any] = {
+    "params": ("axis",),
+    "kinks": _TIES,
+    "public": False,
+    "rounding": EXACT,
+    "samples": ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1})),
+    "conventions": (TIED, Noted("NaN is passed over, as in TensorFlow (NumPy stops at it)")),
+}
+_argmax = primitive("argmax", _argmax_kernel, (None,), (None,), **_INDEX)
+_argmin = primitive("argmin", _argmin_kernel, (None,), (None,), **_INDEX)
 
 
 @shows_kinks_of(_max)
