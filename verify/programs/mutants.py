@@ -51,7 +51,10 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
     params : dict
     """
     if prim.kind != "elementwise":
-        size = lambda sample: sum(math.prod(a.shape if isinstance(a, np.ndarray) else a) for a in sample[0])
+
+        def size(sample: Any) -> int:
+            return sum(math.prod(a.shape if isinstance(a, np.ndarray) else a) for a in sample[0])
+
         shapes, params = max((s for s in prim.samples or () if size(s) <= 40), key=size)
         return [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes], params
     params = parameters_of(prim)

@@ -130,8 +130,8 @@ class Builder:
         while len(names) < len(prim.rules):
             names.append(self.partner(names[0]))
         where = prim.domain.where
-        inner = isinstance(prim.random, Interval)
-        intervals = (prim.random,) if inner and len(names) == 1 else prim.domain.intervals
+        inner = prim.random if isinstance(prim.random, Interval) else None
+        intervals = (inner,) if inner and len(names) == 1 else prim.domain.intervals
         wrapped = [self.inside(n, i) for n, i in zip(names, intervals, strict=True)]
         if where is not None or (inner and len(names) > 1):
             wrapped = [
